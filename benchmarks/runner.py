@@ -75,7 +75,7 @@ class Progress:
         self.at_once = 1
 
     def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float], at_once: int = 1) -> None:
-        """Start a part and print its budget: the largest number of runs, and the measured seconds of one.
+        """Start a part and print its budget: the largest number of runs by label, and the seconds of a run.
 
         at_once: the number of runs that are made in parallel.
         """
@@ -160,7 +160,7 @@ class Runner:
         return found
 
     def begin(self, part: str, counts: dict[str, int], runs: Sequence[Run]) -> None:
-        """Print the budget of a part. counts: the largest number of runs by label; runs: one with each label."""
+        """Print the budget of a part. counts: the largest number of runs by label. runs: one run of each label."""
         self.progress.begin(part, counts, {run.label: self.measured_seconds(run) for run in runs},
                             self.at_once(runs[0]))  # fmt: skip
 

@@ -73,7 +73,7 @@ def grid_text(row: Summary) -> str:
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
-    """Return the number of tuning runs of a method. The grid was trained with the horizon `steps`."""
+    """Return the number of tuning runs of a method. steps: the horizon of the runs of the grid."""
     horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
     return (len(row["grid"]) + len(horizons)) * len(seeds)
 
@@ -184,12 +184,13 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
     note = (f"Each number is the largest one over the seeds {seeds_text(settings['seeds'])}. The first four numbers "
             f"are distances to the answer, relative to the distance at the start. The fifth number is the share of the "
-            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. Limits of "
-            f"the columns: {limits['kronecker']:g}; {limits['scaled']:g} times the first column, where the means of "
-            f"the seeds are compared; {limits['low_rank']:g}; {limits['rank_deficient']:g}; {limits['span']:g}. Rates: "
+            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. Limits: "
+            f"{limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
+            f"{limits['rank_deficient']:g} for the fourth and {limits['span']:g} for the fifth. The second number "
+            f"passes if its mean over the seeds is at most {limits['scaled']:g} times the mean of the first. Rates: "
             f"the best of {settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after "
-            f"{settings['steps']} steps. The three problems are Kronecker least squares, whose rate also applies to "
-            f"the scaled gradients, low rank, and rank-deficient gradients.")  # fmt: skip
+            f"{settings['steps']} steps. The three problems are Kronecker least squares, low rank, and rank-deficient "
+            f"gradients. The rate of the first one is also used for the scaled gradients.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -208,12 +209,12 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
     heads = ["method", "update, ms", "means of the runs", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
-    note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. The time of an update "
-            f"is the mean over {settings['steps']} steps; the time of each step is the median over the runs. The model "
-            f"has {summary['parameters']} parameters. The columns with tokens show the share of the update in a "
-            f"training step with this number of tokens per batch. The last column shows the tokens per batch from "
-            f"which a method reaches AdamW's loss sooner than AdamW. It uses the steps of the part language_model, "
-            f"measured with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
+    note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. For each of the "
+            f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
+            f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "
+            f"share of the update in a training step with this number of tokens per batch. The last column shows the "
+            f"tokens per batch from which a method reaches AdamW's loss sooner than AdamW. It uses the steps of the "
+            f"part language_model, measured with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 

@@ -50,6 +50,18 @@ def document(height: float, parts: Iterable[str], *, width: float = WIDTH, style
     return "\n".join([head + '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>\n"])
 
 
+def heading(title: str, notes: Sequence[str] = ()) -> tuple[list[str], float]:
+    """Return the elements of the title and the notes, and the y below them."""
+    parts, y = [], 8.0
+    if title:
+        parts.append(text(16, y + 20, escape(title), 'class="title"'))
+        y += 30
+    for note in notes:
+        parts.append(text(16, y + 16, escape(note), 'class="note"'))
+        y += 19
+    return parts, y
+
+
 @dataclass
 class Axis:
     """The range of values that a panel shows in one direction."""
@@ -58,6 +70,7 @@ class Axis:
     most: float
     logarithmic: bool = False
     label: Callable[[float], str] = "{:g}".format
+    marks: Sequence[float] = ()  # the values of ticks; if empty, ticks() chooses round values
 
     def place(self, value: float) -> float:
         """Return the position of a value on the axis: from 0 to 1 if the axis shows it."""
@@ -65,52 +78,56 @@ class Axis:
             return math.log(max(value, 1e-300) / self.least) / math.log(self.most / self.least)
         return (value - self.least) / (self.most - self.least)
 
-    def ticks(self) -> list[float]:
-        """Return round values within the axis: at most 8, or 13 on a logarithmic axis."""
+    def ticks(self, intervals: int = 7) -> Sequence[float]:
+        """Return marks or round values: at most intervals + 1, or 2 * intervals - 1 on a logarithmic axis."""
+        if self.marks:
+            return self.marks
         if not self.logarithmic:
-            step = round_step((self.most - self.least) / 7)
+            step = round_step((self.most - self.least) / intervals)
             first, last = math.ceil(self.least / step - 1e-9), math.floor(self.most / step + 1e-9)
             return [step * i for i in range(first, last + 1)]
         first, last = math.floor(math.log10(self.least)), math.ceil(math.log10(self.most))
         skip = math.ceil((last - first) / 9)
-        digits = (1, 2, 5) if last - first <= 4 else (1,)
+        digits = (1, 2, 5) if 3 * (last - first) < 2 * intervals - 1 else (1,)
         values = [digit * 10.0**e for e in range(first, last + 1, skip) for digit in digits]
         return [value for value in values if self.least * (1 - 1e-9) <= value <= self.most * (1 + 1e-9)]
 
 
 @dataclass
 class Panel:
-    """One system of axes with its curves by name. All panels of a picture have curves of the same names."""
+    """One system of axes with its curves by name."""
 
     title: str
     x_title: str
     curves: dict[str, Points]
     x: Axis
     y: Axis
-    value: str = ""  # format of the last values, which are shown at the ends of the curves; "": not shown
+    value: Callable[[str, float], str] | None = None  # text at the end of a curve, from its name and last value
     dots: bool = False  # whether each point has a dot
     reference: Points = field(default_factory=list)  # a dashed curve
     bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # lower and upper ends of ranges by name
+    dashed: Sequence[str] = ()  # names of curves
+    width: float = PANEL_WIDTH
 
     def pixel(self, left: float, top: float, point: tuple[float, float]) -> tuple[float, float]:
         """Return the pixel of a point."""
-        return left + PANEL_WIDTH * self.x.place(point[0]), top + PANEL_HEIGHT * (1 - self.y.place(point[1]))
+        return left + self.width * self.x.place(point[0]), top + PANEL_HEIGHT * (1 - self.y.place(point[1]))
 
     def draw(self, left: float, top: float, colors: dict[str, str]) -> list[str]:
         """Return the elements of the panel, whose frame begins at (left, top)."""
-        right, bottom = left + PANEL_WIDTH, top + PANEL_HEIGHT
+        right, bottom = left + self.width, top + PANEL_HEIGHT
         parts = [text(left, top - 14, self.title, 'class="head"')]
         for tick in self.y.ticks():
             y = bottom - PANEL_HEIGHT * self.y.place(tick)
             parts.append(line(left, y, right, y, 'stroke="#e6e6e6"'))
             parts.append(text(left - 8, y + 4.5, self.y.label(tick), 'class="tick" text-anchor="end"'))
         for tick in self.x.ticks():
-            x = left + PANEL_WIDTH * self.x.place(tick)
+            x = left + self.width * self.x.place(tick)
             parts.append(line(x, bottom, x, bottom + 5, 'stroke="#555"'))
             parts.append(text(x, bottom + 20, self.x.label(tick), 'class="tick" text-anchor="middle"'))
         parts.append(line(left, bottom, right, bottom, 'stroke="#555"'))
         parts.append(text((left + right) / 2, bottom + 42, self.x_title, 'text-anchor="middle"'))
-        frame = f'<rect x="{left}" y="{top - 1:g}" width="{PANEL_WIDTH + 1}" height="{PANEL_HEIGHT + 2}"/>'
+        frame = f'<rect x="{left}" y="{top - 1:g}" width="{self.width + 1}" height="{PANEL_HEIGHT + 2}"/>'
         parts.append(f'<clipPath id="frame{left}">{frame}</clipPath><g clip-path="url(#frame{left})">')
         if self.reference:
             parts.append(polyline([self.pixel(left, top, p) for p in self.reference], "#999", 'stroke-dasharray="5 4"'))
@@ -124,30 +141,34 @@ class Panel:
             if not points:
                 continue
             pixels = [self.pixel(left, top, p) for p in points]
-            parts.append(polyline(pixels, colors[name]))
+            parts.append(polyline(pixels, colors[name], 'stroke-dasharray="5 4"' if name in self.dashed else ""))
             if self.dots:
                 dots += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{colors[name]}"/>' for x, y in pixels]
-            ends.append((min(max(pixels[-1][1], top), bottom), pixels[-1][0], colors[name], points[-1][1]))
-        parts += ["</g>", *dots]
-        if self.value:
-            parts += self.draw_values(sorted(ends), bottom)
-        return parts
+            if self.value:
+                x, y = pixels[-1]
+                ends.append((min(max(y, top), bottom), x, colors[name], self.value(name, points[-1][1])))
+        return [*parts, "</g>", *dots, *draw_ends(sorted(ends), bottom)]
 
-    def draw_values(self, ends: list[tuple[float, float, str, float]], bottom: float) -> list[str]:
-        """Return a dot and the last value at the end of each curve; values are moved apart where they overlap."""
-        places = [y for y, *_ in ends]
-        for _ in range(50):
-            for i in range(len(places) - 1):
-                overlap = 16 - (places[i + 1] - places[i])
-                if overlap > 0:
-                    places[i] -= overlap / 2
-                    places[i + 1] += overlap / 2
-        parts, beyond = [], max(places[-1] + 5 - bottom, 0) if places else 0
-        for place, (y, x, color, last) in zip(places, ends):
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{color}"/>')
-            for look in ('stroke="#fff" stroke-width="4"', f'style="fill:{color}"'):  # first a white outline
-                parts.append(text(x + 8, place - beyond + 4.5, self.value.format(last), f'class="value" {look}'))
-        return parts
+
+def draw_ends(ends: list[tuple[float, float, str, str]], bottom: float) -> list[str]:
+    """Return a dot and a text at the end of each curve; texts are moved apart where they overlap."""
+    places = [y for y, *_ in ends]
+    for _ in range(50):
+        for i in range(len(places) - 1):
+            overlap = 16 - (places[i + 1] - places[i])
+            if overlap > 0:
+                places[i] -= overlap / 2
+                places[i + 1] += overlap / 2
+    limit = bottom - 5  # texts must not cover the ticks of the x axis
+    for i in reversed(range(len(places))):
+        places[i] = min(places[i], limit)
+        limit = places[i] - 16
+    parts = []
+    for place, (y, x, color, content) in zip(places, ends):
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{color}"/>')
+        for look in ('stroke="#fff" stroke-width="4"', f'style="fill:{color}"'):  # first a white outline
+            parts.append(text(x + 8, place + 4.5, escape(content), f'class="value" {look}'))
+    return parts
 
 
 def finite(points: Points) -> Points:
@@ -177,14 +198,8 @@ def power(value: float) -> str:
 
 
 def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Return two panels side by side as SVG, below a title, notes and the legend."""
-    parts, y = [], 8.0
-    if title:
-        parts.append(text(16, y + 20, escape(title), 'class="title"'))
-        y += 30
-    for note in notes:
-        parts.append(text(16, y + 16, escape(note), 'class="note"'))
-        y += 19
+    """Return two panels with curves of the same names as SVG: side by side, below a title, notes and the legend."""
+    parts, y = heading(title, notes)
     names = panels[0].curves
     others = [color for color in COLORS if "AdamW" not in names or color != COLORS[1]]
     colors = dict(zip((name for name in names if name != "AdamW"), others * len(names)))
@@ -222,7 +237,7 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
         curves: dict[str, Points] = {
             name: [(p[column], p["validation_loss"]) for p in run] for name, run in losses.items()}  # fmt: skip
         end = max(points[-1][0] for points in curves.values())
-        panels.append(Panel(title, column, curves, Axis(0, end), loss, "{:.4f}"))
+        panels.append(Panel(title, column, curves, Axis(0, end), loss, "{1:.4f}".format))
     return panels
 
 
@@ -246,8 +261,8 @@ def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
     last = min(points[-1][1] for points in accuracies.values())
     accuracy = Axis(math.floor(min(max(min(later), last - 7), 99)), 100)
     epochs = Axis(0, int(rows[-1]["epoch"]))
-    return [Panel("Training loss", "epoch", losses, epochs, loss, "{:#.2g}"),
-            Panel("Test accuracy in %", "epoch", accuracies, epochs, accuracy, "{:.2f}")]  # fmt: skip
+    return [Panel("Training loss", "epoch", losses, epochs, loss, "{1:#.2g}".format),
+            Panel("Test accuracy in %", "epoch", accuracies, epochs, accuracy, "{1:.2f}".format)]  # fmt: skip
 
 
 def read_panels(path: Path) -> list[Panel]:

@@ -53,8 +53,8 @@ void training_create(Training* training, const TrainingOptions* options, const C
 void training_free(Training* training);
 
 // Makes all steps. Contenders take turns step by step, so that other load on the machine affects all of them equally.
-// Before each step, also measures the gradients of other batches: for each i below count, computes the gradient of a
-// batch of batches[i] sequences and stores its time in times[i * steps + step].
+// Before each step, also measures how long a gradient takes with other batch sizes: for each i below count,
+// times[i * steps + step] receives the seconds for the gradient of batches[i] sequences.
 void training_run(Training* training, int count, const int* batches, double* times);
 
 #endif

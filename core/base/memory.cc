@@ -35,7 +35,7 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
       own ? AllocateHere(size) : allocator.allocate(allocator.user, size, size_t{kAlignment}, kCpu, 0, nullptr);
   if (memory == nullptr) {
     return NoMemory(
-        "allocating ", bytes, " bytes of ", what, own ? "" : " by the host's allocator",
+        "allocating ", bytes, " bytes of ", what, own ? "" : " with your shampoo_allocator",
         " failed: "
         "shampoo_plan_bytes reports the required size in advance; a smaller max_preconditioner_dim, narrower state "
         "dtypes or fewer threads need less");
@@ -44,7 +44,7 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   made.bytes_ = bytes;
   made.allocator_ = allocator;
   if (reinterpret_cast<uintptr_t>(memory) % uint64_t{kAlignment} != 0) {
-    return Invalid("the host's allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
+    return Invalid("your shampoo_allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
                    " bytes");
   }
   *out = std::move(made);

@@ -15,8 +15,9 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  int64_t step;               // the largest step counter of a group: on the CPU before this step; on a device after
-                              // it, among the groups that make the step
+  // The largest step counter of a group. On the CPU: before the step, of all groups. On a device: after the step, of
+  // the groups that make it.
+  int64_t step;
   uint64_t inputs;            // hash of ReplicaInputs
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them

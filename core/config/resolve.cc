@@ -44,7 +44,7 @@ Status CheckDecay(const Settings& settings) {
   if (is_after && !UsesEigenbasis(settings.method)) {
     return Invalid("key weight_decay_type: the value decoupled_after is not allowed with method ",
                    NameOf(settings.method),
-                   ": expected decoupled, which differs only by lr^2 * weight_decay times the "
+                   ": expected decoupled. The updates of the two types differ only by lr^2 * weight_decay times the "
                    "direction");
   }
   if ((settings.weight_decay_type != WeightDecayType::kIndependent && !is_after) || settings.momentum == 0) return {};

@@ -36,7 +36,7 @@ struct Placement {
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices that the rank sends; with one replica also for their updates
   int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
-  int64_t whole = 0;          // buffer for the whole blocks that it owns: of one bucket, or on a device of all buckets
+  int64_t whole = 0;          // buffer for the whole blocks that it owns; on the CPU, only those of one bucket
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
   int64_t sent = 0;
@@ -45,7 +45,8 @@ struct GatherBytes {
   int64_t buffers() const { return held + owned + whole + arrived; }
 };
 
-// With shard_mode gather on a device: the slices of blocks that a rank holds, and those of the blocks that it owns.
+// With shard_mode gather on a device: totals over the slices that a rank holds and the slices of the blocks that it
+// owns. A slice of both kinds counts twice.
 struct SliceCounts {
   int64_t slices = 0;
   int64_t elements = 0;

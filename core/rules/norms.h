@@ -115,9 +115,9 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
 // Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
 //
-// Here D is not the direction of grafting, but D = scale P - radial W, which update_floor may lengthen: each row
-// separately with update_floor_rows, otherwise the whole tensor, which then counts as one row. radial is 0 unless
-// norm_control is radial. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
+// Here D is not the direction of grafting, but D = scale P - radial W. radial is 0 unless norm_control is radial.
+// update_floor may lengthen D: with update_floor_rows each row separately, otherwise the whole tensor, which counts as
+// one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
 //
 // Order of the calls: Add(), either for each row or once with the sums of the terms of all rows; MoveOf() for each row;
 // Ratio(), after the caller has computed |W1|.

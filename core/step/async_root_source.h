@@ -28,11 +28,11 @@ class AsyncRootSource {
   };
 
   virtual ~AsyncRootSource() = default;
-  // Call before enqueuing a step that is not captured. Waits until the step can be enqueued without waiting for async
-  // roots. Changes a task kFromSnapshot to kAdoptDeviceRoots if the roots of the snapshot are now available to the
-  // device. Returns errors of earlier roots.
+  // Call before enqueuing a step that is not captured. Blocks until the async roots that the step uses have been
+  // computed by the host or enqueued on the device. Changes a task kFromSnapshot to kAdoptDeviceRoots if the roots of
+  // the snapshot are now available to the device. Returns errors of earlier roots.
   virtual Status Prepare(const StepRoots& step) = 0;
-  // Call after such a step was enqueued. Starts to compute the roots of its snapshots.
+  // Call after the step was enqueued. Starts to compute the roots of its snapshots.
   virtual Status StartFromStep(const StepRoots& step) = 0;
   // If a step with this task has used a root that the host computed, copies the host's report about that root and
   // returns true. factor: the number of the factor matrix in the plan.

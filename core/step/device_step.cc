@@ -299,8 +299,8 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
 }
 
 // Enqueues a step that is not captured. checked: the result of the host's checks. If a CUDA call fails, the other ranks
-// wait in a collective of the step. If they have not decided on the step yet, this rank enqueues the step again to
-// report its error, and all ranks reject the step.
+// wait in a collective of the step. If the ranks have not agreed to make the step yet, this rank enqueues the step
+// again to report its error, and all ranks reject the step.
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
   if (enqueued.ok()) return {};

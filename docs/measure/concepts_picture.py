@@ -11,12 +11,15 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
+import plot  # noqa: E402
+
 WIDTH, HEIGHT = 800, 606
 # Line and fill colors of the parameter, of preconditioning and of grafting. Color-blind people can distinguish them.
 GREEN, BLUE, ORANGE = ("#00795a", "#d9f0e8"), ("#005f96", "#dcebf6"), ("#b34700", "#fce6d8")
 WHITE, GREY = ("#555", "#f4f4f4"), ("#555", "#cfcfcf")
 INK = "#555"
-STYLE = (".head{font-size:15px;font-weight:bold}.name{font-size:12.5px}.small{font-size:11.5px;fill:#444}"
+STYLE = (plot.STYLE + ".head{font-size:15px}.name{font-size:12.5px}.small{font-size:11.5px;fill:#444}"
          ".sign{font-size:14px;font-style:italic}"
          ".key{font-size:11px;font-family:'DejaVu Sans Mono',monospace;fill:#444}")
 
@@ -26,7 +29,7 @@ def sub(name: str, index: object) -> str:
 
 
 def text(x: float, y: float, kind: str, content: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:g}" y="{y:g}" class="{kind}" text-anchor="{anchor}">{content}</text>'
+    return plot.text(x, y, content, f'class="{kind}" text-anchor="{anchor}"')
 
 
 def box(x: float, y: float, width: float, height: float, colors: "tuple[str, str]", content: str = "",
@@ -73,7 +76,7 @@ def blocks() -> "list[str]":
 def step() -> "list[str]":
     """Draws a step of one matrix block: factor matrices at the top, the direction in the middle, grafting below."""
     a, b, c = 314, 416, 530  # y of the three rows
-    parts = ['<line x1="24" y1="250" x2="776" y2="250" stroke="#ccc"/>',
+    parts = [plot.line(24, 250, 776, 250, 'stroke="#ccc"'),
              text(24, 276, "head", "A step of one block", "start"),
              text(202, 276, "small", "(a matrix, m x n; everything is checked before anything is written)", "start")]
     # Left: the gradient, which is the input of all three rows.
@@ -110,14 +113,9 @@ def step() -> "list[str]":
 
 
 def picture() -> str:
-    head = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"',
-            ' font-family="DejaVu Sans, Verdana, Arial, sans-serif" font-size="13" fill="#222">',
-            "<!-- Copyright The libshampoo authors. SPDX-License-Identifier: Apache-2.0 -->",
-            f"<style>{STYLE}</style>",
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-            f'<path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>',
-            '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>']
-    return "\n".join([*head, *blocks(), *step(), "</svg>"]) + "\n"
+    tip = ('<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+           f'<path d="M0,0 L8,4 L0,8 z" fill="{INK}"/></marker></defs>')
+    return plot.document(HEIGHT, [tip, *blocks(), *step()], width=WIDTH, style=STYLE)
 
 
 def main() -> int:

@@ -8,12 +8,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
+import plot  # noqa: E402
+
 WIDTH, HEIGHT = 840, 532
 PANEL = (WIDTH // 2, 204)
 RANK = 86  # width of the box of a rank
-COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"]  # for the four ranks
+COLORS = (*plot.COLORS[:3], plot.COLORS[4])  # for the four ranks
 EMPTY, INK, GRAY = "#eeeeee", "#222222", "#666666"
 BLOCKS = 8
+STYLE = plot.STYLE + "text{font-size:12px}.head{font-size:15px}.small{font-size:10px}"
 
 
 @dataclass
@@ -44,10 +48,6 @@ LAYOUTS = [
 ]  # fmt: skip
 
 
-def text(x: float, y: float, words: str, *, size: int = 12, color: str = INK, weight: str = "normal", anchor: str = "start") -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}" fill="{color}" font-weight="{weight}" text-anchor="{anchor}">{words}</text>'
-
-
 def cells(x: float, y: float, width: float, count: int, held: set[int], color: str) -> list[str]:
     each = width / count
     return [
@@ -62,35 +62,33 @@ def bracket(xs: list[float], y: float, color: str) -> list[str]:
 
 
 def panel(layout: Layout, left: float, top: float) -> list[str]:
-    drawn = [text(left, top, layout.title, size=15, weight="bold"), text(left, top + 18, layout.comment, color=GRAY)]
+    drawn = [plot.text(left, top, layout.title, 'class="head"'),
+             plot.text(left, top + 18, layout.comment, 'class="note"')]
     centers = []
     for rank, color in enumerate(COLORS):
         x, y = left + rank * (RANK + 10), top + 32
         centers.append(x + RANK / 2)
         drawn.append(f'<rect x="{x}" y="{y}" width="{RANK}" height="96" rx="4" fill="none" stroke="{GRAY}"/>')
-        drawn.append(text(x + RANK / 2, y + 16, f"rank {rank}", weight="bold", color=color, anchor="middle"))
+        attributes = f'class="value" text-anchor="middle" style="fill:{color}"'
+        drawn.append(plot.text(x + RANK / 2, y + 16, f"rank {rank}", attributes))
         for row, (what, count, held) in enumerate([("parameters", 4, layout.parts[rank]), ("state: blocks", BLOCKS, layout.blocks[rank])]):
-            drawn.append(text(x + 6, y + 34 + row * 34, what, size=10, color=GRAY))
+            drawn.append(plot.text(x + 6, y + 34 + row * 34, what, 'class="note small"'))
             drawn += cells(x + 6, y + 40 + row * 34, RANK - 10, count, held, color)
     y = top + 146
     for name, what, groups in layout.groups:
         for number, group in enumerate(groups):
             drawn += bracket([centers[rank] for rank in group], y + 12 * number, INK if name == "replica_comm" else GRAY)
         y += 12 * len(groups) + 10
-        drawn.append(text(left, y, f'<tspan font-weight="bold">{name}</tspan>: {what}'))
+        drawn.append(plot.text(left, y, f'<tspan class="value">{name}</tspan>: {what}'))
         y += 22
     return drawn
 
 
 def main() -> None:
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        text(24, 34, "What four ranks hold, and what they exchange in a step", size=18, weight="bold"),
-    ]
+    parts = [plot.text(24, 34, "What four ranks hold, and what they exchange in a step", 'class="title"')]
     for number, layout in enumerate(LAYOUTS):
-        lines += panel(layout, 24 + number % 2 * PANEL[0], 74 + number // 2 * PANEL[1])
-    Path(sys.argv[1]).write_text("\n".join([*lines, "</svg>", ""]), encoding="utf-8")
+        parts += panel(layout, 24 + number % 2 * PANEL[0], 74 + number // 2 * PANEL[1])
+    Path(sys.argv[1]).write_text(plot.document(HEIGHT, parts, width=WIDTH, style=STYLE), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ TEST_CASE("a zero byte in the name of a tensor is rejected") {
   }
 }
 
-TEST_CASE("an index that lacks a member, or names what it does not list, is rejected with the reason") {
+TEST_CASE("an index that lacks a member, or refers to an unlisted group or file, is rejected with the reason") {
   struct Case {
     const char* change;  // a JSON patch
     const char* says;

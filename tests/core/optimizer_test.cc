@@ -208,7 +208,7 @@ std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
   return statuses;
 }
 
-TEST_CASE("optimizers of shards step together, whether or not they gather blocks") {
+TEST_CASE("optimizers of shards step together and share their errors, whether or not they gather blocks") {
   for (const char* const mode : {"local", "gather"}) {
     ThreadRanks threads(2);
     std::vector<std::unique_ptr<Optimizer>> optimizers;
@@ -231,6 +231,8 @@ TEST_CASE("optimizers of shards step together, whether or not they gather blocks
         CheckOk(optimizer.Bind(p, {&buffers, 1}));
       }
       CheckOk(optimizer.strategy().Step({}, nullptr));
+      CheckError(optimizer.strategy().Step(rank == 1 ? Invalid("a caller's mistake") : Status(), nullptr),
+                 Code::kInvalid, "shard rank 1: a caller's mistake");
     });
     for (const auto& of_rank : params) {
       for (const std::vector<float>& param : of_rank) CHECK(param == std::vector<float>(param.size(), 0.5F));
@@ -269,7 +271,8 @@ TEST_CASE("the steps of an optimizer on a device are enqueued there, with the ex
       std::unique_ptr<Optimizer> optimizer;
       CheckOk(Optimizer::Create(StepFixture::MakePlan(setup), desc, {}, &optimizer));
       float param[4] = {};
-      const Buffers buffers{param, param, param, nullptr};
+      const float gradient[4] = {};
+      const Buffers buffers{param, gradient, param, nullptr};
       CheckOk(optimizer->Bind(0, {&buffers, 1}));
       const int64_t of_create[] = {replicas.calls, shards.calls};
       CheckOk(optimizer->strategy().Step({}, nullptr));

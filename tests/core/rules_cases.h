@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <iterator>
-#include <limits>
 
 #include "core/rules/bound_scalars.h"
 #include "core/rules/coupled_scalars.h"
@@ -12,13 +11,12 @@
 #include "core/rules/growth.h"
 #include "core/rules/rank_difference.h"
 #include "core/rules/update.h"
+#include "tests/core/rules_method_cases.h"
 
 // Cases of the rules in core/rules with the expected results. tests/core runs them on the host and tests/cuda in a
 // kernel. Run() of each type calls the rule.
 namespace shampoo {
 
-inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
-inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kMaxOfF32 = LargestFinite(Dtype::kF32);
 inline constexpr double kMaxOfF64 = LargestFinite(Dtype::kF64);
 
@@ -478,6 +476,42 @@ inline constexpr ReplicaCase kReplicaCases[] = {
     {{0, 0, 0, 1}, {0, 0, 0, 1}, 1, RankDifference::kParameters},
 };
 
+// What three shard ranks send about a group or a parameter.
+struct ShardCase {
+  enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
+  Ask ask;
+  int64_t of_rank[3];  // the step of the group, or GradientOnShard of the parameter
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    const auto number_of = [this](int64_t rank) { return of_rank[rank]; };
+    const auto gradient_of = [this](int64_t rank) { return static_cast<unsigned char>(of_rank[rank]); };
+    const ShardStep step = FindShardStep(3, number_of);
+    const GradientDifference gradients = FindGradientDifference(3, gradient_of);
+    return static_cast<double>(ask == Ask::kStep        ? step.step
+                               : ask == Ask::kFirst     ? step.first
+                               : ask == Ask::kDiffering ? step.differing
+                               : ask == Ask::kWith      ? gradients.with
+                                                        : gradients.without);
+  }
+};
+
+using AskShards = ShardCase::Ask;
+inline constexpr ShardCase kShardCases[] = {
+    {AskShards::kStep, {0, 0, 0}, 0},
+    {AskShards::kFirst, {0, 0, 0}, -1},
+    {AskShards::kStep, {0, 7, 7}, 7},
+    {AskShards::kFirst, {0, 7, 7}, 1},
+    {AskShards::kDiffering, {0, 7, 7}, -1},
+    {AskShards::kDiffering, {7, 0, 8}, 2},
+    {AskShards::kDiffering, {7, 6, 8}, 1},
+    {AskShards::kWith, {kNoElements, kNoGradient, kNoElements}, -1},
+    {AskShards::kWith, {kGradientAndCopy, kGradient, kNoGradient}, 1},
+    {AskShards::kWith, {kGradient, kGradientAndCopy, kNoGradient}, 1},
+    {AskShards::kWithout, {kGradientAndCopy, kGradient, kNoGradient}, 2},
+    {AskShards::kWithout, {kGradient, kNoElements, kGradient}, -1},
+};
+
 // Calls work(name, cases, count) for every table.
 template <typename Work>
 void ForEachTable(const Work& work) {
@@ -492,6 +526,15 @@ void ForEachTable(const Work& work) {
   each("eigenvalues", kEigenvalueCases);
   each("coupled iterations", kCoupledCases);
   each("replicas", kReplicaCases);
+  each("shards", kShardCases);
+  each("steps in eigenbases", kBasisCases);
+  each("eigenvalues in eigenbases", kEigenbasisCases);
+  each("norms", kNormCases);
+  each("norm control", kNormControlCases);
+  each("averages", kAverageCases);
+  each("muon", kMuonCases);
+  each("schedules", kScheduleCases);
+  each("rounding", kRoundingCases);
 }
 
 // Returns whether a rule gave the expected number. All NaNs are equal here.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host side of steps on a device. The device is a FakeDevice, which records its calls.
+#include "core/comm/agreement.h"
 #include "core/step/device_replicas.h"
 #include "core/step/device_roots.h"
 #include "core/step/device_shards.h"
@@ -629,7 +630,7 @@ TEST_CASE("a collective that fails among the shards aborts the communicator of t
   }
 }
 
-TEST_CASE("a step whose CUDA call fails before the ranks have decided is enqueued again with the error") {
+TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enqueued again with the error") {
   struct Case {
     int fails_at;
     bool is_enqueued_again;

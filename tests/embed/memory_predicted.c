@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The host's allocator counts the bytes
+// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The caller's allocator counts the bytes
 // and checks that each allocation is freed once.
 //
 // The scratch memory of the private BLAS does not come from the allocator. The test memory_resident (SEES_MAPPINGS)
@@ -60,7 +60,7 @@ static int64_t page_bytes;
 static int64_t rounded_to_pages(int64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 #ifdef SEES_MAPPINGS
-// Mappings of the library. These are only the scratch memory because all other memory comes from the host's allocator.
+// Mappings of the library. They are only the scratch memory, because other memory comes from the caller's allocator.
 static char* mapping[kMaxAllocations];
 static size_t mapping_bytes[kMaxAllocations];
 static int mappings;

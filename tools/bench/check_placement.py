@@ -27,6 +27,7 @@ HEADER = 64  # bytes, at the start of a rank's segment
 COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and the unit to which an arena is rounded up
 RATES = ("--flops", FLOPS, "--shampoo-flops", SHAMPOO_FLOPS, "--root-flops", ROOT_FLOPS, "--link", LINK, "--latency",
          LATENCY)
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def require(condition: bool, text: str) -> None:
@@ -130,10 +131,15 @@ def check_shards(row: dict, by_replicas: dict) -> None:
     require_near(row["even"]["total"], sum(row["alone"].values()) / ranks, f"{where}: memory if spread evenly")
 
 
-def check_shards_plot(path: str, rows: list[dict]) -> None:
-    namespace = "{http://www.w3.org/2000/svg}"
-    root = xml.etree.ElementTree.parse(path).getroot()
-    lines = list(root.iter(namespace + "polyline"))
+def draw(chart: str) -> xml.etree.ElementTree.Element:
+    """Draw the chart and return the picture."""
+    script = os.path.join(os.path.dirname(__file__), "draw_chart.py")
+    subprocess.run([sys.executable, script, chart, chart + ".svg"], check=True)
+    return xml.etree.ElementTree.parse(chart + ".svg").getroot()
+
+
+def check_shards_plot(picture: xml.etree.ElementTree.Element, rows: list[dict]) -> None:
+    lines = list(picture.iter(SVG + "polyline"))
     require(len(lines) == 6, f"the plot of shards has {len(lines)} lines; expected 6")
     even = [line for line in lines if "stroke-dasharray" in line.attrib]
     require(len(even) == 2, f"the plot of shards has {len(even)} dashed lines; expected 2")
@@ -141,7 +147,9 @@ def check_shards_plot(path: str, rows: list[dict]) -> None:
         y = [float(point.split(",")[1]) for point in line.attrib["points"].split()]
         require(len(y) == len(rows), f"a line has {len(y)} points; expected {len(rows)}, one for each number of ranks")
         require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "the line 1 / ranks is not straight or not falling")
-    names = [text.text for text in root.iter(namespace + "text")]
+    names = [text.text for text in picture.iter(SVG + "text")]
+    marks = {"ranks", *(str(row["world"]) for row in rows)}
+    require(marks <= set(names), f"the x axis has the texts {names}; expected {marks}")
     last = rows[-1]
     for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),
                         ("all-to-all", last["all_to_all"]["total"]["largest"]),
@@ -166,15 +174,15 @@ def main() -> None:
                 return json.load(file), done.stdout
 
         small = ("--shapes-file", shapes, "--block", BLOCK, "--frequency", FREQUENCY, *RATES)
-        svg = os.path.join(folder, "plot.svg")
-        report, text = run(*small, "--world", RANKS, "--tokens", TOKENS, "--svg", svg)
+        chart = os.path.join(folder, "chart.json")
+        report, text = run(*small, "--world", RANKS, "--tokens", TOKENS, "--chart", chart)
         model = report["models"][0]
         require_near(model["train_seconds"], 6 * model["parameters"] * TOKENS / FLOPS, "training step")
         require([row["balance"] for row in model["rows"]] == ["bytes", "cost"], "wrong balances")
         for row in model["rows"]:
             check_row(row, model["train_seconds"])
         require("| overhead" in text and "|---" in text, "the printed table has no head")
-        curves = list(xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}polyline"))
+        curves = list(draw(chart).iter(SVG + "polyline"))
         require(len(curves) == 2, f"{len(curves)} curves in the plot")
 
         report, _ = run(*small, "--world", "12,8,6", "--shards", 3, "--group", 3, "--step-seconds", 0.5)
@@ -196,7 +204,7 @@ def main() -> None:
 
         worlds = (*small, "--world", "2,4,8", "--balance", "bytes")
         by_replicas = run(*worlds)[0]["models"][0]["rows"]
-        report, text = run(*worlds, "--shard-mode", "gather", "--svg", svg)
+        report, text = run(*worlds, "--shard-mode", "gather", "--chart", chart)
         rows = report["models"][0]["rows"]
         require([row["world"] for row in rows] == [2, 4, 8], "wrong numbers of shards")
         for row, same in zip(rows, by_replicas):
@@ -205,7 +213,7 @@ def main() -> None:
         require(sent[2] < sent[1],
                 f"with 8 ranks, one sends {sent[2]} bytes; expected fewer than the {sent[1]} bytes with 4 ranks")
         require("| sent, most" in text and "|---" in text, "the printed table of shards has no head")
-        check_shards_plot(svg, rows)
+        check_shards_plot(draw(chart), rows)
 
         wrong = subprocess.run([program, "--world", "0"], stderr=subprocess.PIPE, text=True, check=False)
         require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr, "a world of 0 is not refused")

@@ -138,8 +138,11 @@ def main() -> None:
         shares = [float(line.split("|")[4].strip(" %")) for line in table.splitlines() if line.endswith("% |") and "x" in line.split("|")[1]]
         require(len(shares) == 8 and min(shares) > 0, f"wrong rates of the Newton-Schulz iteration: {shares}")
 
-        svg = os.path.join(folder, "grid.svg")
-        report, text = run("grid.json", "--grid", "--shapes", shapes, "--block", "20,40", "--threads", "1", "--svg", svg)
+        chart, svg = os.path.join(folder, "chart.json"), os.path.join(folder, "chart.svg")
+        report, text = run("grid.json", "--grid", "--shapes", shapes, "--block", "20,40", "--threads", "1",
+                           "--chart", chart)
+        script = os.path.join(os.path.dirname(__file__), "draw_chart.py")
+        subprocess.run([sys.executable, script, chart, svg], check=True)
         require([row["block"] for row in report["rows"]] == [20, 40], "wrong blocks in the grid")
         require("bytes/parameter" in text, "the printed grid has no head")
         curves = list(xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}polyline"))

@@ -7,14 +7,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tools/bench/arguments.h"
 #include "tools/bench/checkpoint_runs.h"
 #include "tools/bench/fail.h"
+#include "tools/bench/json_file.h"
 
 namespace bench {
 namespace {
@@ -71,7 +70,7 @@ void Print(const char* name, const CheckpointRun& run) {
   std::fflush(stdout);
 }
 
-nlohmann::json JsonOf(const CheckpointRun& run) {
+Json JsonOf(const CheckpointRun& run) {
   return {
       {"dd_write_mb_s", run.dd_write / 1e6}, {"save_mb_s", run.save / 1e6}, {"write_ratio", run.save / run.dd_write},
       {"dd_read_mb_s", run.dd_read / 1e6},   {"load_mb_s", run.load / 1e6}, {"read_ratio", run.load / run.dd_read}};
@@ -82,7 +81,7 @@ void RunAll(const Options& options) {
   std::printf("%lld MB in files, MB/s\n", static_cast<long long>(bench.bytes() / 1000000));
   std::printf("%8s %10s %10s %9s %10s %10s %9s\n", "run", "dd write", "save", "of dd", "dd read", "load", "of dd");
   std::vector<CheckpointRun> runs;
-  nlohmann::json result = {{"bytes", bench.bytes()}, {"runs", nlohmann::json::array()}};
+  Json result = {{"bytes", bench.bytes()}, {"runs", Json::array()}};
   for (int i = 0; i < options.runs; ++i) {
     runs.push_back(bench.TimeOnce(i % 2 == 0));
     Print(std::to_string(i + 1).c_str(), runs.back());
@@ -92,9 +91,7 @@ void RunAll(const Options& options) {
                                 Median(runs, &CheckpointRun::dd_read), Median(runs, &CheckpointRun::load)};
   Print("median", median);
   result["median"] = JsonOf(median);
-  if (!options.json.empty() && !(std::ofstream(options.json) << result.dump(2) << "\n")) {
-    Fail("cannot write " + options.json);
-  }
+  if (!options.json.empty()) WriteJsonFile(result, options.json);
 }
 
 }  // namespace

@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "tools/bench/fail.h"
+#include "tools/bench/json_file.h"
 
 namespace bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kTimeOfPeriods = 2;  // seconds for all periods; long periods are measured once
 
@@ -139,9 +136,7 @@ void WriteDeviceJson(const std::string& path, const std::string& device, const s
                  {"periods", Json::array()}};
   for (const Row& row : rows) report["rows"].push_back(RowJson(row, frequencies));
   for (const PeriodRow& row : periods) report["periods"].push_back(PeriodJson(row));
-  std::ofstream file(path);
-  file << report.dump(2) << '\n';
-  if (!file.flush()) Fail("cannot write " + path);
+  WriteJsonFile(report, path);
 }
 
 }  // namespace bench

@@ -10,9 +10,9 @@ namespace bench {
 
 // Measurements of dd(1) on the same disk. Failures end the program.
 
-// Returns the seconds in which dd writes a new file from /dev/zero, including the fsync.
+// Returns the seconds that dd takes to write a new file from /dev/zero, including the fsync.
 double TimeDdWrite(const std::string& path, int64_t bytes);
-// Returns the seconds in which dd reads these files, one after another.
+// Returns the seconds that dd takes to read these files, one after another.
 double TimeDdRead(const std::vector<std::string>& paths);
 
 // Writes pending data of the file system of a directory to the disk.

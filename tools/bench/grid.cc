@@ -6,7 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "tools/bench/svg_chart.h"
+#include "tools/bench/chart.h"
 
 namespace bench {
 namespace {

@@ -5,16 +5,12 @@
 #include <shampoo/shampoo.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "tools/bench/fail.h"
+#include "tools/bench/json_file.h"
 #include "tools/bench/limits.h"
 
 namespace bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json WorkJson(const Work& work) { return {{"flops", work.flops}, {"bytes", work.bytes}}; }
 
@@ -95,9 +91,7 @@ void WriteJson(const std::string& path, const Machines& machines, const std::vec
   }
   for (const Row& row : rows) report["rows"].push_back(RowJson(row, machines.at(row.settings.threads), frequencies));
   for (const Simulation& simulation : simulations) report["simulation"].push_back(SimulationJson(simulation));
-  std::ofstream file(path);
-  file << report.dump(2) << '\n';
-  if (!file.flush()) Fail("cannot write " + path);
+  WriteJsonFile(report, path);
 }
 
 }  // namespace bench

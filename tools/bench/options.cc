@@ -40,7 +40,7 @@ how (each list gives a row for every value)
   --min-runs N               number of runs, of which the shortest counts; default: 10. Fewer for steps above 2 s
 output
   --json FILE                all results, for programs (docs/measure/bench_table.py makes tables of it)
-  --svg FILE                 with --grid: a plot
+  --chart FILE               with --grid: the plot as JSON, which tools/bench/draw_chart.py draws
 
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
@@ -78,7 +78,7 @@ void CheckTogether(const Options& options) {
     Fail("--device " + options.device + " needs cases, shapes or --period: the other modes measure the CPU");
   }
   for (const auto& key : options.keys) CheckKey(key, options.mode);
-  if (!options.svg.empty() && options.mode != Mode::kGrid) Fail("--svg needs --grid");
+  if (!options.chart.empty() && options.mode != Mode::kGrid) Fail("--chart needs --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
       !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
     Fail("--block, --grafting and --state-dtype need a --case: --case all is a fixed selection of rows");
@@ -130,8 +130,8 @@ Options ReadOptions(int argc, char** argv) {
       options.min_runs = SplitInts<int>(value, name)[0];
     } else if (name == "--json") {
       options.json = value;
-    } else if (name == "--svg") {
-      options.svg = value;
+    } else if (name == "--chart") {
+      options.chart = value;
     } else {
       Fail("unknown option " + name + "; --help lists all options");
     }

@@ -27,7 +27,7 @@ struct Options {
   std::string shapes;
   std::string shapes_file;
   std::string json;
-  std::string svg;
+  std::string chart;
   std::vector<std::pair<std::string, std::string>> keys;  // --set
 };
 

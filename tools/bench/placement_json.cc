@@ -4,10 +4,6 @@
 
 #include <shampoo/shampoo.h>
 
-#include <fstream>
-
-#include "tools/bench/fail.h"
-
 namespace bench {
 
 Json HeadJson(const PlacementOptions& options) {
@@ -23,11 +19,5 @@ Json HeadJson(const PlacementOptions& options) {
 }
 
 Json JsonOf(const Load& load) { return {{"largest", load.largest}, {"mean", load.mean}}; }
-
-void WriteJson(const Json& report, const std::string& path) {
-  std::ofstream file(path);
-  file << report.dump(2) << '\n';
-  if (!file.flush()) Fail("cannot write " + path);
-}
 
 }  // namespace bench

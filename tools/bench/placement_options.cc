@@ -54,8 +54,8 @@ rates, of one rank
                           0.1 and for recommendation 0.01
 output
   --json FILE             all results, for programs
-  --svg FILE              a plot by the number of ranks: overhead and state of all models; with gather, bytes sent
-                          and memory of the first model
+  --chart FILE            a plot by the number of ranks, as JSON, which tools/bench/draw_chart.py draws: overhead and
+                          state of all models; with gather, bytes sent and memory of the first model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -135,7 +135,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
       {"--tokens", into(&choice.tokens)},
       {"--step-seconds", into(&choice.step_seconds)},
       {"--json", into(&options.json)},
-      {"--svg", into(&options.svg)},
+      {"--chart", into(&options.chart)},
   };
   for (int i = 1; i < argc; ++i) {
     name = argv[i];

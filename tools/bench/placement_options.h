@@ -35,7 +35,7 @@ struct PlacementOptions {
   std::vector<std::pair<std::string, std::string>> keys;  // --set
   Rates rates;
   std::string json;
-  std::string svg;
+  std::string chart;
 };
 
 // Parses the command line. Exits after --help and after an error.

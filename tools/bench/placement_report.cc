@@ -5,9 +5,9 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "tools/bench/chart.h"
 #include "tools/bench/placement_json.h"
 #include "tools/bench/placement_table.h"
-#include "tools/bench/svg_chart.h"
 
 namespace bench {
 namespace {
@@ -90,11 +90,11 @@ void WritePlacementJson(const std::vector<Placement>& placements, const Placemen
     for (const PlacementRow& row : placement.rows) model["rows"].push_back(RowJson(row));
     report["models"].push_back(model);
   }
-  WriteJson(report, options.json);
+  WriteJsonFile(report, options.json);
 }
 
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options) {
-  if (options.svg.empty()) return;
+  if (options.chart.empty()) return;
   const std::string& balance = options.balances.back();
   Chart chart;
   chart.title = "Shampoo on many ranks: predicted, not measured";
@@ -110,7 +110,7 @@ void WritePlacementChart(const std::vector<Placement>& placements, const Placeme
     chart.panels[0].curves.push_back(CurveOf(placement, balance, overhead));
     chart.panels[1].curves.push_back(CurveOf(placement, balance, state));
   }
-  WriteChart(chart, options.svg);
+  WriteChart(chart, options.chart);
 }
 
 }  // namespace bench

@@ -5,9 +5,9 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "tools/bench/chart.h"
 #include "tools/bench/placement_json.h"
 #include "tools/bench/placement_table.h"
-#include "tools/bench/svg_chart.h"
 
 namespace bench {
 namespace {
@@ -68,11 +68,11 @@ void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& opt
     for (const ShardsRow& row : shards.rows) model["rows"].push_back(RowJson(row));
     report["models"].push_back(model);
   }
-  WriteJson(report, options.json);
+  WriteJsonFile(report, options.json);
 }
 
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options) {
-  if (options.svg.empty()) return;
+  if (options.chart.empty()) return;
   const Shards& shards = all.front();
   const std::string& balance = options.balances.back();
   std::vector<const ShardsRow*> rows;
@@ -94,7 +94,7 @@ void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& op
   memory.curves = {CurveOf("all-to-all", rows, [](const ShardsRow& row) { return row.all_to_all.total.largest; }),
                    CurveOf("all-gather", rows, [](const ShardsRow& row) { return row.all_gather.total.largest; })};
   memory.dashed = {CurveOf("1 / ranks", rows, [](const ShardsRow& row) { return row.EvenTotal(); })};
-  WriteChart(chart, options.svg);
+  WriteChart(chart, options.chart);
 }
 
 }  // namespace bench

@@ -68,7 +68,7 @@ void MeasureRows(const Options& options) {
   }
   std::puts("");
   PrintMachines("at best", machines);
-  if (!options.svg.empty()) WriteGridChart(rows, options.frequencies, options.svg);
+  if (!options.chart.empty()) WriteGridChart(rows, options.frequencies, options.chart);
 }
 
 // Measures rows without the limits of the machine: steps on a device, and whole periods.

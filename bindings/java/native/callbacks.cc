@@ -32,8 +32,8 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
 }
 
 // Returns the result of a callback: 0 on success, otherwise 1. After a failure, stores the pending exception as the
-// cause of the error of the library call. called is false if the arguments of the Java method could not be created. If
-// the reason is that the JVM does not support direct buffers, no exception is pending.
+// cause of the error of the library call. called: false if the Java method was not called, because its arguments could
+// not be created. If they could not because the JVM does not support direct buffers, no exception is pending.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);

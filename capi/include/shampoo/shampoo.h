@@ -57,7 +57,7 @@
  * communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
- * Conventions (comments on functions mention only exceptions)
+ * Conventions for all functions, unless the comment of a function says otherwise
  * ====================================================================================================================
  *
  * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned integer other
@@ -214,8 +214,7 @@ typedef struct shampoo_optimizer shampoo_optimizer;
  * A parameter with its gradient. Fields that are not set must be 0: use SHAMPOO_TENSOR_INIT or designated initializers.
  */
 typedef struct shampoo_tensor {
-  /** Name of the parameter. It must be unique, and the same in every run, because checkpoints use it. NULL (default):
-   * "param.i" for the tensor of index i. */
+  /** Name, unique and the same in every run, because checkpoints use it. NULL (default): "param.i" for tensors[i]. */
   const char* name;
   /** The parameter: dense, row-major. Steps read and overwrite it. */
   void* data;
@@ -463,8 +462,8 @@ shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, c
  *
  * @param config changed. If the call fails, no key is changed.
  * @param options the string.
- * @retval SHAMPOO_E_INVALID a key has no value, or as for shampoo_config_set_str(). If there are several lines, the
- *     error names the line.
+ * @retval SHAMPOO_E_INVALID a key is unknown, its value is missing or not allowed, or different presets are set. If
+ *     there are several lines, the error names the line.
  */
 shampoo_status shampoo_config_parse(shampoo_config* config, const char* options);
 
@@ -670,10 +669,9 @@ typedef struct shampoo_plan_desc {
   /** Number of processes that hold the same parameters, >= 1. Default: 1. Each keeps the state of some of the blocks.
    * If it is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm). */
   int32_t replica_world;
-  /** Rank of this process among those that hold the shards of one copy of the parameters, in [0, shard_world).
-   * Default: 0. */
+  /** Rank of this process among those that hold the shards of one copy, in [0, shard_world). Default: 0. */
   int32_t shard_rank;
-  /** Number of shards of one copy, >= 1. Default: 1. */
+  /** Number of shards of one copy of the parameters, >= 1. Default: 1. */
   int32_t shard_world;
 } shampoo_plan_desc;
 
@@ -749,7 +747,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - with shampoo, "grafting" none and "route" auto, a parameter's role is not SHAMPOO_HIDDEN: nothing updates it;
+ *     - a parameter's role is not SHAMPOO_HIDDEN although its method is shampoo, "grafting" is none and "route" is
+ *       auto, so that nothing would update it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -843,8 +842,9 @@ typedef struct shampoo_comm_ops {
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
    * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-   * and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. Either all ranks have this
-   * callback, or none. NULL (default): all_gather is used instead, which takes more memory and sends more. */
+   * and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the same sequence,
+   * device_type determines memory and stream, and 0 means success. Either all ranks have this callback, or none. NULL
+   * (default): all_gather is used instead, which takes more memory and sends more. */
   int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                         void* stream);
   /** Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
@@ -854,8 +854,7 @@ typedef struct shampoo_comm_ops {
    * collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
    * would wait for it. Default: NULL. */
   void (*abort)(void* user);
-  /** Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
-   * Default: NULL. */
+  /** Called once, when the shampoo_comm and every optimizer with it have been destroyed. Default: NULL. */
   void (*release)(void* user);
 } shampoo_comm_ops;
 
@@ -919,7 +918,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
  *     every dim (for a matrix: X_0 H X_1). With grafting, each block of P is then scaled by |D| / (|P| + c). The norms
- *     are Frobenius norms; c is 1e-37 with root_relative_epsilon, otherwise 1e-16. Before step s, P is D or, without
+ *     are Frobenius norms; c is 1e-37, or 1e-16 if root_relative_epsilon is 0. Before step s, P is D or, without
  *     grafting, H contracted with the initial X_k, which "initial_inverse" selects.
  *  6. Weight decay of the types decoupled, P <- P + "weight_decay" W, and palm, P <- P + "lr" "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
@@ -969,13 +968,11 @@ typedef struct shampoo_executor {
   size_t struct_size;
   /** Passed to the callbacks. Default: NULL. */
   void* user;
-  /** Largest count that parallel_for accepts, >= 1. count also never exceeds the number of threads of the plan, because
-   * workspace is allocated for that many. */
+  /** Largest count that parallel_for accepts, >= 1. count is also at most the number of threads of the plan. */
   int32_t threads;
   /** Runs task(argument, i) once for every i in [0, count), on any threads and in any order, and returns when all tasks
-   * have returned. count is at most threads. Tasks must see what the calling thread wrote before the call. When the
-   * call returns, the calling thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread
-   * of the API call. */
+   * have returned. Tasks must see what the calling thread wrote before the call. When the call returns, the calling
+   * thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread of the API call. */
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count);
   /** Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL. */
   void (*release)(void* user);
@@ -997,8 +994,8 @@ typedef struct shampoo_optimizer_desc {
    * replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference. */
   shampoo_comm* replica_comm;
   /** Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-   * shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks;
-   * not possible with "shard_mode" gather. Memory and references are as for replica_comm. */
+   * shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not
+   * possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1100,7 +1097,7 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
  * @param value address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
- *     unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.
+ *     unbinds it: later steps use the number that was read last (CPU), or the value that was set last (CUDA).
  * @retval SHAMPOO_E_INVALID there is no such group, key or dtype, or value is misaligned on CUDA.
  */
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
@@ -1110,11 +1107,12 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
  * state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
  *
- * The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
- * Functions of the sections State and Checkpoints use the last state_out.
- * On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
- * NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
- * "root_async". If state_in is not the arena that the last step wrote, the next step waits for the stream once.
+ * The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
+ * reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
+ * sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
+ * to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
+ * with SHAMPOO_E_STATE, or use old roots with "root_async". If state_in is not the arena that the last step wrote, the
+ * next step waits for the stream once.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -1183,7 +1181,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @param opt stepped.
  * @param stream on CUDA the stream of the step. NULL on the CPU.
  * @retval SHAMPOO_OK parameters, copies and state are written; on CUDA they will be, in the order of stream.
- * @retval SHAMPOO_E_INVALID a bound scalar is out of range, or ranks differ in keys or in which gradients are NULL.
+ * @retval SHAMPOO_E_INVALID a bound scalar is out of range, a key has different values on different ranks, or a
+ *     gradient is NULL on some ranks only.
  * @retval SHAMPOO_E_STATE a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
  *     gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
  *     or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
@@ -1206,7 +1205,8 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * @param count the number of parameters of the plan.
  * @param weights for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
  *     not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
- * @retval SHAMPOO_E_STATE as for shampoo_optimizer_step(), or another rank makes a step instead.
+ * @retval SHAMPOO_E_STATE a parameter has never been bound, a failed load has left the state unusable, counters or
+ *     parameters differ between ranks, or another rank makes a step instead.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
 
@@ -1288,7 +1288,7 @@ typedef struct shampoo_state_entry {
   /** Shape in elements, outermost dim first; ndim entries, the others are 0. */
   int64_t shape[8];
   /** For an entry whose elements correspond to those of the block: index of the block's first element in the whole
-   * flattened parameter. -1 for other entries, including those in an eigenbasis. */
+   * flattened parameter. -1 for other entries, including those whose elements are coordinates in an eigenbasis. */
   int64_t flat_offset;
   /** Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
    * methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix. */

@@ -240,8 +240,8 @@ static inline void shampoo_mpi_release(void* user) {
  *
  * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
  * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if a CUDA
- * call fails after the ranks have agreed on a step. A caller that wants to end the job itself sets ops->abort to NULL
- * before shampoo_comm_from_ops(). A call in which a collective fails then returns SHAMPOO_E_COMM on this rank alone.
+ * call fails after the ranks have agreed to make the step. A caller that wants to end the job itself sets ops->abort to
+ * NULL before shampoo_comm_from_ops(). If a collective then fails, the call returns SHAMPOO_E_COMM on this rank alone.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
  * frees a communicator collectively: destroy them on all ranks, in the same order relative to other collective calls,

@@ -173,8 +173,8 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * Fills ops as shampoo_nccl_ops() does, and sets abort: if a collective of the optimizer or a CUDA call of a step fails
- * on a rank, the library calls ncclCommAbort() and sets *comm to NULL.
+ * Fills ops as shampoo_nccl_ops() does, and sets abort. If a collective of the optimizer fails on a rank, or if a CUDA
+ * call fails after the ranks have agreed to make the step, the library calls ncclCommAbort() and sets *comm to NULL.
  *
  * Other ranks that are connected over a network then receive ncclRemoteError. NCCL does not always inform ranks on the
  * same machine; they need a time limit of their own.
@@ -183,7 +183,8 @@ static inline void shampoo_nccl_abort(void* user) {
  *     optimizer with it, and must not be used by another thread during their calls. The caller destroys the
  *     communicator at the end, unless it is NULL.
  * @param ops filled.
- * @return as for shampoo_nccl_ops(); ncclInvalidArgument also if *comm is NULL.
+ * @return ncclSuccess; ncclInvalidArgument if comm, *comm or ops is NULL; or the error of an NCCL call. On failure *ops
+ *     is unchanged.
  */
 static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_comm_ops* ops) {
   const ncclResult_t result = shampoo_nccl_ops(comm != NULL ? *comm : NULL, ops);

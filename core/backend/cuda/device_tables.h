@@ -39,14 +39,13 @@ struct DeviceBlock {
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
   int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
-  // With method muon: whether the block is orthogonalized, whether the iteration begins in the second buffer of
-  // tensors, and the second moment of the direction.
+  // With method muon.
   int32_t orthogonalized;
-  int32_t starts_in_second;
-  NsNorm ns_norm;
+  int32_t starts_in_second;  // the iteration begins in the second buffer of tensors
+  NsNorm ns_norm;            // the matrix is first divided by this norm and by ns_divisor
   double ns_divisor;
-  DirectionMoment moment_of_direction;
-  int32_t means_are_of_stored_rows;  // with second_moment row or short; 0: each mean is over a stored column
+  DirectionMoment moment_of_direction;  // the kind of its second moment
+  int32_t means_are_of_stored_rows;     // with second_moment row or short; 0: each mean is over a stored column
   StateSlot direction_moment;
   // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the index of the first
   // one.
@@ -70,8 +69,8 @@ struct DeviceBlock {
   int64_t first_scan_tile;      // index in Tables::scan_tiles
   int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
   int64_t tiles;
-  // Whether a direction that is computed with inverse roots, or by method sign, by muon or by a method in eigenbases,
-  // is in the second buffer of tensors. All other directions are in the first buffer.
+  // 1: a direction of rule kPrecondition is in the second buffer of tensors. Directions of all other rules are in the
+  // first buffer.
   int32_t direction_in_second;
   int64_t root_at[kMaxDims];  // index in the device's roots, where the roots of a shape group are consecutive
   int64_t plan_root;          // index of its first root in the order of the plan

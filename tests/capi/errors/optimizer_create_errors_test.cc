@@ -150,14 +150,14 @@ TEST_CASE("if any call of the allocator fails, all memory is returned and the al
     Account failing;
     failing.fail_at = call;
     allocator = AllocatorOf(&failing);
-    CheckCreateRefused(plan, desc, SHAMPOO_E_NOMEM, {"bytes", "host's allocator", "shampoo_plan_bytes"});
+    CheckCreateRefused(plan, desc, SHAMPOO_E_NOMEM, {"bytes", "shampoo_allocator", "shampoo_plan_bytes"});
     CHECK(failing.calls == call + 1);
     CHECK(failing.allocated.empty());
     CHECK(failing.released == 0);
     Account misaligned;
     misaligned.misalign_at = call;
     allocator = AllocatorOf(&misaligned);
-    CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"host's allocator", "not aligned", "256"});
+    CheckCreateRefused(plan, desc, SHAMPOO_E_INVALID, {"shampoo_allocator", "not aligned", "256"});
     CHECK(misaligned.allocated.empty());
     CHECK(misaligned.released == 0);
   }

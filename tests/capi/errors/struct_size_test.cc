@@ -22,8 +22,8 @@ struct Newer {
   alignas(16) char bytes[sizeof(Struct) + kMore] = {};
 };
 
-// Checks a struct that the library reads in `call`, which is always called with valid fields. `first` is the smallest
-// struct_size that the library accepts.
+// Checks how `call` reads a struct of any size. The fields are valid, so errors concern only struct_size and the bytes
+// after the fields that the library knows. `first` is the smallest struct_size that the library accepts.
 template <typename Struct>
 void CheckRead(const Struct& fields, const std::string& name, const std::function<shampoo_status(const Struct*)>& call,
                size_t first = sizeof(Struct)) {

@@ -55,8 +55,8 @@ class Disk {
     if (call.name == "fsync") Sync(call.path);
   }
 
-  // Visits contents that the directory may have. They differ in which changes of names are on the disk, and in whether
-  // zeros replace data that was not synced. visit(nullptr) means that the directory does not exist.
+  // Visits contents that the directory may have. They differ in the pending changes of names that are on the disk, and
+  // in whether zeros replace data that was not synced. visit(nullptr) means that the directory does not exist.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);

@@ -218,7 +218,7 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be allocate
     HostRanks ranks(one.kind, spec);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
-      // The root solver makes the first call of this function.
+      // Fails the second call of cudaHostAlloc, because the root solver makes the first one.
       if (rank == 1) fake_cuda_fail_here("cudaHostAlloc", 2, cudaErrorMemoryAllocation);
       return ranks.CreateAgain(rank, model->plan.get());
     });

@@ -67,7 +67,8 @@ TEST_CASE("the planned workspace includes the memory of method muon and of norms
   }
 }
 
-TEST_CASE("a step of a thousand equal matrices takes as many launches and products as one of ten" * NeedsFake()) {
+TEST_CASE("a step of a thousand matrices of equal size takes as many launches and products as a step of ten" *
+          NeedsFake()) {
   const auto counts = [](const Keys& keys, size_t matrices) {
     const Stage stage;
     fake_cuda_set_protection(0);

@@ -10,8 +10,8 @@
 
 namespace shampoo_test {
 
-// Keys with which a failed step is reported by its own call, and keys with which it is reported by the next call. With
-// the latter, a step makes several exchanges, and ranks exchange parameters instead of updates.
+// Keys with which a failed step is reported by its own call, and keys with which the next call reports it. With the
+// second set of keys, a step makes several exchanges, and ranks exchange parameters instead of updates.
 inline const Keys kReporting[] = {{{"status_lag", "0"}},
                                   {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "1"; }

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drops each launch of a step in turn and checks that a result changes. Tests can therefore detect a missing launch.
+// Drops each launch of a step in turn and checks that a result changes. A test that compares these results therefore
+// detects a missing launch.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>

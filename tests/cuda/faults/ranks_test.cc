@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kFaulty = 1;
 
-// If a call of CUDA fails before the ranks have decided on a step, the rank reports its error in the next exchange. If
-// the call fails later, the library aborts the communicator, which ends the waits of the others.
+// If a call of CUDA fails before the ranks have agreed to make a step, the rank reports its error in the next exchange.
+// If the call fails later, the library aborts the communicator, which ends the waits of the others.
 TEST_CASE("a rank fails: all ranks return, and parameters are those before or after the step" * NeedsFake()) {
   FailInStepOfReplicas(kReplicaKinds[0], kFaulty);
 }

@@ -4,8 +4,8 @@
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny] [SECTION...]
 // - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, workspace, whether
-//   equal matrices and repeated calls give bit-identical results, and whether these are bit-identical to the result of
-//   a batch of one matrix. If the call takes as long as the work on the device, the solver waits for the device.
+//   identical matrices and repeated calls give bit-identical results, and whether a batch of one matrix gives the same
+//   result. If the call takes as long as the work on the device, the solver waits for the device.
 //   Because some solvers wait, root_async has its own thread.
 // - the workspace that eigensolvers request
 // - eigensolvers for one matrix per call, on one stream and on several threads

@@ -43,14 +43,13 @@ class DeviceRanks {
   void FillGradients(uint64_t seed);
   void Step(uint64_t seed);  // fills the gradients and steps
   void Train(uint64_t first, uint64_t last);
-  // Copies the parameters and gradients from a model without shards. The plans must be equal in all other
-  // respects.
+  // Copies the parameters and gradients from a model without shards. Apart from the shards, the plans must be equal.
   void SetFrom(const Model& whole);
   void SetGradientFrom(const Model& whole, int rank, size_t p);
   // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, the
   // largest difference relative to the largest element may be `tolerance` or two machine epsilons of the dtype of the
-  // parameter, whichever is larger: cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, which
-  // shards change.
+  // parameter, whichever is larger: with shards, batches have other numbers of matrices, by which cuBLAS and cuSOLVER
+  // choose kernels.
   void CheckShardsOf(const Model& whole, double tolerance);
   // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.
   void Abort();

@@ -133,8 +133,7 @@ pub struct shampoo_optimizer {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_tensor {
-    /// Name of the parameter. It must be unique, and the same in every run, because checkpoints use it. NULL (default):
-    /// "param.i" for the tensor of index i.
+    /// Name, unique and the same in every run, because checkpoints use it. NULL (default): "param.i" for tensors\[i\].
     pub name: *const c_char,
     /// The parameter: dense, row-major. Steps read and overwrite it.
     pub data: *mut c_void,
@@ -291,10 +290,9 @@ pub struct shampoo_plan_desc {
     /// Number of processes that hold the same parameters, \>= 1. Default: 1. Each keeps the state of some of the blocks.
     /// If it is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm).
     pub replica_world: i32,
-    /// Rank of this process among those that hold the shards of one copy of the parameters, in \[0, shard_world).
-    /// Default: 0.
+    /// Rank of this process among those that hold the shards of one copy, in \[0, shard_world). Default: 0.
     pub shard_rank: i32,
-    /// Number of shards of one copy, \>= 1. Default: 1.
+    /// Number of shards of one copy of the parameters, \>= 1. Default: 1.
     pub shard_world: i32,
 }
 
@@ -321,8 +319,9 @@ pub struct shampoo_comm_ops {
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-    /// and so on, without gaps; sizes may be 0. Order, memory and result are as for all_gather. Either all ranks have this
-    /// callback, or none. NULL (default): all_gather is used instead, which takes more memory and sends more.
+    /// and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the same sequence,
+    /// device_type determines memory and stream, and 0 means success. Either all ranks have this callback, or none. NULL
+    /// (default): all_gather is used instead, which takes more memory and sends more.
     pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
     /// Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
     /// none. It is called before each all_gather and all_to_all. Default: NULL.
@@ -331,8 +330,7 @@ pub struct shampoo_comm_ops {
     /// collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
     /// would wait for it. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Called once, after the last use: when the shampoo_comm and every optimizer with it have been destroyed.
-    /// Default: NULL.
+    /// Called once, when the shampoo_comm and every optimizer with it have been destroyed. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
@@ -370,13 +368,11 @@ pub struct shampoo_executor {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Largest count that parallel_for accepts, \>= 1. count also never exceeds the number of threads of the plan, because
-    /// workspace is allocated for that many.
+    /// Largest count that parallel_for accepts, \>= 1. count is also at most the number of threads of the plan.
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
-    /// have returned. count is at most threads. Tasks must see what the calling thread wrote before the call. When the
-    /// call returns, the calling thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread
-    /// of the API call.
+    /// have returned. Tasks must see what the calling thread wrote before the call. When the call returns, the calling
+    /// thread must see what the tasks wrote. parallel_for must not throw. It runs on the thread of the API call.
     pub parallel_for: Option<unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void, i64)>, *mut c_void, i64)>,
     /// Called once, after the last use. Not called if shampoo_optimizer_create() fails. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -396,8 +392,8 @@ pub struct shampoo_optimizer_desc {
     /// replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference.
     pub replica_comm: *mut shampoo_comm,
     /// Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-    /// shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks;
-    /// not possible with "shard_mode" gather. Memory and references are as for replica_comm.
+    /// shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not
+    /// possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -445,7 +441,7 @@ pub struct shampoo_state_entry {
     /// Shape in elements, outermost dim first; ndim entries, the others are 0.
     pub shape: [i64; 8],
     /// For an entry whose elements correspond to those of the block: index of the block's first element in the whole
-    /// flattened parameter. -1 for other entries, including those in an eigenbasis.
+    /// flattened parameter. -1 for other entries, including those whose elements are coordinates in an eigenbasis.
     pub flat_offset: i64,
     /// Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
     /// methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix.
@@ -603,8 +599,8 @@ extern "C" {
     ///
     /// - `config` changed. If the call fails, no key is changed.
     /// - `options` the string.
-    /// - returns `SHAMPOO_E_INVALID`: a key has no value, or as for shampoo_config_set_str(). If there are several lines, the
-    ///   error names the line.
+    /// - returns `SHAMPOO_E_INVALID`: a key is unknown, its value is missing or not allowed, or different presets are set. If
+    ///   there are several lines, the error names the line.
     pub fn shampoo_config_parse(config: *mut shampoo_config, options: *const c_char) -> shampoo_status;
     /// Returns the value of a key as text that shampoo_config_set_str() converts back to the same value.
     ///
@@ -691,7 +687,8 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - with shampoo, "grafting" none and "route" auto, a parameter's role is not SHAMPOO_HIDDEN: nothing updates it;
+    ///   - a parameter's role is not SHAMPOO_HIDDEN although its method is shampoo, "grafting" is none and "route" is
+    ///   auto, so that nothing would update it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -818,7 +815,7 @@ extern "C" {
     /// - `key` "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
     /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
     /// - `value` address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
-    ///   unbinds it: on the CPU later steps use the value that was read last, on CUDA the value that was set last.
+    ///   unbinds it: later steps use the number that was read last (CPU), or the value that was set last (CUDA).
     /// - returns `SHAMPOO_E_INVALID`: there is no such group, key or dtype, or value is misaligned on CUDA.
     pub fn shampoo_optimizer_bind_scalar(
         opt: *mut shampoo_optimizer,
@@ -830,11 +827,12 @@ extern "C" {
     /// Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
     /// state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
     ///
-    /// The arenas stay bound until this function is called again: if they are distinct, each step reads the same state_in.
-    /// Functions of the sections State and Checkpoints use the last state_out.
-    /// On CUDA, after the caller has written to an arena, for example to restore a copy, call this function with NULL and
-    /// NULL, then bind the arena again. Otherwise the next step can fail with SHAMPOO_E_STATE, or use old roots with
-    /// "root_async". If state_in is not the arena that the last step wrote, the next step waits for the stream once.
+    /// The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
+    /// reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
+    /// sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
+    /// to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
+    /// with SHAMPOO_E_STATE, or use old roots with "root_async". If state_in is not the arena that the last step wrote, the
+    /// next step waits for the stream once.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -908,7 +906,8 @@ extern "C" {
     /// - `opt` stepped.
     /// - `stream` on CUDA the stream of the step. NULL on the CPU.
     /// - returns `SHAMPOO_OK`: parameters, copies and state are written; on CUDA they will be, in the order of stream.
-    /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, or ranks differ in keys or in which gradients are NULL.
+    /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, a key has different values on different ranks, or a
+    ///   gradient is NULL on some ranks only.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
     ///   gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
     ///   or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
@@ -928,7 +927,8 @@ extern "C" {
     /// - `count` the number of parameters of the plan.
     /// - `weights` for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
     ///   not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
-    /// - returns `SHAMPOO_E_STATE`: as for shampoo_optimizer_step(), or another rank makes a step instead.
+    /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound, a failed load has left the state unusable, counters or
+    ///   parameters differ between ranks, or another rank makes a step instead.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
         blend: f64,

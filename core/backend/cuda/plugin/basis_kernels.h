@@ -66,20 +66,20 @@ cudaError_t StoreRotatedState(cudaStream_t stream, const BasisArgs& args, TaskSe
 // basis_direction.cu
 // Adds the relative epsilon, a multiple of the largest second moment, to BasisWork::moment_epsilon.
 cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args);
-// Updates the second moment of the grafting method with the gradient, which is in `first`.
+// Updates the second moment of the grafting method with the gradient in `first`.
 cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args);
 // Updates the states of the direction with the rotated gradient, and writes the direction in the eigenbases. With
 // grafting, also replaces the rotated gradient by the filtered gradient. If a block is only initialized, its direction
 // is 0, also in `second`, so that it need not be rotated back.
 cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
-// Computes the direction of the grafting method and its norm from the filtered gradient, which is in `first`.
+// Computes the direction of the grafting method and its norm from the filtered gradient in `first`.
 cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);
 
 // basis_factor_kernels.cu
 // Computes the next d eigenvalues of one dim from the rotated gradient (kl_eigenvalues ema).
 cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d);
-// Checks whether the factor matrices of a run stay finite if they are updated with these whitened gradients, which are
-// in a buffer of tensors.
+// Checks whether the factor matrices of a run stay finite if they are updated with the whitened gradients in a buffer
+// of tensors.
 cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
                           const void* whitened);
 // Computes the eigenvalues of a block from the gradient in the batch's buffer `first`, if all factor matrices of the

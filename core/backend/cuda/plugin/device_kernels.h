@@ -17,9 +17,9 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 // Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
 // (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
-// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects a step if
-// the host has prepared the launches for a different step whose root tasks or direction rules differ from those of this
-// step. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
+// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects the step
+// if the host has prepared its launches for another step number, at which root tasks or direction rules may differ.
+// narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. reports_counters: whether

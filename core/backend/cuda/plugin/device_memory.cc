@@ -43,14 +43,14 @@ Status DeviceMemory::Allocate(const Source& source, Access access, int64_t bytes
         allocator.allocate(allocator.user, static_cast<size_t>(bytes), kAlignment, kDeviceType, device, source.stream);
     if (made == nullptr) {
       return NoMemory(
-          "the host's allocator returned NULL for ", bytes, " bytes of ", what, " on device ", device,
+          "your shampoo_allocator returned NULL for ", bytes, " bytes of ", what, " on device ", device,
           "; query shampoo_plan_bytes beforehand, and use smaller blocks (max_preconditioner_dim) or narrower "
           "states");
     }
     if (reinterpret_cast<uintptr_t>(made) % kAlignment != 0) {
       allocator.deallocate(allocator.user, made, static_cast<size_t>(bytes), kDeviceType, device, source.stream);
-      return Invalid("the host's allocator returned memory that is not aligned: expected an alignment of ", kAlignment,
-                     " bytes");
+      return Invalid("your shampoo_allocator returned device memory that is not aligned: expected an alignment of ",
+                     kAlignment, " bytes");
     }
   } else {
     const auto size = static_cast<size_t>(bytes);

@@ -24,8 +24,9 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
             const GemmInput& b, const GemmOutput& c, int64_t batch) {
   if (m == 0 || n == 0 || batch == 0) return Status();
   if (std::max({m, n, k, a.ld, b.ld, c.ld}) > std::numeric_limits<int32_t>::max()) {
-    return Unsupported("a product of ", batch, " matrices of ", m, " x ", k, " and ", k, " x ", n,
-                       " is too large for cuBLAS; set a smaller value of max_preconditioner_dim");
+    return Unsupported("a product of ", m, " x ", k, " and ", k, " x ", n,
+                       " matrices is too large for cuBLAS: expected at most 2147483647 rows and columns; set a smaller "
+                       "value of max_preconditioner_dim");
   }
   const auto element = static_cast<int64_t>(SizeOf(options.dtype));
   const bool f64 = options.dtype == Dtype::kF64;

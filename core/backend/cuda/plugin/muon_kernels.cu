@@ -206,7 +206,7 @@ struct GramNormBody {
   }
 };
 
-// A tile of one of several equal tensors.
+// A tile of one of several tensors of equal size.
 struct TensorTile {
   int64_t tensor, begin, size;
 

@@ -12,7 +12,7 @@ namespace shampoo::cuda {
 struct MuonArgs {
   Tables tables;
   BatchTables batch;
-  void* third;       // a buffer of tensors; with dual_norm_scale or muon_math bf16
+  void* third;       // a third buffer of tensors, with dual_norm_scale or muon_math bf16
   double* divisors;  // one vector for each block of the batch
   Dtype computation;
 };
@@ -21,7 +21,7 @@ struct MuonArgs {
 // norms.
 cudaError_t ScaleForIteration(cudaStream_t stream, const MuonArgs& args);
 
-// Equal matrices of a shape group, in the dtype of the iteration.
+// The matrices of a shape group, all of the same size, in the dtype of the iteration.
 struct EqualMatrices {
   void* data;
   int64_t stride;  // elements between the starts of consecutive matrices
@@ -30,8 +30,9 @@ struct EqualMatrices {
 };
 // Copies the lower triangles to the upper ones.
 cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
-// Replaces the polynomials P by P + b A + a I, both triangles, where A are the matrices of `gram`. Reads only the lower
-// triangles. If has_square is false, P counts as 0. The matrices P have the same stride as those of `gram`.
+// Completes the polynomials P = a I + b A + c A A of the matrices A of `gram`. On entry, `polynomial` contains c A A,
+// unless c is 0 (has_square false). Reads only lower triangles, and writes both triangles of P. The matrices P have the
+// same stride as those of `gram`.
 struct PolynomialTerms {
   double a, b;
   bool has_square;
@@ -39,9 +40,9 @@ struct PolynomialTerms {
 cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
                                 const PolynomialTerms& terms);
 
-// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by the divisor of the
-// coefficients. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the tensors and
-// their transposes, both triangles. first_item: the first item of the shape group in the batch.
+// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
+// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the
+// tensors and their transposes, both triangles. first_item: the first item of the shape group in the batch.
 struct EqualTensors {
   void* data;
   int64_t stride;
@@ -52,7 +53,7 @@ cudaError_t CompleteSchatten(cudaStream_t stream, const MuonArgs& args, Dtype dt
 // Converts tensors from bfloat16 to float32.
 cudaError_t WidenTensors(cudaStream_t stream, const EqualTensors& from, int64_t count, void* to, int64_t to_stride);
 
-// Updates the second moments of the orthogonalized directions, which are in `second`, and divides the directions by the
+// Updates the second moments of the orthogonalized directions in batch.second, and divides the directions by the
 // square roots of the moments. lines: the largest number of rows or of groups of columns of a block.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
 // The number of columns in a group of columns, which one CTA processes.

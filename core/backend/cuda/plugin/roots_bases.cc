@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigendecompositions of a chunk, and the eigenvectors for methods in eigenbases.
+// Eigendecompositions of the matrices of a chunk, and the eigenbases that methods soap and kl_shampoo take from them.
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
 
@@ -19,7 +19,8 @@ Status RootSolver::Decompose(const RootChunk& chunk, const Handles& handles, con
   SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
   SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, kind));
-  // Apply the decomposition to the signs. The eigenvectors are now the rows of q.
+  // The eigenvectors Q are now the rows of q. Compute Q^T Q v and Q^T diag(l) Q v for the vector v of signs. To check
+  // the decomposition, the callers compare them with v and A v (DecompositionFits).
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
   SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
   return Gemm(handles.blas, transposed, n, 2, n, matrix, {pair, 2, 2 * n}, {back, 2, 2 * n}, chunk.count);

@@ -92,7 +92,7 @@ struct SymmetrizeBody {
   }
 };
 
-// Computes r <- v - w, where v is r or, the first time, the signs. The last time, checks |r| / |v|.
+// Computes r <- v - w, where v is r or, the first time, the vector of signs. The last time, checks |r| / |v|.
 template <typename Root>
 struct SubtractProductBody {
   RootChunk chunk;

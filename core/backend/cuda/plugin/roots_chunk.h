@@ -96,17 +96,17 @@ struct RunningCount {
 // chunk.
 
 // roots_input.cu
-// Inspects the matrices, initializes the members, and writes the signs.
+// Inspects the matrices, and writes the members and the vector of signs.
 cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk);
 // Writes A 2^-scale to `to`, or I for a replaced matrix. with_shift: adds the member's shift to the diagonal.
 cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift);
 
 // roots_eigen.cu
-// Writes (q v)_i and l_i (q v)_i, for the signs v, to row i of pair.
+// Writes (q v)_i and l_i (q v)_i, where v is the vector of signs, to row i of pair.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
-// Checks the decomposition by applying it to the signs v (av is A v, back is Q^T times pair). Writes to `roots` the
-// eigenvalues of the square root of X, which it computes from the eigenvalues l. For a matrix with the diagonal
-// shortcut, only writes the diagonal of X to `roots`.
+// Checks the decomposition by applying it to the vector of signs v (av is A v, back is Q^T times pair). Computes the
+// eigenvalues of the square root of X from the eigenvalues l, and writes them to `roots`. For a matrix with the
+// diagonal shortcut, only writes the diagonal of X to `roots`.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
 // Computes the diagonal of X for members with the diagonal shortcut.
@@ -158,7 +158,7 @@ cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r
 // roots_output.cu
 // Copies the lower triangle of the root to the upper one, and computes the largest magnitude in the root.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
-// Check the result of an iteration by the distance of `vector` from the signs, or of `matrix` from I.
+// Check the result of an iteration by the distance of `vector` from the vector of signs, or of `matrix` from I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
 cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
 cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);

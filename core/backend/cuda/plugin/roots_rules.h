@@ -70,8 +70,8 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].first_magnitude; }));
 }
 
-// Checks an eigendecomposition by applying it to the signs, in a kernel with one CTA for each member. eigenvalues:
-// ascending. product: A times the signs. returned: Q^T times the results of PairProbe.
+// Checks an eigendecomposition by applying it to the vector of signs v (RootChunk::signs), in a kernel with one CTA for
+// each member. eigenvalues: ascending. product: A v. returned: Q^T Q v and Q^T diag(l) Q v.
 template <typename Root>
 SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
                                              const void* product, const void* returned) {

@@ -39,7 +39,8 @@ struct Contraction {
 Status ContractDim(const Handles& handles, const TensorDim& dim, const Contraction& how, const EqualArrays& from,
                    const EqualArrays& matrices, const EqualArrays& to, void* moved);
 
-// Computes the lower triangle of C_k, each tensor contracted with itself over all dims except k. moved: as above.
+// Computes the lower triangle of C_k, each tensor contracted with itself over all dims except k. moved: as for
+// ContractDim().
 Status MultiplyDim(const Handles& handles, const TensorDim& dim, const EqualArrays& tensors, const EqualArrays& to,
                    void* moved);
 

@@ -18,7 +18,7 @@ struct Panel {
   std::vector<Curve> dashed;  // for comparison
 };
 
-// Two panels side by side with the same x and logarithmic axes, in the style of examples/c_mlp/curves.svg.
+// Two panels side by side with the same x and logarithmic axes.
 struct Chart {
   std::string title;
   std::string note;
@@ -27,6 +27,7 @@ struct Chart {
   Panel panels[2];
 };
 
+// Writes a chart as JSON, which draw_chart.py draws.
 void WriteChart(const Chart& chart, const std::string& path);
 
 }  // namespace bench

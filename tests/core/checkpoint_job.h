@@ -1,0 +1,69 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/save.h"
+#include "tests/core/stepping_ranks.h"
+
+namespace shampoo {
+
+using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
+
+// Replicas that divide the blocks of kSteppedShapes, shards of their elements, and ranks that do not know of each
+// other.
+inline SetupOfRank Replicas(const StepFixture::Keys& keys) {
+  return [keys](const Communicator& comm) {
+    return StepFixture::Setup{.keys = keys,
+                              .params = StepFixture::Describe(kSteppedShapes),
+                              .placement = ReplicaPlacement(comm.rank(), comm.world())};
+  };
+}
+inline SetupOfRank Shards(const StepFixture::Keys& keys) {
+  return [keys](const Communicator& comm) {
+    return StepFixture::Setup{.keys = keys,
+                              .params = ShardRank::ShardsOf(comm.rank(), comm.world(), Dtype::kF32),
+                              .placement = ShardRank::PlaceOf(comm)};
+  };
+}
+inline SetupOfRank Copies(const std::vector<std::vector<int64_t>>& shapes, const StepFixture::Keys& keys = kAllStates) {
+  return [shapes, keys](const Communicator&) {
+    return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
+  };
+}
+
+// An optimizer that is saved and loaded together with those of other ranks.
+struct CheckpointRank : StepFixture {
+  CheckpointRank(const std::shared_ptr<Communicator>& comm, const SetupOfRank& setup, const std::string& directory)
+      : StepFixture(setup(*comm)) {
+    call.optimizers = states;
+    call.world = comm.get();
+    call.directory = directory;
+  }
+
+  OptimizerState* states[1] = {&state()};
+  CheckpointCall call;
+};
+
+// The ranks of a job on threads.
+struct CheckpointJob {
+  CheckpointJob(int world, const SetupOfRank& setup, const std::string& directory)
+      : threads(world), ranks(&threads, setup, directory) {}
+  std::vector<Status> Save() {
+    return ranks.Run([](int, CheckpointRank& rank) { return SaveCheckpoint(rank.call, {}); });
+  }
+  std::vector<Status> Load() {
+    return ranks.Run([](int, CheckpointRank& rank) { return LoadCheckpoint(rank.call); });
+  }
+  CheckpointRank& operator[](size_t rank) { return ranks[rank]; }
+
+  ThreadRanks threads;
+  RanksOnThreads<CheckpointRank> ranks;
+};
+
+}  // namespace shampoo

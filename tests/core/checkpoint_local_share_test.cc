@@ -1,0 +1,191 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each rank writes of a checkpoint: its own blocks, and those that several ranks have on the lowest of them.
+#include "core/checkpoint/duplicates.h"
+#include "core/checkpoint/local_share.h"
+#include "tests/core/checkpoint_job.h"
+
+namespace shampoo {
+namespace {
+
+// The shares of all ranks of a job.
+struct ShareJob {
+  ShareJob(int world, const SetupOfRank& setup)
+      : job(world, setup, ""), shares(static_cast<size_t>(world)), statuses(static_cast<size_t>(world)) {}
+  void Find() {
+    statuses = job.ranks.Run([this](int rank, CheckpointRank& own) {
+      return FindLocalShare(own.call, CommRanks(own.call.world), &shares[static_cast<size_t>(rank)]);
+    });
+  }
+  void FindOk() {
+    Find();
+    for (const Status& status : statuses) CheckOk(status);
+  }
+
+  CheckpointJob job;
+  std::vector<LocalShare> shares;
+  std::vector<Status> statuses;
+};
+
+TEST_CASE("copies of an optimizer are written by the lowest rank, with their descriptions") {
+  ShareJob two(2, Copies(kSteppedShapes));
+  two.FindOk();
+  CHECK(two.shares[0].blocks.size() == two.job[0].plan().blocks.size());
+  CHECK(two.shares[0].descriptions.size() == 3);  // a group and two parameters
+  CHECK(two.shares[0].bytes() > 0);
+  CHECK(two.shares[1].blocks.empty());
+  CHECK(two.shares[1].descriptions.empty());
+  CHECK(two.shares[1].bytes() == 0);
+}
+
+TEST_CASE(
+    "each rank writes its own blocks of replicas and its own pieces of shards, and a piece has its place as key") {
+  for (const SetupOfRank& setup : {Replicas(kAllStates), Shards(kAllStates)}) {
+    ShareJob two(2, setup);
+    two.FindOk();
+    for (size_t rank = 0; rank < 2; ++rank) {
+      size_t owned = 0;
+      for (const Block& block : two.job[rank].plan().blocks) owned += two.job[rank].plan().Owns(block) ? 1 : 0;
+      CHECK(two.shares[rank].blocks.size() == owned);
+      CHECK(two.shares[rank].descriptions.empty() == (rank == 1));
+    }
+  }
+  ShareJob shards(2, Shards(kAllStates));
+  shards.FindOk();
+  CHECK(shards.shares[1].blocks[0].stored.key == "p0/@12");
+}
+
+TEST_CASE("a parameter of which several shards hold all elements is written by the lowest of them") {
+  for (const ShardForm form : {ShardForm::kWhole, ShardForm::kFlat}) {
+    ShareJob two(2, [form](const Communicator& comm) {
+      StepFixture::Setup setup = Shards(kAllStates)(comm);
+      setup.params = StepFixture::Describe(kSteppedShapes);
+      for (ParamDesc& desc : setup.params) {
+        desc.form = form;
+        if (form == ShardForm::kFlat) desc.flat_count = desc.shape.Product();
+      }
+      return setup;
+    });
+    two.FindOk();
+    CHECK(two.shares[0].blocks.size() == two.job[0].plan().blocks.size());
+    CHECK(two.shares[1].blocks.empty());
+  }
+}
+
+TEST_CASE("copies with different states are an error on all ranks, also if only the last element of a state differs") {
+  for (const size_t element : {0, 9999}) {
+    ShareJob three(3, Copies({{100, 100}}, {{"momentum", "0.5"}}));
+    three.job[2].StateOf("p0/0/momentum")[element] = 1;
+    three.Find();
+    for (const Status& status : three.statuses) {
+      CheckError(status, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
+    }
+  }
+}
+
+TEST_CASE("all ranks keep the largest number of checkpoints that any of them keeps") {
+  ShareJob three(3, [](const Communicator& comm) {
+    const char* const keep = comm.rank() == 1 ? "5" : "2";
+    return Replicas(kAllStates + StepFixture::Keys{{"checkpoint_keep", keep}})(comm);
+  });
+  three.FindOk();
+  for (const LocalShare& share : three.shares) CHECK(share.keep == 5);
+}
+
+// Calls work(ranks, number of the rank) on all ranks.
+template <typename Work>
+void RunOnRanks(ThreadRanks* threads, Work&& work) {
+  threads->Run([&](int rank) { work(CommRanks(threads->comm(rank).get()), static_cast<size_t>(rank)); });
+}
+
+TEST_CASE("items that a lower rank has are duplicates, and the first rank with other contents is returned") {
+  const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
+  ThreadRanks threads(4);
+  std::vector<Duplicates> found(4);
+  RunOnRanks(&threads,
+             [&](const Ranks& ranks, size_t rank) { CheckOk(FindDuplicates(ranks, items[rank], &found[rank])); });
+  CHECK(found[0].is_duplicate == std::vector<bool>{false, false});
+  CHECK(found[1].is_duplicate == std::vector<bool>{false, true, true});
+  CHECK(found[1].differs_from == -1);
+  CHECK(found[2].is_duplicate == std::vector<bool>{false, true, true});
+  CHECK(found[2].differs_from == 0);
+  CHECK(found[2].differs_in == 2);
+  CHECK(found[3].is_duplicate.empty());
+}
+
+TEST_CASE("duplicates are found among more items than one exchange has room for") {
+  constexpr size_t kRoom = 32768;  // of each of two ranks
+  for (const size_t count : {kRoom, kRoom + 1}) {
+    ThreadRanks threads(2);
+    std::vector<Duplicates> found(2);
+    RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
+      std::vector<Item> items(count);
+      for (size_t i = 0; i < count; ++i) items[i] = {static_cast<int64_t>(rank * count + i), 0};
+      items.back() = {-1, 0};
+      CheckOk(FindDuplicates(ranks, items, &found[rank]));
+    });
+    std::vector<bool> expected(count, false);
+    CHECK(found[0].is_duplicate == expected);
+    expected.back() = true;
+    CHECK(found[1].is_duplicate == expected);
+  }
+}
+
+TEST_CASE("all ranks get the number of rank 0") {
+  ThreadRanks threads(3);
+  std::vector<int64_t> numbers(3, -1);
+  RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
+    CheckOk(ranks.BroadcastFromFirst(static_cast<int64_t>(rank) + 7, &numbers[rank]));
+  });
+  CHECK(numbers == std::vector<int64_t>(3, 7));
+}
+
+TEST_CASE("rank 0 receives the texts of each rank in order, even if they need several exchanges") {
+  const size_t counts[] = {0, 5, 1};
+  ThreadRanks threads(3);
+  std::string first_letters[3];
+  RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
+    const auto make = [](size_t i) { return std::string(600000, static_cast<char>('a' + i)); };
+    const auto take = [&](int from, const std::string& text) {
+      CHECK(rank == 0);
+      CHECK(text.size() == 600000);
+      first_letters[from] += text[0];
+    };
+    Status own;
+    CheckOk(ranks.Collect(counts[rank], make, take, &own));
+    CheckOk(own);
+  });
+  CHECK(first_letters[0].empty());
+  CHECK(first_letters[1] == "abcde");
+  CHECK(first_letters[2] == "a");
+}
+
+TEST_CASE("a rank whose texts cannot be made or are too long fails, and the exchange ends on all ranks") {
+  for (const bool too_long : {false, true}) {
+    ThreadRanks threads(2);
+    std::vector<Status> statuses(2);
+    std::vector<Status> own(2);
+    int received = 0;
+    RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
+      int made = 0;
+      const auto make = [&](size_t) -> std::string {
+        if (rank == 1 && !too_long && ++made > 3) throw std::bad_alloc();  // after the lengths were compared
+        return std::string(rank == 1 && too_long ? (1 << 20) + 1 : 10, 'x');
+      };
+      statuses[rank] = ranks.Collect(
+          3, make, [&](int, const std::string&) { ++received; }, &own[rank]);
+    });
+    for (const Status& status : statuses) {
+      if (too_long)
+        CheckError(status, Code::kInvalid, "rank 1: the description of a parameter, a group or a block has");
+      if (!too_long) CheckOk(status);
+    }
+    CHECK(received == (too_long ? 0 : 3));
+    CheckOk(own[0]);
+    CHECK(own[1].code() == (too_long ? Code::kOk : Code::kNoMemory));
+  }
+}
+
+}  // namespace
+}  // namespace shampoo

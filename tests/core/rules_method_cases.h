@@ -1,0 +1,681 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+#include "core/rules/averages.h"
+#include "core/rules/basis.h"
+#include "core/rules/muon.h"
+#include "core/rules/norms.h"
+#include "core/rules/rounding.h"
+#include "core/rules/schedule.h"
+
+// Cases of the rules of methods, schedules and averages, in the form of tests/core/rules_cases.h, which lists the
+// tables. The expected numbers were computed by hand, or are the formula of the rule.
+namespace shampoo {
+
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
+inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
+
+template <typename Enum>
+constexpr double NumberOf(Enum value) {
+  return static_cast<double>(value);
+}
+
+// The keys of a method in eigenbases.
+struct BasisKeys {
+  BasisOrder order = BasisOrder::kAfter;
+  FirstStep first_step = FirstStep::kSkip;
+  int64_t frequency = 3;
+  int64_t start = 1;
+  int64_t factor_frequency = 1;
+  double beta2 = 0.75;
+  double shampoo_beta = 0.5;
+  double kl_init = 0.1;
+  FactorTerm term = FactorTerm::kKl;
+  FactorStart factor_start = FactorStart::kZero;
+  bool corrects = true;
+  bool drops_weighting = false;
+  Grafting grafting = Grafting::kAdam;
+};
+
+// The step of a block of a method in eigenbases that has its `gradient`-th gradient, and that of its group is step 9.
+struct BasisCase {
+  enum class Ask {
+    kUpdate,
+    kTask,
+    kDue,
+    kFilterCorrection,
+    kMomentCorrection,
+    kFactorWeight,
+    kBasisCorrection,
+    kEigenvalueDecay,
+    kGraftingWeight,
+    kGraftingCorrection
+  };
+  Ask ask;
+  int64_t gradient;
+  double expected;
+  BasisKeys keys = {};
+
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.method = Method::kKlShampoo;
+    settings.beta1 = 0.5;
+    settings.grafting_beta2 = 0.5;
+    settings.basis_order = keys.order;
+    settings.first_step = keys.first_step;
+    settings.precondition_frequency = keys.frequency;
+    settings.start_preconditioning_step = keys.start;
+    settings.factor_update_frequency = keys.factor_frequency;
+    settings.beta2 = keys.beta2;
+    settings.shampoo_beta = keys.shampoo_beta;
+    settings.kl_init = keys.kl_init;
+    settings.factor_correction = keys.term;
+    settings.factor_start = keys.factor_start;
+    settings.use_bias_correction = keys.corrects;
+    settings.drop_weighting = keys.drops_weighting;
+    settings.grafting = keys.grafting;
+    const BasisScalars scalars = MakeBasisScalars(settings, MakeStepScalars(settings, 9), gradient);
+    const GraftingScalars of_grafting = MakeGraftingScalars(settings, scalars.update);
+    switch (ask) {
+      case Ask::kUpdate:
+        return static_cast<double>(scalars.update);
+      case Ask::kTask:
+        return NumberOf(BasisTaskOf(settings, gradient - 1));
+      case Ask::kDue:
+        return IsBasisDue(settings, gradient) ? 1 : 0;
+      case Ask::kFilterCorrection:
+        return scalars.filter_correction;
+      case Ask::kMomentCorrection:
+        return scalars.moment_correction;
+      case Ask::kFactorWeight:
+        return scalars.factor_weight;
+      case Ask::kBasisCorrection:
+        return scalars.basis_correction;
+      case Ask::kEigenvalueDecay:
+        return scalars.eigenvalue_decay;
+      case Ask::kGraftingWeight:
+        return of_grafting.weight;
+      case Ask::kGraftingCorrection:
+        return of_grafting.correction;
+    }
+    return 1e99;
+  }
+};
+
+using AskBasis = BasisCase::Ask;
+inline constexpr auto kBefore = BasisOrder::kBefore;
+inline constexpr auto kUses = FirstStep::kUse;
+inline constexpr BasisCase kBasisCases[] = {
+    {AskBasis::kUpdate, 1, 0},
+    {AskBasis::kUpdate, 5, 4},
+    {AskBasis::kUpdate, 1, 1, {.first_step = kUses}},
+    {AskBasis::kUpdate, 1, 1, {.order = kBefore}},
+    // The first bases, and the later ones at every third update.
+    {AskBasis::kTask, 1, NumberOf(RootTask::kInitialize)},
+    {AskBasis::kTask, 2, NumberOf(RootTask::kNone)},
+    {AskBasis::kTask, 4, NumberOf(RootTask::kCompute)},
+    {AskBasis::kTask, 3, NumberOf(RootTask::kCompute), {.first_step = kUses}},
+    {AskBasis::kTask, 4, NumberOf(RootTask::kNone), {.order = kBefore, .start = 5}},
+    {AskBasis::kTask, 5, NumberOf(RootTask::kInitialize), {.order = kBefore, .start = 5}},
+    {AskBasis::kTask, 6, NumberOf(RootTask::kCompute), {.order = kBefore, .start = 5}},
+    {AskBasis::kDue, 1, 0, {.frequency = 1}},  // the initialization is not a refresh
+    {AskBasis::kDue, 2, 1, {.frequency = 1}},
+    {AskBasis::kDue, 1, 1, {.first_step = kUses, .frequency = 1}},
+    {AskBasis::kDue, 6, 0, {.order = kBefore, .start = 6}},
+    {AskBasis::kDue, 9, 1, {.order = kBefore, .start = 6}},
+    // Bias corrections count the updates of the block.
+    {AskBasis::kFilterCorrection, 4, 0.875},
+    {AskBasis::kFilterCorrection, 4, 0.9375, {.first_step = kUses}},
+    {AskBasis::kFilterCorrection, 4, 1, {.corrects = false}},
+    {AskBasis::kMomentCorrection, 4, 0.578125},
+    {AskBasis::kMomentCorrection, 4, 1, {.corrects = false}},
+    {AskBasis::kMomentCorrection, 4, 1, {.drops_weighting = true}},
+    {AskBasis::kMomentCorrection, 4, 1, {.beta2 = 1}},
+    {AskBasis::kFactorWeight, 1, 0.5},
+    {AskBasis::kFactorWeight, 1, 1, {.factor_start = FactorStart::kFirst}},
+    {AskBasis::kFactorWeight, 2, 0.5, {.factor_start = FactorStart::kFirst}},
+    {AskBasis::kFactorWeight, 2, 1, {.drops_weighting = true}},
+    {AskBasis::kFactorWeight, 3, 0, {.factor_frequency = 2}},  // update 2 leaves the matrices as they are
+    {AskBasis::kFactorWeight, 4, 0.5, {.factor_frequency = 2}},
+    {AskBasis::kBasisCorrection, 3, 1},
+    {AskBasis::kBasisCorrection, 3, 0.875, {.order = kBefore}},
+    {AskBasis::kBasisCorrection, 6, 0.875, {.order = kBefore, .factor_frequency = 2}},  // after updates 1, 3 and 5
+    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .shampoo_beta = 1}},
+    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .corrects = false}},
+    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .drops_weighting = true}},
+    {AskBasis::kEigenvalueDecay, 1, 1},
+    {AskBasis::kEigenvalueDecay, 2, 0.5},
+    {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
+    // With kl_init auto, the averages are bias-corrected: the decay of term t is 1 - (1 - decay) / (1 - decay^t).
+    {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
+    {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
+    {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
+    {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.75, {.factor_frequency = 2, .kl_init = -1}},
+    {AskBasis::kEigenvalueDecay, 2, 0, {.first_step = kUses, .kl_init = -1}},
+    {AskBasis::kEigenvalueDecay, 5, 0.75, {.shampoo_beta = 1, .kl_init = -1}},
+    {AskBasis::kGraftingWeight, 4, 0.5, {.order = kBefore}},
+    {AskBasis::kGraftingWeight, 4, 1, {.order = kBefore, .drops_weighting = true}},
+    {AskBasis::kGraftingCorrection, 3, 0.875, {.order = kBefore}},
+    {AskBasis::kGraftingCorrection, 3, 1, {.order = kBefore, .grafting = Grafting::kRmsprop}},
+    {AskBasis::kGraftingCorrection, 3, 1, {.order = kBefore, .drops_weighting = true}},
+};
+
+// A rule of eigenvalues and directions in eigenbases with the arguments a, b and c.
+struct EigenbasisCase {
+  enum class Ask {
+    kRelativeEpsilon,  // key, whether float64
+    kAddedEpsilon,     // key, correction, largest V; inverse_exponent 1/2
+    kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction 1/4
+    kAccurate,         // tolerance, square off the diagonal, square
+    kIdentity,         // whether iterations start from a basis, d, whether negligible
+    kFirstEigenvalue,  // mean square, number of factors, whether float64
+    kFirstScale,       // square, elements, number of factors
+    kFirstTerm,        // kl_init, scale, number of factors
+    kBeforeGradients,  // kl_init
+    kNextEigenvalue,   // decay, scale, square; of a dim of 2 in 8 elements
+    kHasTerm,          // decay, scale, the new average
+    kReplaces,         // kl_init, mean, whether a term changed
+    kCap,              // kl_cap, d, kl_init; the mean of the eigenvalues is 1/4
+    kScale,            // eigenvalue, cap
+    kTransported,      // eigenvalue
+  };
+  Ask ask;
+  double a, b, c;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.inverse_exponent = 0.5;
+    const auto count = [](double number) { return static_cast<int>(number); };
+    const auto dtype = [](double is_wide) { return is_wide != 0 ? Dtype::kF64 : Dtype::kF32; };
+    switch (ask) {
+      case Ask::kRelativeEpsilon:
+        settings.relative_epsilon = a;
+        return RelativeEpsilon(settings, dtype(b));
+      case Ask::kAddedEpsilon:
+        settings.relative_epsilon = a;
+        return AddedEpsilon(settings, Dtype::kF64, b, c);
+      case Ask::kDirection:
+        return PowerDirection(a, 0.25, b, 6.0, c);
+      case Ask::kAccurate:
+        return IsBasisAccurate(a, b, c) ? 1 : 0;
+      case Ask::kIdentity:
+        return IsBasisIdentity(a != 0, count(b), c != 0) ? 1 : 0;
+      case Ask::kFirstEigenvalue:
+        return FirstEigenvalue(a, count(b), dtype(c));
+      case Ask::kFirstScale:
+        return FirstEigenvalueScale(a, count(b), count(c), Dtype::kF64);
+      case Ask::kFirstTerm:
+        settings.kl_init = a;
+        return FirstTermScale(settings, b, count(c));
+      case Ask::kBeforeGradients:
+        settings.kl_init = a;
+        return EigenvalueBeforeGradients(settings);
+      case Ask::kNextEigenvalue:
+        return NextEigenvalue(a, b, 2, 8, c);
+      case Ask::kHasTerm:
+        return HasTerm(a, b, c) ? 1 : 0;
+      case Ask::kReplaces:
+        settings.kl_init = a;
+        return ReplacesEigenvalues(settings, b, Dtype::kF32, [this] { return c != 0; }) ? 1 : 0;
+      case Ask::kCap:
+        settings.kl_cap = a;
+        settings.kl_init = c;
+        return KlCap(settings, count(b), 0.25);
+      case Ask::kScale:
+        return KlScale(a, b);
+      case Ask::kTransported:
+        return TransportedScale(a);
+    }
+    return 1e99;
+  }
+};
+
+using AskEigen = EigenbasisCase::Ask;
+inline constexpr EigenbasisCase kEigenbasisCases[] = {
+    // auto: 1024 unit roundoffs
+    {AskEigen::kRelativeEpsilon, -1, 0, 0, 0x1p-14},
+    {AskEigen::kRelativeEpsilon, -1, 1, 0, 0x1p-43},
+    {AskEigen::kRelativeEpsilon, 0, 0, 0, 0},
+    {AskEigen::kRelativeEpsilon, 0.25, 1, 0, 0.25},
+    {AskEigen::kAddedEpsilon, 0.25, 0.25, 4, 1},
+    {AskEigen::kAddedEpsilon, 0, 0.25, 4, 0},
+    {AskEigen::kDirection, 0.5, 1, 1, 2},
+    {AskEigen::kDirection, 1, 2, 1, 1},
+    {AskEigen::kDirection, 0.5, 0, 0, 0},  // a divisor of 0
+    {AskEigen::kAccurate, 0.5, 1, 4, 1},
+    {AskEigen::kAccurate, 0.5, 1.0625, 4, 0},
+    {AskEigen::kAccurate, 0, 0, 0, 1},
+    {AskEigen::kIdentity, 0, 1, 0, 1},
+    {AskEigen::kIdentity, 0, 2, 0, 0},
+    {AskEigen::kIdentity, 0, 2, 1, 1},
+    {AskEigen::kIdentity, 1, 1, 1, 0},
+    {AskEigen::kFirstEigenvalue, 4, 1, 1, 4},
+    {AskEigen::kFirstEigenvalue, 4, 2, 1, 2},
+    {AskEigen::kFirstEigenvalue, 0, 2, 1, 0.1},
+    {AskEigen::kFirstEigenvalue, 0x1p-140, 2, 1, 0x1p-70},
+    {AskEigen::kFirstEigenvalue, 0x1p-140, 2, 0, 0.1},  // negligible in float32
+    {AskEigen::kFirstScale, 64, 4, 2, 0.5},
+    {AskEigen::kFirstTerm, 0.5, 3, 2, 1},
+    {AskEigen::kFirstTerm, -1, 2, 1, 1},
+    {AskEigen::kFirstTerm, -1, 2, 2, 4},
+    {AskEigen::kFirstTerm, -1, 2, 3, 16},
+    {AskEigen::kBeforeGradients, 0.5, 0, 0, 0.5},
+    {AskEigen::kBeforeGradients, -1, 0, 0, 0.1},
+    {AskEigen::kNextEigenvalue, 0.5, 2, 8, 1.125},  // 0.5 / 4 + 0.5 * 2 / 8 * 8
+    {AskEigen::kHasTerm, 0.5, 2, 0.125, 0},
+    {AskEigen::kHasTerm, 0.5, 2, 0.25, 1},
+    {AskEigen::kReplaces, 0.5, 0, 0, 1},
+    {AskEigen::kReplaces, -1, 1, 0, 0},
+    {AskEigen::kReplaces, -1, 1, 1, 1},
+    {AskEigen::kReplaces, -1, 1e-40, 1, 0},  // a negligible mean
+    // auto: the size of the dim from 10 to 4000, with kl_init auto divided by the root of the mean
+    {AskEigen::kCap, -1, 9, 0.1, 10},
+    {AskEigen::kCap, -1, 11, 0.1, 11},
+    {AskEigen::kCap, -1, 4000, 0.1, 4000},
+    {AskEigen::kCap, -1, 4001, 0.1, 4000},
+    {AskEigen::kCap, -1, 11, -1, 22},
+    {AskEigen::kCap, 0, 11, -1, kInfinite},
+    {AskEigen::kCap, 2.5, 11, -1, 2.5},
+    {AskEigen::kScale, 4, 10, 0, 0.5},
+    {AskEigen::kScale, 0.0625, 4, 0, 4},
+    {AskEigen::kScale, 0.01, 4, 0, 4},
+    {AskEigen::kScale, 0, 4, 0, 4},
+    {AskEigen::kScale, -1, 4, 0, 4},
+    {AskEigen::kScale, kNotANumber, 4, 0, 4},
+    {AskEigen::kTransported, 0x1p-20, 0, 0, 1024},
+};
+
+// The norm of a direction of norm 8 after the keys that limit it. The direction is read as P * 0.5 * 4.
+struct NormCase {
+  UpdateNorm norm;
+  double target;
+  ShapeScale shape;
+  int64_t rows, columns;
+  double max_rms;
+  int64_t elements;
+  double expected;
+  double size = 8;
+
+  // Returns the norm, or 1e99 if the scale of P does not have the effect of this norm.
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.update_norm = norm;
+    settings.update_norm_target = target;
+    settings.shape_scale = shape;
+    settings.max_update_rms = max_rms;
+    const DirectionScale limited = LimitNorm(settings, elements, rows, columns, {0.5, 4, size});
+    return limited.down * limited.up * (size / 2) == limited.size ? limited.size : 1e99;
+  }
+};
+
+inline constexpr auto kFree = UpdateNorm::kNone;
+inline constexpr auto kToNorm = UpdateNorm::kFrobenius;
+inline constexpr NormCase kNormCases[] = {
+    {kFree, 3, ShapeScale::kNone, 0, 0, 0, 16, 8},
+    {kToNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 3},
+    {UpdateNorm::kRms, 3, ShapeScale::kNone, 0, 0, 0, 16, 12},
+    {kToNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 0, 0},  // a direction of 0 stays 0
+    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 4, 4},
+    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
+    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 64, 8},
+    {UpdateNorm::kRms, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
+    {kFree, 3, ShapeScale::kNone, 16, 4, 0, 64, 8},
+    {kFree, 3, ShapeScale::kMuon, 16, 4, 0, 64, 16},
+    {kFree, 3, ShapeScale::kMuon, 4, 16, 0, 64, 8},
+    {kFree, 3, ShapeScale::kRmsAdam, 16, 4, 0, 64, 8 * (0.2 * 4)},
+    {kFree, 3, ShapeScale::kRmsAdam, 4, 16, 0, 64, 8 * (0.2 * 4)},
+    {kFree, 3, ShapeScale::kSpectral, 4, 16, 0, 64, 4},
+    {kFree, 3, ShapeScale::kSqrtMax, 4, 16, 0, 64, 32},
+    {kFree, 3, ShapeScale::kSqrtMax, 0, 0, 0, 64, 8},  // a vector
+    {kToNorm, 3, ShapeScale::kSpectral, 16, 4, 0, 64, 6},
+    {kToNorm, 3, ShapeScale::kSpectral, 16, 4, 0.5, 64, 4},
+};
+
+// The new value of the only element w of a tensor after a step of norm_control. The direction is D = 2 p, and changes
+// of the norm are multiplied by 1/2 outward and by 1/4 inward.
+struct NormControlCase {
+  NormControl control;
+  double floor;
+  double w, p, lr;
+  double expected;
+  double radius = 0;
+  double decay = 0;
+  bool before_ratio = false;  // expected is the value before the norm is corrected
+
+  // Returns NaN if norm_control cannot move the parameter.
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.norm_control = control;
+    settings.update_floor = floor;
+    settings.radial_outward = 0.5;
+    settings.radial_inward = 0.25;
+    const double decayed = DecayedElement(settings, decay, w, p);
+    const NormSums sums = TermsOf(decayed, p);
+    const double known = KnownRadius(settings, radius);
+    if (!CanControl(settings, sums, known)) return kNotANumber;
+    NormControlStep step(settings, lr, sums, known, {0.5, 4, 0});
+    step.Add(sums);
+    const double moved = step.MoveOf(sums).Of(decayed, p);
+    if (before_ratio) return moved;
+    return w - ControlledDifference(w, step.Ratio(moved < 0 ? -moved : moved), moved);
+  }
+};
+
+inline constexpr NormControlCase kNormControlCases[] = {
+    {NormControl::kNone, 0, 6, 1, 0.5, 5},
+    {NormControl::kNone, 0, 8, 1, 0.5, 5, 0, 0.25},  // from 6 after weight decay
+    {NormControl::kHyperball, 0, 3, 4, 0.8, -5, 5},
+    {NormControl::kHyperball, 0, 4, -4, 0.8, 5, 5},
+    {NormControl::kHyperball, 0, 4, 0, 0.8, 5, 5},
+    {NormControl::kHyperball, 0, 4, 1, 0.8, kNotANumber, 0},
+    {NormControl::kRelative, 0, 6, 0.5, 0.25, 4.5},
+    {NormControl::kRelative, 0, 6, -8, 0.25, 7.5},
+    {NormControl::kRelative, 0, 6, 0, 0.25, 6},
+    {NormControl::kRelative, 0, 0, 1, 0.25, kNotANumber},
+    {NormControl::kRadialBrake, 0, 6, -1, 1, 7},   // to 8 without the brake
+    {NormControl::kRadialBrake, 0, 6, 1, 1, 5.5},  // to 4
+    {NormControl::kRadialBrake, 0, 2, 5, 1, -5},   // to -8: the norm grows by 6
+    {NormControl::kRadial, 0, 4, -1, 1, 5},
+    {NormControl::kRadial, 0, 4, 1, 1, 3.5},
+    {NormControl::kRadial, 0, 4, 1, 1, 3.5, 0, 0, true},
+    {NormControl::kRadial, 0, 0, 1, 1, -2},  // a parameter with norm 0 makes an ordinary step
+    // update_floor lengthens D to half of the norm of the parameter.
+    {NormControl::kNone, 0.5, 6, 0.5, 1, 3},
+    {NormControl::kNone, 0.5, 6, -0.5, 1, 9},
+    {NormControl::kNone, 0.5, 6, 4, 1, -2},
+    {NormControl::kNone, 0.5, 6, 0, 1, 6},
+};
+
+// A rule of averages. The keys: average_eval 3/4, average_train 1/2, average_lr_power 2, weight_ema 1/2 after step 3.
+struct AverageCase {
+  enum class Ask {
+    kPull,         // lr, the sum of earlier weights
+    kMove,         // lr, the sum of earlier weights
+    kDifference,   // of an element with Z - W = c, for p = 4, w = 3 and lr = 1/2: decay, pull
+    kIterate,      // of the same element
+    kMoves,        // step, whether there is an iterate, whether there is an average of weight_ema
+    kNextIterate,  // offset, w, the parameter that was written
+    kNextEma,      // offset, w, the parameter that was written
+    kExport,       // blend
+  };
+  Ask ask;
+  Averaging averaging;
+  double a, b, c;
+  double expected;
+
+  template <typename Real>
+  SHAMPOO_HD double RunAs() const {
+    GroupSettings settings;
+    settings.averaging = averaging;
+    settings.average_eval = 0.75;
+    settings.average_train = 0.5;
+    settings.average_lr_power = 2;
+    settings.weight_ema_start = 3;
+    StepScalars step;
+    step.lr = 0.5;
+    step.shrinkage = a;
+    const auto real = [](double number) { return static_cast<Real>(number); };
+    const auto element = [&] { return AveragedMove<Real>({b, 0.5}, step, {2, 0.5, 0}).Of(real(4), real(3), real(c)); };
+    switch (ask) {
+      case Ask::kPull:
+        return MakeAveragingStep(settings, a, b).pull;
+      case Ask::kMove:
+        return MakeAveragingStep(settings, a, b).move;
+      case Ask::kDifference:
+        return static_cast<double>(element().difference);
+      case Ask::kIterate:
+        return static_cast<double>(element().iterate);
+      case Ask::kMoves:
+        return MovesAverage(settings, static_cast<int64_t>(a), b != 0, c != 0) ? 1 : 0;
+      case Ask::kNextIterate:
+        return static_cast<double>(NextIterateOffset(real(a), real(b), real(c)));
+      case Ask::kNextEma:
+        return static_cast<double>(NextEmaOffset(real(0.5), real(a), real(b), real(c)));
+      case Ask::kExport:
+        return ExportFactor(settings, a);
+    }
+    return 1e99;
+  }
+  SHAMPOO_HD double Run() const {
+    const double wide = RunAs<double>();
+    return wide == RunAs<float>() ? wide : 1e99;
+  }
+};
+
+using AskAverage = AverageCase::Ask;
+inline constexpr auto kNoAverage = Averaging::kNone;
+inline constexpr auto kGpa = Averaging::kGpa;
+inline constexpr auto kScheduleFree = Averaging::kScheduleFree;
+inline constexpr AverageCase kAverageCases[] = {
+    {AskAverage::kPull, kNoAverage, 0.5, 0, 0, 0},
+    {AskAverage::kMove, kNoAverage, 0.5, 0, 0, 1},
+    {AskAverage::kPull, kGpa, 0.5, 0, 0, 0.25},
+    {AskAverage::kMove, kGpa, 0.5, 0, 0, 0.625},
+    {AskAverage::kPull, kScheduleFree, 0.5, 0, 0, 1},  // the first iterate is the average
+    {AskAverage::kMove, kScheduleFree, 0.5, 0, 0, 1},
+    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // 0.5^2 of 1
+    {AskAverage::kMove, kScheduleFree, 0.5, 0.75, 0, 0.625},
+    {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // no weight at all
+    {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
+    {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // 0.5 * 0.5 * 4 - 0.25 * 1
+    {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // 1 - 0.5 * 4
+    {AskAverage::kDifference, kGpa, 0.25, 0.25, 1, 1},  // Z is 4 and decays to W
+    {AskAverage::kIterate, kGpa, 0.25, 0.25, 1, -2},
+    {AskAverage::kMoves, kNoAverage, 3, 0, 1, 0},
+    {AskAverage::kMoves, kNoAverage, 4, 0, 1, 1},
+    {AskAverage::kMoves, kGpa, 1, 1, 0, 1},
+    {AskAverage::kMoves, kNoAverage, 4, 0, 0, 0},
+    {AskAverage::kNextIterate, kGpa, 3, 1, 2, 2},
+    {AskAverage::kNextEma, kNoAverage, 3, 1, 2, 1},
+    {AskAverage::kExport, kNoAverage, 0.25, 0, 0, 0.25},
+    {AskAverage::kExport, kGpa, 0.25, 0, 0, -0.25},  // W = (X + Z) / 2, so X - W = -(Z - W)
+};
+
+// A rule of method muon with the arguments a and b.
+struct MuonCase {
+  enum class Ask {
+    kExponent,        // largest magnitude
+    kCoefficient,     // the a of a step, of two entries with a = 3 and a = 5
+    kOutputsByRow,    // rows, columns
+    kOutputsByShort,  // rows, columns
+    kDivided,         // d, divisor
+  };
+  Ask ask;
+  double a, b;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    switch (ask) {
+      case Ask::kExponent:
+        return ScaleExponent(a);
+      case Ask::kCoefficient: {
+        NsCoefficients coefficients;
+        coefficients.count = 2;
+        coefficients.entries[0].a = 3;
+        coefficients.entries[1].a = 5;
+        return EntryOf(coefficients, static_cast<int64_t>(a)).a;
+      }
+      case Ask::kOutputsByRow:
+        return MeansAreOfOutputs(DirectionMoment::kRow, static_cast<int64_t>(a), static_cast<int64_t>(b)) ? 1 : 0;
+      case Ask::kOutputsByShort:
+        return MeansAreOfOutputs(DirectionMoment::kShort, static_cast<int64_t>(a), static_cast<int64_t>(b)) ? 1 : 0;
+      case Ask::kDivided:
+        return DividedByMoment(a, b);
+    }
+    return 1e99;
+  }
+};
+
+using AskMuon = MuonCase::Ask;
+inline constexpr MuonCase kMuonCases[] = {
+    {AskMuon::kExponent, 1, 0, 0},
+    {AskMuon::kExponent, 0x1.fffffffffffffp0, 0, 0},
+    {AskMuon::kExponent, 2, 0, 1},
+    {AskMuon::kExponent, 0x1.fffffffffffffp-1, 0, -1},
+    {AskMuon::kExponent, 0x1p-1074, 0, -1074},
+    {AskMuon::kExponent, kInfinite, 0, 0},
+    {AskMuon::kExponent, kNotANumber, 0, 0},
+    {AskMuon::kCoefficient, 0, 0, 3},
+    {AskMuon::kCoefficient, 1, 0, 5},
+    {AskMuon::kCoefficient, 2, 0, 5},  // the last entry repeats
+    {AskMuon::kOutputsByRow, 2, 3, 1},
+    {AskMuon::kOutputsByShort, 2, 3, 0},
+    {AskMuon::kOutputsByShort, 3, 3, 1},
+    {AskMuon::kOutputsByShort, 4, 3, 1},
+    {AskMuon::kDivided, 6, 2, 3},
+    {AskMuon::kDivided, 6, 0, 0},
+};
+
+// The schedule of a block at step t of its group.
+struct ScheduleCase {
+  enum class Ask { kInterval, kLastRefresh, kNumber, kOffset, kTask, kRule, kRefreshes, kReads, kSnapshotAfter };
+  Ask ask;
+  int64_t t;
+  double expected;
+  RefreshKeys keys = {.start = 5, .frequency = 5};
+  int64_t phase = 0;
+  int64_t snapshot_step = 0;
+  Grafting grafting = Grafting::kAdam;
+  InitialInverse initial_inverse = InitialInverse::kIdentity;
+  Method method = Method::kShampoo;
+  bool is_preconditioned = true;
+  bool is_owned = true;
+
+  SHAMPOO_HD double Run() const {
+    GroupSettings settings;
+    settings.method = method;
+    settings.grafting = grafting;
+    settings.initial_inverse = initial_inverse;
+    settings.start_preconditioning_step = keys.start;
+    settings.precondition_frequency = keys.frequency;
+    settings.root_async = keys.async;
+    settings.refresh_growth = keys.growth;
+    settings.root_spread = keys.spread;
+    const GroupSchedule group = GroupScheduleOf(settings, t);
+    const RootSchedule schedule =
+        ScheduleOf(settings, group, {is_owned, UsesEigenbasis(method), is_preconditioned, phase, 0, snapshot_step});
+    switch (ask) {
+      case Ask::kInterval:
+        return static_cast<double>(IntervalAfter(keys, t));
+      case Ask::kLastRefresh:
+        return static_cast<double>(group.last.step);
+      case Ask::kNumber:
+        return static_cast<double>(RefreshCount(keys, t));
+      case Ask::kOffset:
+        return static_cast<double>(SpreadOffset(keys, phase, IntervalAfter(keys, t)));
+      case Ask::kTask:
+        return NumberOf(schedule.task);
+      case Ask::kRule:
+        return NumberOf(schedule.rule);
+      case Ask::kRefreshes:
+        return Refreshes(schedule.task) ? 1 : 0;
+      case Ask::kReads:
+        return ReadsFactors(schedule.task) ? 1 : 0;
+      case Ask::kSnapshotAfter:
+        return static_cast<double>(SnapshotStepAfter(schedule.task, snapshot_step, t));
+    }
+    return 1e99;
+  }
+};
+
+using AskSchedule = ScheduleCase::Ask;
+inline constexpr RefreshKeys kGrowing = {.start = 8, .frequency = 20, .growth = 0.125};
+inline constexpr RefreshKeys kSpread = {.start = 8, .frequency = 20, .growth = 0.125, .spread = true};
+inline constexpr RefreshKeys kDeferring = {.start = 5, .frequency = 5, .async = 2};
+inline constexpr ScheduleCase kScheduleCases[] = {
+    {AskSchedule::kInterval, 1000, 5},
+    {AskSchedule::kInterval, 7, 1, kGrowing},
+    {AskSchedule::kInterval, 31, 3, kGrowing},
+    {AskSchedule::kInterval, 160, 20, kGrowing},
+    {AskSchedule::kLastRefresh, 4, 0},
+    {AskSchedule::kLastRefresh, 9, 5},
+    {AskSchedule::kLastRefresh, 10, 10},
+    {AskSchedule::kNumber, 10, 2},
+    {AskSchedule::kNumber, 14, 1, {.start = 12, .frequency = 5}},
+    // The start, and then the multiples of the frequency or, with root_spread, every fifth step after the start.
+    {AskSchedule::kLastRefresh, 9, 7, {.start = 7, .frequency = 5}},
+    {AskSchedule::kLastRefresh, 11, 10, {.start = 7, .frequency = 5}},
+    {AskSchedule::kLastRefresh, 11, 7, {.start = 7, .frequency = 5, .spread = true}},
+    // Steps 8 to 16, 18, 20, 22, 24, 27, ...
+    {AskSchedule::kLastRefresh, 26, 24, kGrowing},
+    {AskSchedule::kNumber, 26, 13, kGrowing},
+    {AskSchedule::kLastRefresh, 27, 27, kGrowing},
+    {AskSchedule::kOffset, 80, 0, kGrowing, 7},
+    {AskSchedule::kOffset, 80, 3, kSpread, 7},  // 7 * 10 / 20
+    {AskSchedule::kOffset, 160, 7, kSpread, 7},
+    {AskSchedule::kTask, 24, NumberOf(RootTask::kCompute), kSpread, 6},
+    {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpread, 7},  // one step later: 7 * 3 / 20
+    {AskSchedule::kTask, 24, NumberOf(RootTask::kNone), kSpread, 7},
+    {AskSchedule::kTask, 5, NumberOf(RootTask::kCompute), kDeferring},
+    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kDeferring, 0, -5},
+    {AskSchedule::kTask, 11, NumberOf(RootTask::kNone), kDeferring, 0, 10},
+    {AskSchedule::kTask, 12, NumberOf(RootTask::kFromSnapshot), kDeferring, 0, 10},
+    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kDeferring, 0, 10},       // older roots are still pending
+    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kDeferring, 0, 10},  // step 10 is made again
+    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kDeferring, 0, -15},
+    {AskSchedule::kRefreshes, 10, 0, kDeferring, 0, -5},
+    {AskSchedule::kReads, 10, 1, kDeferring, 0, -5},
+    {AskSchedule::kRefreshes, 12, 1, kDeferring, 0, 10},
+    {AskSchedule::kReads, 12, 0, kDeferring, 0, 10},
+    {.ask = AskSchedule::kReads, .t = 9, .expected = 1, .method = Method::kSoap},
+    {AskSchedule::kSnapshotAfter, 5, -5, kDeferring},
+    {AskSchedule::kSnapshotAfter, 10, 10, kDeferring, 0, -5},
+    {AskSchedule::kSnapshotAfter, 12, -10, kDeferring, 0, 10},
+    {AskSchedule::kSnapshotAfter, 11, 10, kDeferring, 0, 10},
+    {AskSchedule::kRule, 5, NumberOf(DirectionRule::kPrecondition)},
+    {AskSchedule::kRule, 4, NumberOf(DirectionRule::kGraft)},
+    {.ask = AskSchedule::kRule, .t = 4, .expected = NumberOf(DirectionRule::kFiltered), .grafting = Grafting::kNone},
+    {.ask = AskSchedule::kRule,
+     .t = 4,
+     .expected = NumberOf(DirectionRule::kZero),
+     .grafting = Grafting::kNone,
+     .initial_inverse = InitialInverse::kZero},
+    {.ask = AskSchedule::kRule, .t = 5, .expected = NumberOf(DirectionRule::kGraft), .is_preconditioned = false},
+    {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .is_preconditioned = false},
+    {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .method = Method::kMuon},
+    {.ask = AskSchedule::kRule, .t = 5, .expected = NumberOf(DirectionRule::kPrecondition), .method = Method::kMuon},
+    // The first gradient of a block in eigenbases; only the owner counts gradients.
+    {.ask = AskSchedule::kTask, .t = 9, .expected = NumberOf(RootTask::kInitialize), .method = Method::kSoap},
+    {.ask = AskSchedule::kTask,
+     .t = 9,
+     .expected = NumberOf(RootTask::kNone),
+     .method = Method::kSoap,
+     .is_owned = false},
+};
+
+// A number that is rounded to bfloat16, with the bits of the result; or 16 random bits of an element.
+struct RoundingCase {
+  float value;
+  uint32_t random;
+  uint64_t element;
+  bool rounds;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    const uint32_t bits = rounds ? RoundToBf16(value, random) : RandomOf(RandomBits({}, element >> 3), element);
+    return static_cast<double>(bits);
+  }
+};
+
+inline constexpr RoundingCase kRoundingCases[] = {
+    {1, 0xFFFF, 0, true, 0x3F80},
+    {0x1.01p0F, 0x7FFF, 0, true, 0x3F80},  // halfway between two numbers
+    {0x1.01p0F, 0x8000, 0, true, 0x3F81},
+    {-0x1.01p0F, 0x8000, 0, true, 0xBF81},
+    {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},
+    {std::numeric_limits<float>::infinity(), 0xFFFF, 0, true, 0x7F80},
+    {std::bit_cast<float>(0x7F800001U), 0, 0, true, 0x7FC0},  // stays NaN
+    // The known answer of Philox4x32-10 for zeros (Random123): 6627e8d5 e169c58d bc57ac4c 9b00dbd8
+    {0, 0, 0, false, 0xE8D5},
+    {0, 0, 1, false, 0x6627},
+    {0, 0, 5, false, 0xBC57},
+    {0, 0, 7, false, 0x9B00},
+};
+
+}  // namespace shampoo

@@ -1,0 +1,126 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exports of averages by the steps on the CPU: of one rank, of replicas and of gathered shards.
+#include <algorithm>
+
+#include "tests/core/stepping_ranks.h"
+
+namespace shampoo {
+namespace {
+
+const StepFixture::Keys kWithEma = {{"weight_ema", "0.5"}};
+
+// Exports half of each average to the memory of the gradients.
+Status ExportToGradients(StepStrategy* step, StepFixture* rank, Status caller_status = {}) {
+  std::vector<void*> weights;
+  for (std::vector<float>& gradient : rank->gradients) weights.push_back(gradient.data());
+  return step->Export(std::move(caller_status), 0.5, weights);
+}
+
+template <typename Rank>
+std::vector<Status> ExportOnAll(SteppingRanks<Rank>* ranks) {
+  return ranks->Run([](int, Rank& rank) { return ExportToGradients(rank.step.get(), &rank); });
+}
+
+TEST_CASE("an export of replicas or of gathered shards is bit-identical to that of one rank") {
+  Alone alone(kAllStates + kWithEma);
+  for (const int step : {0, 1}) {
+    FillGradients(step, &alone);
+    CheckOk(alone.Step());
+  }
+  CheckOk(ExportToGradients(&alone.step, &alone));
+  const float last = alone.params[1][4] + 0.5F * alone.StateOf("p1/1/ema_offset")[0];
+  CHECK(last != alone.params[1][4]);
+  CHECK(alone.gradients[1][4] == last);
+  for (const char* const bucket_bytes : {"0", "1"}) {
+    const StepFixture::Keys keys = kWithEma + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}};
+    ThreadRanks two(2);
+    SteppingRanks<ReplicaRank> replicas(&two, keys);
+    for (const int step : {0, 1}) {
+      for (size_t rank = 0; rank < 2; ++rank) FillGradients(step, &replicas[rank]);
+      replicas.StepOk();
+    }
+    for (const Status& status : ExportOnAll(&replicas)) CheckOk(status);
+    for (size_t rank = 0; rank < 2; ++rank) CHECK(replicas[rank].gradients == alone.gradients);
+
+    ThreadRanks three(3);
+    SteppingRanks<ShardRank> shards(&three, kGather + keys);
+    for (const int step : {0, 1}) {
+      for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
+      shards.StepOk();
+    }
+    for (const Status& status : ExportOnAll(&shards)) CheckOk(status);
+    for (size_t rank = 0; rank < 3; ++rank) {
+      ShardRank& shard = shards[rank];
+      shard.params = shard.gradients;
+      CHECK(shard.Holds(alone.gradients));
+    }
+  }
+}
+
+template <typename Rank>
+void CheckErrorOfOneRank(const StepFixture::Keys& keys) {
+  ThreadRanks comms(2);
+  SteppingRanks<Rank> two(&comms, kWithEma + keys);
+  for (const Status& status : two.Run([](int number, Rank&rank) {
+         return ExportToGradients(rank.step.get(), &rank, number == 1 ? Invalid("a caller's mistake") : Status());
+       })) {
+    CheckError(status, Code::kInvalid, "rank 1: a caller's mistake");
+  }
+  for (const Status& status : two.Run([](int number, Rank&rank) {
+         void* const weights[] = {rank.gradients[0].data(), number == 0 ? rank.params[1].data() : nullptr};
+         return rank.step->Export({}, 1, weights);
+       })) {
+    CheckError(status, Code::kInvalid, "rank 0: weights[1] overlaps the parameter \"p1\"");
+  }
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(two[rank].gradients[0] == std::vector<float>(two[rank].gradients[0].size(), 1.0F));
+  }
+  two.StepOk();
+}
+
+TEST_CASE("an error of one rank in an export is returned by all ranks, and nothing is written") {
+  CheckErrorOfOneRank<ReplicaRank>({});
+  CheckErrorOfOneRank<ShardRank>(kGather);
+}
+
+// Calls work(gathering shards) with a failure of each collective of shard rank 1 in turn, and checks that all ranks
+// fail in this call or the next one.
+template <typename Work>
+void FailEachCollective(const StepFixture::Keys& keys, Work&& work) {
+  int64_t calls = 0;
+  for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: none fails
+    CAPTURE(failing);
+    ThreadRanks comms(2);
+    SteppingRanks<ShardRank> shards(&comms, kGather + keys);
+    comms.fails = [&](int rank, int64_t call) {
+      if (failing == 0 && rank == 1) calls = call;
+      return rank == 1 && call == failing;
+    };
+    const std::vector<Status> statuses = work(&shards);
+    if (failing == 0) continue;
+    CheckError(statuses[1], Code::kComm, "all_gather of the communicator returned 2");
+    const std::vector<Status> later = work(&shards);
+    const std::string of_rank_0 = (statuses[0].ok() ? later[0] : statuses[0]).message();
+    REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);  // not that rank 0 waited
+    CHECK(later[1].code() == Code::kComm);
+    for (int rank = 0; rank < 2; ++rank) CHECK(comms.comm(rank)->failed());
+  }
+  CHECK(calls > 2);
+}
+
+TEST_CASE("any collective that fails in an export or a step of gathered shards fails all ranks") {
+  const StepFixture::Keys buckets = {{"comm_bucket_bytes", "1"}};
+  FailEachCollective(kWithEma + buckets, [](SteppingRanks<ShardRank>* shards) { return ExportOnAll(shards); });
+  const auto step = [](SteppingRanks<ShardRank>* shards) { return shards->Step(); };
+  FailEachCollective(buckets, step);
+  const auto step_with_nan = [](SteppingRanks<ShardRank>* shards) {
+    (*shards)[0].gradients[0][0] = kNan;
+    return shards->Step();
+  };
+  FailEachCollective(buckets + StepFixture::Keys{{"on_nonfinite", "skip_step"}}, step_with_nan);
+}
+
+}  // namespace
+}  // namespace shampoo
