@@ -48,7 +48,7 @@ def probability_below(t: float, degrees: float) -> float:
 
 
 def quantile(probability: float, degrees: float) -> float:
-    """Return the t that a variable with Student's t distribution does not exceed with this probability."""
+    """Return the t at which `probability_below(t, degrees)` equals the probability."""
     low, high = -1e6, 1e6
     for _ in range(200):
         middle = (low + high) / 2

@@ -237,7 +237,7 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
         curves: dict[str, Points] = {
             name: [(p[column], p["validation_loss"]) for p in run] for name, run in losses.items()}  # fmt: skip
         end = max(points[-1][0] for points in curves.values())
-        panels.append(Panel(title, column, curves, Axis(0, end), loss, "{1:.4f}".format))
+        panels.append(Panel(title, column, curves, Axis(0, end), loss, lambda _, loss: f"{loss:.4f}"))
     return panels
 
 
@@ -261,8 +261,8 @@ def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
     last = min(points[-1][1] for points in accuracies.values())
     accuracy = Axis(math.floor(min(max(min(later), last - 7), 99)), 100)
     epochs = Axis(0, int(rows[-1]["epoch"]))
-    return [Panel("Training loss", "epoch", losses, epochs, loss, "{1:#.2g}".format),
-            Panel("Test accuracy in %", "epoch", accuracies, epochs, accuracy, "{1:.2f}".format)]  # fmt: skip
+    return [Panel("Training loss", "epoch", losses, epochs, loss, lambda _, value: f"{value:#.2g}"),
+            Panel("Test accuracy in %", "epoch", accuracies, epochs, accuracy, lambda _, value: f"{value:.2f}")]  # fmt: skip
 
 
 def read_panels(path: Path) -> list[Panel]:

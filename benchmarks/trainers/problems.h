@@ -43,8 +43,8 @@ void problem_gradient(Problem* problem, double scale);
 // span of the gradients counts.
 double problem_distance(const Problem* problem);
 
-// Returns the norm of the movement outside of the span of the gradients, as a share of the norm of the whole movement.
-// Returns 0 for the other two problems.
+// For rank_deficient: returns the norm of the movement outside of the span of the gradients, as a share of the norm of
+// the whole movement. Returns 0 for the other problems.
 double problem_outside(const Problem* problem);
 
 #endif

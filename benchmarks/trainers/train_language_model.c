@@ -61,7 +61,8 @@ static void parse(Options* options, int argc, char** argv) {
       option_integer("--layers", &options->layers, 1, kMaxLayers, "layers"),
       option_integer("--threads", &options->threads, 1, 1024, "threads"),
       option_flag("--times", &options->show_times, 1, "print the time of the update of every step"),
-      option_text("--batches", "N,N,...", &options->batches, "also time gradients of batches of these sizes"),
+      option_text("--batches", "N,N,...", &options->batches,
+                  "also measure the time of a gradient for these batch sizes"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   if (options->methods.count == 0) fail("no --optimizer; expected at least one");

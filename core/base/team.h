@@ -71,7 +71,7 @@ class Team {
   void Work(Worker* worker);
   void Divide(Worker* worker, Job* job);
   // Runs one tile of any job, and releases the lock while it runs. Returns false if there is no tile to run. If
-  // slot_is_busy, the memory of this slot is in use, and only jobs without uses_slot are considered.
+  // slot_is_busy, the memory of this slot is in use, and jobs that use slots (Job::uses_slot) are not considered.
   bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
   const int64_t count_;

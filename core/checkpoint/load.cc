@@ -230,7 +230,7 @@ class Load {
     return {};
   }
 
-  // Clears the snapshots of blocks that were saved without root_async.
+  // Clears the snapshots of blocks that were saved with root_async 0.
   Status ClearSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {

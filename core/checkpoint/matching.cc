@@ -302,7 +302,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   for (const StateEntry* state : own.states) {
     if (is_resharded && !IsConverted(*state)) continue;
     const StoredEntry* const entry = stored.Find(state->state());
-    // The block was saved without root_async.
+    // The block was saved with root_async 0.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (const char* const key = KeyOf(state->state()); entry == nullptr && key != nullptr) {
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",

@@ -130,7 +130,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // These numbers determine on all ranks whether there is another exchange. They decrease with each exchange.
+      // `left` decreases with each exchange. It determines on all ranks whether there is another exchange.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm_, {"number of remaining messages", from, header.left}, 0, most));

@@ -45,7 +45,7 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(prepare)));
     Status status = CatchExceptions([&] { return Write(writer.get()); });
     if (!status.ok()) {
-      // After a failed collective this rank does not know the state of the others: rank 0 may have published the
+      // After a failed collective this rank does not know the state of the other ranks: rank 0 may have published the
       // checkpoint.
       if (call_.world != nullptr && call_.world->failed()) {
         return std::move(status).Within("the save ended early; a load takes the previous checkpoint or this one");

@@ -128,12 +128,13 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
 }
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
-  comm->Abort();
-  return CommFailed(
+  Status error = CommFailed(
       comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
       " that differ between ranks, and then equal values from all ranks: expected different values; the hashes or the "
       "values were transferred wrongly",
       kCheckRanks);
+  comm->Abort(error);
+  return error;
 }
 
 Status CompareLines(Communicator* comm, std::span<const std::string> lines) {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/comm/received.h"
 
 namespace shampoo {
@@ -33,7 +34,7 @@ Communicator::~Communicator() {
 Status Communicator::GatherInPlace(void* buffer, int64_t segment_bytes) {
   if (staging_ == nullptr || !takes_device_memory()) return GatherInStream(buffer, segment_bytes, nullptr);
   Status status = GatherStaged(buffer, segment_bytes);
-  if (!status.ok() && !failed_) Abort();
+  if (!status.ok() && !failed_) Abort(status);
   return status;
 }
 
@@ -69,9 +70,10 @@ Status Communicator::AllGatherInt(int64_t own) {
   SHAMPOO_RETURN_IF_ERROR(GatherInPlace(gathered_ints_.data(), kIntStride * sizeof(int64_t)));
   const int64_t returned = GatheredInt(ops_.rank);
   if (returned == own) return {};
-  Abort();
-  return CommFailed(rank_name_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
-                    ", which it sent", kCheckRanks);
+  Status error = CommFailed(rank_name_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
+                            ", which it sent", kCheckRanks);
+  Abort(error);
+  return error;
 }
 
 Status Communicator::AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
@@ -83,11 +85,14 @@ Status Communicator::AllToAllInStream(const void* send, std::span<const size_t> 
       [&] { return Cat(sum(send_bytes), " bytes to send and ", sum(recv_bytes), " to receive"); });
 }
 
-void Communicator::Abort() {
+void Communicator::Abort(const Status& error) {
   const bool first = !std::exchange(failed_, true);
   if (ops_.abort == nullptr) return;
   reported_ = true;
-  if (first) ops_.abort(ops_.user);
+  if (!first) return;
+  LogText(LogLevel::kError,
+          [&] { return Cat(rank_name_, " ", ops_.rank, " aborts the communicator: ", error.message()); });
+  ops_.abort(ops_.user);
 }
 
 Status Communicator::CollectiveError(const char* what, int32_t error, bool captured, const std::string& size) {
@@ -99,9 +104,10 @@ Status Communicator::CollectiveError(const char* what, int32_t error, bool captu
         " while the stream is captured: expected a function that only enqueues work in the stream, such "
         "as those of NCCL. Call shampoo_optimizer_step outside of a capture, or use another communicator");
   }
-  Abort();
-  return CommFailed(rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ", size,
-                    ": a collective failed; tear the job down and restart it from a checkpoint");
+  Status failure = CommFailed(rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error, " for ",
+                              size, ": a collective failed; tear the job down and restart it from a checkpoint");
+  Abort(failure);
+  return failure;
 }
 
 Status Communicator::PriorFailure() const {

@@ -59,10 +59,10 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // Returns whether a collective failed. This is permanent, because ranks may be at different points of the job
-  // afterwards.
+  // Returns whether a collective or a CUDA call failed. This is permanent, because ranks may be at different points of
+  // the job afterwards.
   bool failed() const { return failed_; }
-  // Returns an error if a collective has failed before.
+  // Returns an error if failed().
   Status PriorFailure() const;
   // Returns whether the other ranks know of the failure, or were aborted.
   bool failure_is_known() const { return failed_ && reported_; }
@@ -71,8 +71,9 @@ class Communicator {
   // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
   // Marks the communicator as failed: this rank makes no further exchanges, except one to report the failure. Calls the
-  // caller's abort function, if there is one, so that the other ranks fail instead of waiting.
-  void Abort();
+  // caller's abort function, if there is one, so that the other ranks fail instead of waiting. error: the reason, which
+  // is logged first, because the abort function may end the process.
+  void Abort(const Status& error);
 
   // Sets the device memory through which host buffers are exchanged, and returns the previous one; see StagingScope.
   // The new memory is not used if the communicator takes host memory.

@@ -13,7 +13,7 @@ Status CheckReceived(const Communicator& comm, const Received& received, int64_t
 
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most) {
   Status status = CheckReceived(*comm, received, least, most);
-  if (!status.ok()) comm->Abort();
+  if (!status.ok()) comm->Abort(status);
   return status;
 }
 

@@ -57,7 +57,7 @@ class Rounds {
 
   Communicator* comm() const { return comm_.get(); }
   int32_t optimizer() const { return optimizer_; }
-  // Returns an error if a collective has failed before.
+  // See Communicator.
   Status PriorFailure() const { return comm_->PriorFailure(); }
   // Returns this rank's header for a round.
   RoundHeader HeaderFor(int64_t round, const Status& own, uint32_t flags) const;

@@ -146,7 +146,9 @@ Status Config::SetInteger(const char* name, int64_t integer) {
 
 Status Config::SetText(const char* name, const char* text) {
   return Set(name, [text](const Key& key, Value* value) {
-    if (text == nullptr) return Invalid("key ", key.name, ": the value is NULL: expected a string, ", RangeText(key));
+    if (text == nullptr) {
+      return Invalid("key ", key.name, ": the value is NULL: expected a string; allowed values: ", RangeText(key));
+    }
     return ParseValue(key, text, value);
   });
 }

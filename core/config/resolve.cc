@@ -86,14 +86,14 @@ Status CheckAverages(const Settings& settings) {
   const char* const name = settings.averaging == Averaging::kGpa ? "gpa" : "schedule_free";
   const auto reject = [name](const char* with, const char* reason, const char* expected) {
     return Invalid("key averaging: the value ", name, " is not allowed with ", with, ", ", reason,
-                   ": expected none, or ", expected);
+                   ": expected averaging none, or ", expected);
   };
   if (settings.momentum != 0) {
     return reject("momentum", "which the average of iterates replaces", "momentum 0");
   }
   if (settings.controls_norm()) {
     return reject("norm_control or update_floor",
-                  "which control the norm of the parameter, while steps change the newest iterate",
+                  "because these keys control the norm of the parameter, but a step changes the newest iterate instead",
                   "norm_control none and update_floor 0");
   }
   if (settings.cautious_decay) {

@@ -38,8 +38,9 @@ const char* NearestValue(const Key& key, std::string_view text) {
 
 Status OutOfRange(const Key& key, std::string_view text) {
   const char* const nearest = NearestValue(key, text);
+  const bool is_number = key.type == KeyType::kF64 || key.type == KeyType::kI64;
   return Invalid("key ", key.name, ": the value ", text, " is not allowed: expected ", TypeName(key.type),
-                 key.choices.empty() ? ", " : ": ", RangeText(key),
+                 is_number ? ", " : ": ", RangeText(key),
                  nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
 }
 
@@ -170,7 +171,7 @@ Status MakeInteger(const Key& key, int64_t integer, Value* value) {
       return {};
     default:
       return Invalid("key ", key.name, " is of type ", TypeName(key.type), ", and an integer (", integer,
-                     ") was given: use shampoo_config_set_str with one of ", RangeText(key));
+                     ") was given: use shampoo_config_set_str; allowed values: ", RangeText(key));
   }
 }
 

@@ -128,7 +128,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   // A rank takes its numbers even if it fails below, so that they are the same on all ranks.
   const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
                 desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
-  // A rank that fails still joins the exchanges that follow, because the others would wait for it.
+  // A rank that fails still joins the exchanges that follow, because other ranks would wait for it.
   Status status = std::move(caller_status);
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::string> shard_lines;
@@ -151,9 +151,9 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   std::unique_ptr<cuda::DeviceEngine> placeholder;
   std::unique_ptr<Staging> staging;
   const std::array<Communicator*, 2> comms = {desc.shard_comm.get(), desc.replica_comm.get()};
-  const auto abort_all = [&comms] {
+  const auto abort_all = [&comms](const Status& error) {
     for (Communicator* const comm : comms) {
-      if (comm != nullptr) comm->Abort();
+      if (comm != nullptr) comm->Abort(error);
     }
   };
   std::array<std::optional<StagingScope>, 2> staged;
@@ -171,8 +171,9 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
       return {};
     });
     if (!made.ok()) {
-      abort_all();
-      return status.ok() ? made.Copy() : std::move(status);
+      if (status.ok()) status = made.Copy();
+      abort_all(status);
+      return status;
     }
     for (size_t i = 0; i < comms.size(); ++i) {
       if (comms[i] != nullptr) staged[i].emplace(comms[i], staging.get());
@@ -191,17 +192,17 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   // An error on which the replicas of one shard have agreed must also stop the other shards.
   if (desc.shard_comm && desc.replica_comm && !desc.shard_comm->failed()) {
     const bool replicas_agreed = status.ok();
-    // The other shards recognize a failed communicator by this code.
+    // The other shards recognize a failed communicator by the code kComm.
     if (desc.replica_comm->failed()) status = Status(Code::kComm, status.message());
     status = AgreeOnStatus(desc.shard_comm.get(), status);
     // Replicas of this rank may have created their optimizers, and would wait for this rank in a step.
-    if (replicas_agreed && (desc.shard_comm->failed() || status.code() == Code::kComm)) abort_all();
+    if (replicas_agreed && (desc.shard_comm->failed() || status.code() == Code::kComm)) abort_all(status);
   }
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
   Status initialized = optimizer->state().Initialize();
   if (!initialized.ok()) {
     // The other ranks have created their optimizers and would wait for this rank in a step.
-    abort_all();
+    abort_all(initialized);
     return initialized;
   }
   LogPlan(*plan);

@@ -94,7 +94,7 @@ struct Block {
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
-  int64_t phase = 0;  // with root_spread: determines how long after its group the block is refreshed (SpreadOffset)
+  int64_t phase = 0;  // determines how long after its group the block is refreshed (root_spread; see SpreadOffset)
 
   // The size, as a matrix, of the stacked tensor or part of row_splits that the block belongs to. The rows are the
   // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
@@ -140,7 +140,7 @@ struct Block {
   }
   int order() const { return shape.ndim; }
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
-  // The state from which an export computes the average: with weight_ema the average minus W, with averaging Z - W.
+  // The state from which an export computes the average: the average minus W (weight_ema) or Z - W (averaging).
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
   int factor_count() const { return is_preconditioned ? shape.ndim : 0; }
   bool has_factor(int k) const { return is_preconditioned && (skipped_dims >> k & 1) == 0; }

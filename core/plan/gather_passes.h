@@ -13,8 +13,9 @@
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
 // In both exchanges, each rank sends a message to every rank. A message from rank a to rank b has a header and then, in
-// plan order, slices of blocks: in collect, the slices that a holds of the blocks that b owns; in deliver, the slices
-// that b holds of the blocks that a owns. The elements of a slice are in the order of the block.
+// plan order, slices of blocks: in collect, the slices that a holds of the blocks that b owns, unless every rank
+// holds the whole parameter; in deliver, the slices that b holds of the blocks that a owns. The elements of a slice are
+// in the order of the block.
 namespace shampoo {
 
 // The size of the header of a message from one shard rank to another.

@@ -22,8 +22,9 @@ struct RootResiduals {
 // Describes the last refresh of one inverse root.
 struct RootReport {
   RootOutcome outcome;
-  RootResiduals residuals;  // with track_root_residuals
-  bool is_stale = false;    // the step skipped the update of the block before it computed the root
+  RootResiduals residuals;  // if track_root_residuals is true
+  // The step skipped the block before it computed this root, so the outcome is that of an earlier refresh.
+  bool is_stale = false;
 };
 
 // Measures x, a root of `matrix` whose computation had this outcome. Uses the workspace of method eigen.

@@ -35,8 +35,9 @@ bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 //   by_lapack  reduce with LAPACK even if there is a faster kernel; for tests
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 
-// Computes the same root as EigenRoot. *x is always the root of the scaled matrix, and the caller multiplies *x by
-// 2^(-scale / 2). *suitable is set to false if the root needs eigenvectors; the workspace still holds the matrix then.
+// Computes the same root as EigenRoot, from the same input: the workspace contains A * 2^-scale. *x is the root of this
+// scaled matrix, even if epsilon is not relative: the caller multiplies *x by 2^(-scale / 2). If the root needs
+// eigenvectors, *suitable is set to false, and the matrix in the workspace is unchanged.
 RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
                           float** x, bool* suitable);
 

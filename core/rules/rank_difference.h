@@ -71,8 +71,8 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
 
 // The step of a group that the shard ranks are about to make.
 struct ShardStep {
-  int64_t step = 0;        // 0: none of them steps the group
-  int64_t first = -1;      // the first rank that steps the group; -1: none
+  int64_t step = 0;        // 0: none of them makes one
+  int64_t first = -1;      // the first rank that makes it; -1: none
   int64_t differing = -1;  // the first rank that makes a different step; -1: none
 };
 

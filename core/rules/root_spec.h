@@ -36,7 +36,7 @@ struct RootSpec {
   int64_t denominator = 1;
   // `epsilon` is added to the eigenvalues. If relative_epsilon is above 0, relative_epsilon times their mean is added
   // instead: once the matrix is known, `epsilon` is set to that product (ResolvedEpsilon). relative_epsilon stays above
-  // 0, because other functions also depend on it. Method higher_order without relative_epsilon adds `epsilon` times a
+  // 0, because other functions also depend on it. If relative_epsilon is 0, method higher_order adds `epsilon` times a
   // bound on the largest eigenvalue.
   double epsilon = 0;
   double relative_epsilon = 0;

@@ -7,8 +7,8 @@
 #include "core/config/settings.h"
 
 // Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys and, with root_async, on the state of the block. Ranks, backends and resumed runs therefore agree. Host and
-// device compile the same functions.
+// on keys and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs therefore agree.
+// Host and device compile the same functions.
 namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
@@ -61,8 +61,8 @@ struct RefreshKeys {
   bool spread = false;
 };
 
-// A refresh of a group. With root_spread, each block is refreshed at its own step in the interval that begins with the
-// refresh of the group.
+// A refresh of a group. If root_spread is set, each block is refreshed at its own step in the interval that begins with
+// the refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
   // Steps until the next refresh. With refresh_growth 0 this is always the frequency, but if the first refresh is at a
@@ -177,7 +177,7 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 }
 
 // Returns the root task of a block that takes part in this step.
-// snapshot_step: the state of that name before the step. It exists only with root_async; otherwise it is 0.
+// snapshot_step: the state of that name before the step. It exists only if root_async is above 0; otherwise it is 0.
 //   0   the block has not used any roots yet
 //   s   the roots of the factor matrices of step s are pending
 //   -s  the roots of step s are in use, and none are pending
@@ -220,7 +220,7 @@ constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phas
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }
 
-// Returns the schedule of a block. phase: with root_spread, otherwise 0. snapshot_step: see RootTaskOf.
+// Returns the schedule of a block. phase: Block::phase. snapshot_step: see RootTaskOf.
 constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
                                        int64_t snapshot_step) {
   return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,

@@ -52,7 +52,7 @@ Status CheckBuffers(const Param& param, const Buffers& buffers) {
     if (written->range.Overlaps(read->range)) {
       return Invalid(written->name, " overlaps ", read->name,
                      ": only out may be the same memory as param, with the "
-                     "same dtype; use separate memory for the others");
+                     "same dtype; use separate memory for all other buffers");
     }
   }
   return {};

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/catch_exceptions.h"
-#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/comm/received.h"
 #include "core/comm/round.h"
@@ -31,10 +30,8 @@ Status CheckBasisCapture(const PlanData& plan) {
 
 }  // namespace
 
-// A call that a capture does not allow (kState) fails on all ranks, and they can continue outside of the capture.
 Status DevicePeers::AbortOnError(Status status) {
-  if (status.ok() || status.code() == Code::kState) return status;
-  Abort(status);
+  if (!status.ok()) Abort(status);
   return status;
 }
 
@@ -106,7 +103,7 @@ Status SeveralDevices::TakeFailure() {
   }
   // The error of a step that cannot be captured has another code. Such a step fails on all ranks, and they can continue
   // outside of the capture.
-  if (failure.code() == Code::kComm) AbortAll();
+  if (failure.code() == Code::kComm) Abort(failure);
   return failure;
 }
 
@@ -119,7 +116,7 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     return agreed;
   });
   // If this rank ran out of memory, it has left the exchanges, in which the other ranks may wait.
-  if (!is_agreed || AnyFailed()) AbortAll();
+  if (!is_agreed || AnyFailed()) Abort(error);
   return error;
 }
 
@@ -127,16 +124,10 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
-// Logs the error, because the abort function of the caller may end the process.
-void SeveralDevices::Abort(const Status& error) {
-  if (!AnyFailed()) LogText(LogLevel::kError, [&] { return Cat("the communicators are aborted: ", error.message()); });
-  AbortAll();
-}
-
 // If only one communicator were aborted, the ranks of the other one would wait for a rank that has failed.
-void SeveralDevices::AbortAll() const {
+void SeveralDevices::Abort(const Status& error) {
   for (const auto& ranks : ranks_) {
-    if (!ranks->comm()->failed()) ranks->comm()->Abort();
+    if (!ranks->comm()->failed()) ranks->comm()->Abort(error);
   }
 }
 
@@ -163,10 +154,9 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange of a step that this rank has completed.
-    AbortAll();
-    return CommFailed(comm.rank_name(), " ", report.rank,
-                      " is at an exchange of another optimizer, or at another exchange of optimizer ",
-                      reported.optimizer(), kStepInTheSameOrder);
+    return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank,
+                                   " is at an exchange of another optimizer, or at another exchange of optimizer ",
+                                   reported.optimizer(), kStepInTheSameOrder));
   }
   // The ranks agree in the same sequence as on the CPU: the shards of this replica, then the replicas of this shard,
   // then the shards again, because the replicas of another shard may have found an error.
@@ -178,9 +168,9 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
     if (!AnyFailed()) error = ranks_[i]->AgreeAgain(std::move(error), was_replayed);
   }
   if (!error.ok()) return error;
-  AbortAll();
-  return CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ", comm.rank(),
-                    " that it rejected a step, but then sent no error; expected an error", kCheckRanks);
+  return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ",
+                                 comm.rank(), " that it rejected a step, but then sent no error; expected an error",
+                                 kCheckRanks));
 }
 
 }  // namespace shampoo

@@ -17,7 +17,7 @@ namespace shampoo {
 class DevicePeers {
  public:
   virtual ~DevicePeers() = default;
-  // Returns an error if a collective of these ranks has failed before.
+  // Returns an error if a communicator of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
   // Returns an error if a step of the plan cannot be captured together with these ranks.
   virtual Status CheckCapture(const PlanData& plan) const = 0;
@@ -31,13 +31,13 @@ class DevicePeers {
   // Returns whether a rank that cannot make a step joins it to report its error. All ranks then return the error.
   virtual bool CanReportFailure(bool captured) const = 0;
   // Returns whether this rank knows, before it has the report of a step, that the step counts in a group. Otherwise,
-  // only the report says whether another rank has stepped the group. has_gradient: this rank has a gradient of the
-  // group.
+  // only the report says whether another rank has made a step of the group. has_gradient: this rank has a gradient of
+  // the group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
   // Returns the steps that the groups have made, by group (0: none). expected: the steps that this rank asked for;
   // reported: the steps in the report of the device.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
-  // Returns whether another rank may reject a step after this rank has stepped its blocks.
+  // Returns whether another rank may reject a step after this rank has updated its blocks.
   virtual bool CanRejectLate() const = 0;
   // Returns whether a report must be awaited even if the caller does not ask to wait, so that all ranks have the same
   // report.
@@ -52,7 +52,7 @@ class DevicePeers {
   virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
   virtual void Abort(const Status& error) = 0;
-  // Returns the status. If it is the error of a failed CUDA call, logs it and aborts the communicators.
+  // Returns the status. If it is an error, aborts the communicators.
   Status AbortOnError(Status status);
   // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
   // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
@@ -113,7 +113,6 @@ class SeveralDevices final : public DevicePeers {
   // The ranks that the report is about.
   const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
-  void AbortAll() const;
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks_;
   const cuda::DeviceStateMemory* memory_;

@@ -43,9 +43,10 @@ bool DeviceShards::CanStillReject() const {
 Status DeviceShards::Agree(const cuda::StepReport& report, Status own, int64_t /*step*/, bool was_replayed) {
   Status agreed = RoundsOf(was_replayed).AgreeOnError(std::move(own));
   // Only the devices can compare scalars that are bound in device memory. As on the CPU, a difference between scalars
-  // is reported before one between gradients or steps, which the hosts may have found.
+  // is reported before one between gradients (kInvalid) or steps (kState), which the hosts may have found.
   const bool scalars_differ = report.among_shards != 0 && report.difference == cuda::RankDifference::kScalars;
-  return scalars_differ && agreed.code() != Code::kComm ? ShardHyperParametersDiffer(report.rank) : std::move(agreed);
+  const bool has_failed = !agreed.ok() && agreed.code() != Code::kInvalid && agreed.code() != Code::kState;
+  return scalars_differ && !has_failed ? ShardHyperParametersDiffer(report.rank) : std::move(agreed);
 }
 
 Status DeviceShards::AgreeAgain(Status own, bool was_replayed) {

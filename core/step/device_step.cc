@@ -28,7 +28,7 @@ Status UnknownCounters() {
 Status UnreportedStep(size_t group) {
   return WrongState("group ", group,
                     " had no gradient on this rank in the previous step, so only the report of that step says whether "
-                    "other ranks stepped the group. With status_lag 1, the report cannot be read while the stream is "
+                    "it had one on other ranks. With status_lag 1, the report cannot be read while the stream is "
                     "captured: call shampoo_optimizer_status before the capture");
 }
 
@@ -118,7 +118,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : peers_->AbortOnError(FinishSteps()));
   Status fetched;
   if (!captured && !counters_.AreKnown(inputs_.state.in())) fetched = FetchCounters();
-  // After a failed fetch, this rank does not know whether a replay was rejected, for which the others return an error.
+  // After a failed fetch, this rank does not know whether a replay was rejected. If so, other ranks return an error.
   if (!fetched.ok() && counters_.may_be_replayed()) return peers_->AbortOnError(std::move(fetched));
   Status checked;
   if (peers_->CanReturnEarlierErrors(captured)) {
@@ -198,7 +198,7 @@ Status DeviceStep::Prepare(bool captured) {
 
 // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
 // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-// parameter's group is stepped if the last step stepped that group.
+// replays make a step of its group if the last step did.
 bool DeviceStep::TakesPartInReplays(const Param& param) const {
   return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] != 0;
 }
@@ -443,8 +443,11 @@ Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   *failed_call = 0;
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   wait = wait || peers_->has_to_await_reports();
-  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(wait ? FinishSteps() : PollReport(0)));
-  if (wait && !counters_.AreKnown(inputs_.state.in())) SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FetchCounters()));
+  Status read = wait ? FinishSteps() : PollReport(0);
+  if (read.ok() && wait && !counters_.AreKnown(inputs_.state.in())) read = FetchCounters();
+  // During a capture, all ranks fail to read the report. They can continue outside of the capture.
+  if (read.code() == Code::kState) return read;
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(std::move(read)));
   const int64_t rejected = report_.rejected_ticket;
   Status status = RaiseRejection("a step was rejected");
   if (!status.ok()) *failed_call = rejected;

@@ -20,8 +20,8 @@ std::vector<BlockTarget> TargetsInWholeBlocks(const StepInputs& inputs, const Bl
 
 }  // namespace
 
-// State errors are deferred: only the owner of a block sees that the state of the block does not fit the gradient, and
-// then reports a skipped update.
+// The last argument of HostStep defers state errors: only the owner of a block can detect that the state of the block
+// does not fit the gradient. It then skips the update of the block instead of rejecting the step.
 GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                            std::unique_ptr<ShardRounds> shards, std::unique_ptr<BlockGather> gather,
                            std::unique_ptr<ReplicaSharing> replicas)
@@ -56,8 +56,8 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
   return {};
 }
 
-// Makes the checks that need only the shards of this rank. When the owner of a block has the whole block, it checks
-// whether the state of the block fits the gradient.
+// Makes the checks that need only the shards of this rank. The owner of a block checks later, in CheckOwnedStates(),
+// whether the state of the block fits the gradient: that needs the whole block.
 void GatheredStep::CheckShards(StepDecision* decision) {
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
@@ -232,12 +232,13 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
 }
 
 // Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective a communicator reports at most
-// once, so only the first Report...() call on it has an effect. The next step reports a failure that this step did not
-// report.
+// once, so only the first Report...() call on it has an effect. If this step cannot report the failure to all ranks,
+// the next step does so first (ReportPriorFailure).
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
-  // The shard ranks agree after the first bucket was shared. They know the failure unless that agreement failed.
+  // While the first bucket is shared, the shard ranks agree on the decision. Unless this agreement failed, they know
+  // that sharing the bucket has failed.
   const bool shards_know = phase == Phase::kShare && bucket == 0 && !shards_->comm()->failed();
   if (!shards_know && bucket + 1 < bucket_count()) gather_->ReportInCollect(OwnPass(bucket + 1), failure);
   return failure;

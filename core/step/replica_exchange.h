@@ -21,7 +21,7 @@ namespace shampoo {
 class ReplicaSharing {
  public:
   virtual ~ReplicaSharing() = default;
-  // Returns an error if a collective of these ranks has failed before.
+  // Returns an error if the communicator of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
   // Exchanges the updates of a bucket. With the first bucket the ranks also compare their inputs and agree on the
   // decision, together with the ranks that hold the other shards: if one rank fails, all ranks return its error.

@@ -97,8 +97,8 @@ void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* conte
 
 void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context) {
   if (context != nullptr) TakeInputs(*decision, *context);
-  // If there is no memory for the error, this function does not throw: it stores an out-of-memory error. The rank can
-  // then still join the exchange of texts, in which the other ranks would wait for it.
+  // If there is no memory for the error, this function does not throw: it stores an out-of-memory error. So the rank
+  // still joins the exchange of texts, in which the other ranks would wait for it.
   Status status = CatchExceptions([&] { return RunRound(decision); });
   decision->status = std::move(status);
 }

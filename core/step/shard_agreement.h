@@ -31,9 +31,10 @@ struct StepDecision {
 class ShardAgreement {
  public:
   virtual ~ShardAgreement() = default;
-  // Returns an error if a collective of these ranks has failed before.
+  // Returns an error if the communicator of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Replaces this rank's decision by the decision of all ranks, and activates the groups that other ranks step.
+  // Replaces this rank's decision by the decision of all ranks, and activates the groups that are active on
+  // other ranks.
   virtual void Agree(StepDecision* decision, StepContext* context) = 0;
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
   // the error of another rank.

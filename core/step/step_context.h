@@ -51,7 +51,7 @@ class StepContext {
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
   // Activates a group and computes its program for this step. List() does this for groups in which parameters of this
-  // rank take part. Call it for a group that only other ranks step.
+  // rank take part. Call it for a group that is active only on other ranks.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }

@@ -22,7 +22,7 @@ typedef struct {
 void adamw_create(AdamW* adamw, const Model* model, Pool* pool, double weight_decay);
 void adamw_free(AdamW* adamw);
 
-// Makes one step: reads grads [values] and updates params [values].
+// Makes one step: reads grads and updates params, which have model->values elements each.
 void adamw_step(AdamW* adamw, double lr, real* params, const real* grads);
 
 #endif

@@ -22,8 +22,8 @@ typedef struct {
 void batch_create(Batch* batch, const Model* model, Pool* pool, int at_once);
 void batch_free(Batch* batch);
 
-// Returns the mean of -log(probability) per character over `count` texts of context + 1 characters. If grads [values]
-// is not NULL, writes the gradient to it.
+// Returns the mean of -log(probability) per character over `count` texts of context + 1 characters. If grads is not
+// NULL, writes the gradient to it: model->values elements.
 double batch_loss(Batch* batch, const real* params, int count, const uint8_t* const* texts, real* grads);
 
 #endif

@@ -277,7 +277,7 @@ TEST_CASE(
   const MirrorComm comm;
   call.world = comm.get();
   CheckOk(WorldStaging().Create(call));
-  comm.get()->Abort();
+  comm.get()->Abort(CommFailed("the network is gone"));
   CheckError(WorldStaging().Create(call), Code::kComm, "a collective or a CUDA call failed before");
   const auto on_device = MakeDeviceComm();
   call.world = on_device.get();

@@ -30,6 +30,7 @@ class FakeDevice {
     std::vector<const void*> bound_lr;  // by group
     bool buffers_changed = false;
     bool captured = false;
+    bool again = false;
     Code failure = Code::kOk;
     int64_t place = 0;
     int64_t shard_place = 0;
@@ -63,6 +64,7 @@ class FakeDevice {
   int fails_at = -1;
   std::vector<cuda::ExportArgs> exports;
   std::string fails;                    // the message with which steps fail; empty: they succeed
+  std::string capture_error;            // the error of all calls, because a stream is captured; empty: they succeed
   std::string download_error;           // the error of copies from the state; empty: they succeed
   std::string root_error;               // the error of the thread of async roots; returned once
   std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
@@ -137,11 +139,11 @@ class FakeDevice {
     };
     table.is_capturing = [](cuda::Engine* engine, void*, int32_t* captured) {
       *captured = Of(engine).captures ? 1 : 0;
-      return Ok();
+      return Of(engine).CaptureResult();
     };
     table.read_report = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
       *out = Of(engine).report;
-      return Ok();
+      return Of(engine).CaptureResult();
     };
     table.roots = [](cuda::Engine* engine) -> const cuda::RootStatus* { return Of(engine).roots.data(); };
     table.counted_steps = [](cuda::Engine* engine) -> const int64_t* { return Of(engine).counted_steps.data(); };
@@ -183,6 +185,9 @@ class FakeDevice {
     return table;
   }
 
+  cuda::Result CaptureResult() const {
+    return capture_error.empty() ? Ok() : cuda::Result{Code::kState, capture_error.c_str()};
+  }
   bool FailsAt(int place) { return fails_at == place && std::exchange(fails_at, -1) == place; }
 
   bool Gather(const cuda::DeviceGather& with, int64_t segment_bytes, int32_t world, void* stream) {
@@ -211,6 +216,7 @@ class FakeDevice {
     for (size_t g = 0; g < groups_; ++g) step.bound_lr.push_back(args.groups[g].bound[BindableKey("lr")].value);
     step.buffers_changed = args.buffers_changed != 0;
     step.captured = args.captured != 0;
+    step.again = args.again != 0;
     step.failure = args.failure;
     step.place = args.place;
     step.shard_place = args.shard_place;

@@ -133,7 +133,7 @@ TEST_CASE("a wrong argument on one rank is an error on all ranks, even without a
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
   CHECK(comm.calls > 0);                          // the other ranks received the error
   CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on the other ranks
-  comm.get()->Abort();
+  comm.get()->Abort(CommFailed("the network is gone"));
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm,
              "a collective or a CUDA call failed before");
 }

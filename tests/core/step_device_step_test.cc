@@ -326,7 +326,7 @@ TEST_CASE("device memory is copied, and is not read while its stream is captured
              "dst is 7: expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
   CheckOk(one.memory->CheckReadable("the state"));
   one.device.captures = true;
-  CheckError(one.memory->CheckReadable("the state"), Code::kState, "the state is read in the order of the stream");
+  CheckError(one.memory->CheckReadable("the state"), Code::kState, "the state cannot be read while the stream");
   CHECK(one.memory->MakeStaging(&stream)->stream() == &stream);
 }
 
@@ -449,6 +449,20 @@ TEST_CASE("a rank that cannot read its counters reports this in a step, but abor
   }
 }
 
+// The streams of the other ranks may not be captured.
+TEST_CASE("if a capture of another thread makes a step fail, the rank aborts, but not if it makes a report fail") {
+  DeviceReplica rank;
+  CheckOk(rank.one.Step());
+  rank.one.device.capture_error = "a capture does not allow this call";
+  CheckError(rank.one.Report(), Code::kState, "a capture does not allow this call");
+  CHECK(rank.comm.aborts == 0);
+  const LogCapture log(LogLevel::kError);
+  CheckError(rank.one.Step(), Code::kState, "a capture does not allow this call");
+  CHECK(rank.comm.aborts == 1);
+  CHECK(log.messages() ==
+        std::vector<std::string>{"rank 0 aborts the communicator: a capture does not allow this call"});
+}
+
 TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {
   DeviceReplica rank;
   CheckOk(rank.one.Step());
@@ -502,7 +516,7 @@ constexpr FakeDevice::Rejection RejectedBy(cuda::RankDifference difference) {
 }
 
 TEST_CASE(
-    "shards on devices take the step counters of all groups from the device, even if only other shards step a group") {
+    "shards on devices take all step counters from the device, even of groups that are active only on other shards") {
   DeviceShard rank;
   rank.one.device.counted_steps = {5};
   CheckOk(rank.one.Step());
@@ -526,7 +540,7 @@ void AddGatheredMatrix(StepFixture::Setup* setup, bool is_held, int group = 0) {
 
 const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
 
-TEST_CASE("a shard cannot capture a step before it knows whether the previous one stepped the group") {
+TEST_CASE("a shard cannot capture a step before it knows whether the group took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
   // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
   for (const bool gathers : {false, true}) {
@@ -556,7 +570,7 @@ TEST_CASE("averages are not exported on devices that hold copies of the paramete
   CheckOk(DeviceShards(rank.one.inputs(), rank.comm.shared(), 1, rank.one.engine.get()).CheckExport());
 }
 
-TEST_CASE("roots of a gathered group that no rank steps do not prevent the capture of a step") {
+TEST_CASE("roots of a gathered group without gradients do not prevent the capture of a step") {
   for (const bool is_stepped : {false, true}) {
     CAPTURE(is_stepped);
     StepFixture::Setup setup;
@@ -593,6 +607,9 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
       {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
       {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
        [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
+      // A CUDA call of the other rank has failed since the devices compared the numbers.
+      {cuda::RankDifference::kScalars, Code::kDevice, "shard rank 1 failed",
+       [&](char* segment) { Put(segment, 0, static_cast<int32_t>(Code::kDevice)); }},
       {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
   for (const Case& one : cases) {
     CAPTURE(one.says);
@@ -634,9 +651,8 @@ TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enq
   struct Case {
     int fails_at;
     bool is_enqueued_again;
-    int64_t shard_calls, replica_calls;
   };
-  for (const Case& one : {Case{0, true, 1, 1}, Case{1, true, 1, 1}, Case{2, false, 1, 1}}) {
+  for (const Case& one : {Case{0, true}, Case{1, true}, Case{2, false}}) {
     CAPTURE(one.fails_at);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
     DeviceShard rank(replicas.shared());
@@ -647,9 +663,12 @@ TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enq
     CHECK(rank.one.device.steps.back().failure == (one.is_enqueued_again ? Code::kDevice : Code::kOk));
     if (one.is_enqueued_again) CheckOk(status);
     if (!one.is_enqueued_again) CheckError(status, Code::kDevice, "a CUDA call failed");
-    CHECK(rank.comm.calls == one.shard_calls);
-    CHECK(replicas.calls == one.replica_calls);
-    for (const MirrorComm* comm : {&rank.comm, &replicas}) CHECK(comm->aborts == (one.is_enqueued_again ? 0 : 1));
+    CHECK(rank.one.device.steps.back().again == one.is_enqueued_again);
+    CHECK(log.messages().size() == (one.is_enqueued_again ? 0 : 2));
+    for (const MirrorComm* comm : {&rank.comm, &replicas}) {
+      CHECK(comm->calls == 1);
+      CHECK(comm->aborts == (one.is_enqueued_again ? 0 : 1));
+    }
   }
 }
 
@@ -666,7 +685,7 @@ TEST_CASE("an export is enqueued for the state that steps write, but not in a ca
   void* const addresses[] = {weights};
   CheckError(one.step->Export(Invalid("a caller's mistake"), 0.25, addresses), Code::kInvalid, "a caller's mistake");
   one.device.captures = true;
-  CheckError(one.step->Export({}, 0.25, addresses), Code::kState, "the state of the averages is read in the order");
+  CheckError(one.step->Export({}, 0.25, addresses), Code::kState, "the state of the averages cannot be read");
   one.device.captures = false;
   void* const own_param[] = {one.param};
   CheckError(one.step->Export({}, 0.25, own_param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");

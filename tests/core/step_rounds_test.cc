@@ -257,7 +257,8 @@ TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
   }
 }
 
-TEST_CASE("shards compare hyper-parameters, gradients and steps, and activate a group that another shard steps") {
+TEST_CASE(
+    "shards compare hyper-parameters, gradients and steps, and activate a group that is active on another shard") {
   const auto check = [](const std::function<void(char* segment)>& change, Code code, const char* says) {
     Shard shard;
     shard.comm.change = [&](int64_t, int from, char* segment, size_t) {
@@ -273,7 +274,7 @@ TEST_CASE("shards compare hyper-parameters, gradients and steps, and activate a 
   check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
-  Shard other;  // another rank steps the group, and this rank does not
+  Shard other;  // the group is active on another rank, and not on this rank
   const std::span<char> flags = other.agreeing.context.participants().flags();
   flags[0] = flags[1] = 0;
   StepFixture::Ok(other.agreeing.context.List());

@@ -112,7 +112,7 @@ TEST_CASE("after an agreement, a parameter has a gradient or a copy if it has on
   }
 }
 
-TEST_CASE("a group that only other shards step gets the step number of these shards") {
+TEST_CASE("a group that is active only on other shards gets the step number of these shards") {
   MirroredShard one([](char* segment) {
     Put(segment, kStepInSegment, int64_t{7});
     std::memset(segment + kGradientsInSegment, kNoGradient, 2);
@@ -229,7 +229,7 @@ TEST_CASE("the text of an error is not fetched after a later agreement, or if th
 
   MirroredShard one;
   fail(&one.shard);
-  one.comm.get()->Abort();
+  one.comm.get()->Abort(CommFailed("the network is gone"));
   CHECK(!one.shard.rounds.text_is_due());
 }
 

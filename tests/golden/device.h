@@ -14,7 +14,7 @@ class Device {
   virtual int32_t type() const = 0;  // SHAMPOO_CUDA
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
-  // Both wait for earlier steps and return when the copy is complete.
+  // The copies wait for earlier steps, and return when they are complete.
   virtual void CopyTo(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyFrom(void* host, const void* device, size_t bytes) = 0;
   virtual void* stream() const = 0;

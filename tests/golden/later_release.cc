@@ -244,7 +244,7 @@ Config LaterReleaseConfig(const json& group, int order) {
     SetMuon(&preconditioner, &config);
   } else if (name == "SignDescentPreconditionerConfig") {
     config.Set("method", "sign");
-    // The other scale, the sum of the magnitudes of a block, is supported for whole tensors only (dual_norm_scale).
+    // The other scale_fn, the sum of the magnitudes of a block, is supported for whole tensors only (dual_norm_scale).
     Expect("scale_fn", preconditioner.Take("scale_fn", nullptr), nullptr);
   } else {
     const bool is_soap = name == "EigenvalueCorrectedShampooPreconditionerConfig";

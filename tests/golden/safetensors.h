@@ -40,7 +40,7 @@ int32_t DtypeCode(const std::string& dtype);              // SHAMPOO_F32, ...; t
 std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
 std::string DtypeOfParameters(const std::string& lower);  // converts "bf16", as in case settings, to "BF16"
 
-// Both throw std::runtime_error with the path and the reason. The reader checks every size against the file.
+// These functions throw std::runtime_error with the path and the reason. The reader checks every size against the file.
 TensorFile ReadSafetensors(const std::filesystem::path& path);
 void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file);
 

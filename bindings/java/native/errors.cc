@@ -8,8 +8,8 @@ namespace {
 
 ShampooJavaIds ids = {};
 
-// Global reference to the exception that a callback threw on this thread. It is kept until the library call that ran
-// the callback returns.
+// Global reference to the exception that a callback threw on this thread. The callback ran inside a library call, and
+// the reference is kept until that call returns.
 thread_local jobject cause = nullptr;
 
 jclass FindClass(JNIEnv* env, const char* name) {

@@ -540,9 +540,9 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
- * - With method muon, a matrix is one block.
- * - With all methods except shampoo, any other tensor without factor matrices is divided into runs of neighboring
- *   elements. If a key needs the norm of the tensor, the tensor is one block instead.
+ * - A matrix that method muon orthogonalizes is one block.
+ * - With methods other than shampoo, a tensor that has no factor matrices and is not orthogonalized is divided into
+ *   runs of neighboring elements. If a key needs the norm of the tensor, the tensor is one block instead.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
@@ -642,10 +642,10 @@ typedef struct shampoo_block_info {
   int32_t ndim;
   /** Shape in elements; ndim entries, the others are 0. Factor matrix k is shape[k] x shape[k]. */
   int64_t shape[8];
-  /** Distance between neighbors along each dim, in elements of the row-major flattened parameter or, with of_shard, of
-   * this rank's buffer; ndim entries, the others are 0. */
+  /** Distance between neighbors along each dim, in elements of the row-major flattened parameter or, if of_shard is 1,
+   * of this rank's buffer; ndim entries, the others are 0. */
   int64_t stride[8];
-  /** Index of its first element in the flattened parameter or, with of_shard, in this rank's buffer. */
+  /** Index of its first element in the flattened parameter or, if of_shard is 1, in this rank's buffer. */
   int64_t flat_offset;
   /** Size of its state in the arena of its owner, in bytes. */
   int64_t state_bytes;
@@ -715,8 +715,7 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
  *
  * @param plan not finished yet.
  * @param desc name, shape, dtypes and group of the parameter.
- * @param index_out receives the index of the parameter, from 0 in the order of these calls. shampoo_optimizer_bind()
- *     uses it. May be NULL.
+ * @param index_out receives the index of the parameter for shampoo_optimizer_bind(): 0, 1, ... May be NULL.
  * @retval SHAMPOO_E_INVALID the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
  *     than 2^59 elements.
  */
@@ -747,8 +746,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - a parameter's role is not SHAMPOO_HIDDEN although its method is shampoo, "grafting" is none and "route" is
- *       auto, so that nothing would update it;
+ *     - with method shampoo, "route" auto and "grafting" none, a parameter has another role than SHAMPOO_HIDDEN: only a
+ *       grafting method would update it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -911,7 +910,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "inverse_root_override" (2); if this key is 0, r is twice the number of factor matrices of the block. e is
  *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
  *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
- *     Roots are first refreshed at step s ("start_preconditioning_step"; with "root_spread", some blocks start later).
+ *     Roots are first refreshed at step s ("start_preconditioning_step"), some blocks later if "root_spread" is true.
  *     f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
  *     u + max(1, min(f, floor(g u))). With g = 0 it is at the next multiple of f or, with root_spread, at step u + f.
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
@@ -921,7 +920,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     are Frobenius norms; c is 1e-37, or 1e-16 if root_relative_epsilon is 0. Before step s, P is D or, without
  *     grafting, H contracted with the initial X_k, which "initial_inverse" selects.
  *  6. Weight decay of the types decoupled, P <- P + "weight_decay" W, and palm, P <- P + "lr" "weight_decay" W.
- *  7. Momentum: M <- "momentum" M + P, and P is M, or P + "momentum" M with "use_nesterov".
+ *  7. Momentum: M <- "momentum" M + P, and P is M or, if "use_nesterov" is true, P + "momentum" M.
  *  8. The update is U = -"lr" P, with independent weight decay U = -"lr" P - "weight_decay" W. W + U is computed in the
  *     computation dtype and rounded once to the output dtype.
  *
@@ -994,8 +993,8 @@ typedef struct shampoo_optimizer_desc {
    * replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference. */
   shampoo_comm* replica_comm;
   /** Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-   * shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not
-   * possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference. */
+   * shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks;
+   * not possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1058,8 +1057,8 @@ typedef struct shampoo_buffers {
   /** The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL. */
   const void* param;
   /** The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-   * even by weight decay or momentum, except that the average of "weight_ema" is updated. out and copy still receive
-   * the value of param (out receives zeros if the key "output" is updates). */
+   * even by weight decay or momentum, except for the states of averages ("weight_ema", "averaging" schedule_free). out
+   * and copy still receive the value of param (out receives zeros if the key "output" is updates). */
   const void* grad;
   /** The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
    * Steps write it. May be NULL only if grad is NULL. */
@@ -1111,8 +1110,8 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
  * reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
  * sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
  * to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
- * with SHAMPOO_E_STATE, or use old roots with "root_async". If state_in is not the arena that the last step wrote, the
- * next step waits for the stream once.
+ * with SHAMPOO_E_STATE or, if "root_async" is above 0, use outdated roots. If state_in is not the arena that the last
+ * step wrote, the next step waits for the stream once.
  *
  * @param opt changed.
  * @param state_in arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -1189,7 +1188,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *     captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
- * @retval SHAMPOO_E_COMM a collective failed, in this step or an earlier one. Parameters may be partly written, and
+ * @retval SHAMPOO_E_COMM a collective failed, or a CUDA call of an earlier step. Parameters may be partly written, and
  *     every later step fails.
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
@@ -1206,7 +1205,7 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * @param weights for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
  *     not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
  * @retval SHAMPOO_E_STATE a parameter has never been bound, a failed load has left the state unusable, counters or
- *     parameters differ between ranks, or another rank makes a step instead.
+ *     parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
 
@@ -1253,9 +1252,10 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
  *   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
- * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
- *   the key "track_times": seconds of all steps in a phase; on the CPU summed over threads, on CUDA in the stream.
- * - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
+ * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
+ *   time that all steps together spent in this phase, in seconds; 0 unless "track_times" is true. On the CPU, the times
+ *   of all threads are added. On CUDA, the time is measured in the stream.
+ * - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
  *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
  *   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
  *   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
@@ -1331,8 +1331,8 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
 shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
 
 /**
- * Copies elements of an entry out of the state (with bound arenas: out of the last state_out). Blocks until the copy is
- * done. On CUDA it follows all steps on the stream.
+ * Copies elements of an entry out of the state (if arenas are bound: out of the last state_out). Blocks until the copy
+ * is done. On CUDA it follows all steps on the stream.
  *
  * @param opt read.
  * @param index in [0, number of entries).
@@ -1350,7 +1350,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
                                   size_t dst_bytes, int32_t dst_device_type, void* stream);
 
 /**
- * Copies elements into an entry of the state (with bound arenas: of the last state_out). Blocks until the copy is done.
+ * Copies elements into an entry of the state (if arenas are bound: of the last state_out). Blocks during the copy.
  *
  * @param opt changed.
  * @param index in [0, number of entries).

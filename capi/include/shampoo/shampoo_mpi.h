@@ -209,16 +209,15 @@ static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const
 /** Implements shampoo_comm_ops.abort: ends the whole job with an error. */
 static inline void shampoo_mpi_abort(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
-  char reason[MPI_MAX_ERROR_STRING + 1] = "";
-  int length = 0;
-  if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
   /* Print the reason here: the job may end before the caller can print the optimizer's error, and MPI prints none. */
-  if (state->error == MPI_SUCCESS) {
-    fprintf(stderr, "shampoo_mpi: rank %d of %d: the optimizer failed (its log has the error); the job is aborted\n",
-            state->rank, state->world);
+  fprintf(stderr, "shampoo_mpi: rank %d of %d: ", state->rank, state->world);
+  if (state->error != MPI_SUCCESS) {
+    char reason[MPI_MAX_ERROR_STRING + 1] = "";
+    int length = 0;
+    if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
+    fprintf(stderr, "an %s failed (%s); the job is aborted\n", state->failed, reason);
   } else {
-    fprintf(stderr, "shampoo_mpi: rank %d of %d: an %s failed (%s); the job is aborted\n", state->rank, state->world,
-            state->failed, reason);
+    fprintf(stderr, "the optimizer failed (shampoo_set_log() shows the reason); the job is aborted\n");
   }
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
@@ -239,8 +238,8 @@ static inline void shampoo_mpi_release(void* user) {
  * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
  *
  * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
- * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if a CUDA
- * call fails after the ranks have agreed to make the step. A caller that wants to end the job itself sets ops->abort to
+ * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if this
+ * rank fails where other ranks would wait for it. A caller that wants to end the job itself sets ops->abort to
  * NULL before shampoo_comm_from_ops(). If a collective then fails, the call returns SHAMPOO_E_COMM on this rank alone.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
@@ -283,7 +282,7 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   state->rank = rank;
   state->world = world;
   state->error = MPI_SUCCESS;
-  state->failed = "exchange";
+  state->failed = NULL;
   state->requests = requests;
   for (i = 0; i < 2 * world; ++i) requests[i] = MPI_REQUEST_NULL;
   error = MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);

@@ -120,9 +120,10 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
  * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once. If a CUDA call fails, it
- * returns SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. The caller then calls ncclCommAbort() on every rank, as after any other
- * failed collective. With shampoo_nccl_abortable_ops() the library calls ncclCommAbort() itself.
+ * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once, and the caller calls
+ * ncclCommAbort() on every rank. The same is needed if a CUDA call fails on one rank alone (SHAMPOO_E_DEVICE or
+ * SHAMPOO_E_NOMEM): the other ranks may wait for it. With shampoo_nccl_abortable_ops() the library calls
+ * ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
  *     the caller.
@@ -173,8 +174,8 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * Fills ops as shampoo_nccl_ops() does, and sets abort. If a collective of the optimizer fails on a rank, or if a CUDA
- * call fails after the ranks have agreed to make the step, the library calls ncclCommAbort() and sets *comm to NULL.
+ * Fills ops as shampoo_nccl_ops() does, and sets abort: if a collective of the optimizer fails on this rank, or this
+ * rank fails where others would wait for it, the library calls ncclCommAbort() and sets *comm to NULL.
  *
  * Other ranks that are connected over a network then receive ncclRemoteError. NCCL does not always inform ranks on the
  * same machine; they need a time limit of their own.

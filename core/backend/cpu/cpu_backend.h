@@ -66,7 +66,7 @@ class CpuBackend {
   // parameter or an update of zero.
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output);
 
-  // Returns the seconds that a phase has taken in all steps so far, summed over threads; 0 without track_times.
+  // Returns the seconds that a phase has taken in all steps so far, summed over threads; 0 unless track_times is set.
   double Seconds(StepPhase phase) const { return times_.Seconds(phase); }
 
  private:

@@ -80,7 +80,7 @@ bool HasAsyncRoots(const BlockBatch& batch, const DeviceSettings* groups);
 // groups, but at most 1 + kSideStreams.
 size_t HandleCount(const std::vector<BlockBatch>& batches);
 
-// Returns the layout for the batches of the blocks that this rank steps.
+// Returns the layout for the batches of the blocks that this rank updates.
 //
 // least_root_bytes: a lower limit of the memory for roots, for a solver that needs more than the estimate.
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,

@@ -43,8 +43,8 @@ Status DeviceStateMemory::CheckReadable(const std::string& what) const {
   SHAMPOO_RETURN_IF_ERROR(engine_->IsCapturing(stream_, &captured));
   if (!captured) return {};
   return WrongState(what,
-                    " is read in the order of the stream of the last call, which is being captured: call this function "
-                    "outside of a capture");
+                    " cannot be read while the stream of the last call is being captured, because the read would wait "
+                    "for this stream: call this function outside of the capture");
 }
 
 Status DeviceStateMemory::Initialize(char* arena) { return engine_->Initialize(arena, -1, stream_); }

@@ -97,7 +97,7 @@ struct DeviceParam {
   int64_t elements;
   int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
-  int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none without verify_replicas
+  int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none if verify_replicas is 0
 };
 
 // One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale` and `output` are valid.

@@ -107,7 +107,7 @@ struct NewtonSchulz {
 struct PlanView {
   const Block* blocks;
   int64_t block_count;
-  const unsigned char* owned;  // by block: whether this rank steps it
+  const unsigned char* owned;  // by block: whether this rank updates it
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
@@ -167,7 +167,7 @@ struct StepArgs {
   const void* state_in;
   void* state_out;
   const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
-  // By block: kNone if it has no gradient or if another rank steps it. The device rejects the step if the state
+  // By block: kNone if it has no gradient or if another rank updates it. The device rejects the step if the state
   // requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
@@ -264,7 +264,7 @@ struct RootStatus {
   int32_t solver_info;
   int32_t diagonal_input;
   double epsilon, shift;   // as in RootOutcome
-  double error, residual;  // as in RootResiduals; 0 without track_root_residuals
+  double error, residual;  // as in RootResiduals; 0 unless track_root_residuals is set
 };
 
 // How the device retries a root that its solver for batches could not compute.
@@ -286,10 +286,11 @@ struct RootRetry {
 
 // Async roots that the library computes on the host (root_device host).
 //
-// The thread that steps calls start_host_roots to begin a job. Each step that takes snapshots has a job. A step also
-// has one if it needs roots of snapshots that had no job, for example after a checkpoint was loaded. Another thread of
-// the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch, wait and
-// return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass kAdoptDeviceRoots.
+// The thread that makes the steps calls start_host_roots to begin a job. Each step that takes snapshots has a job. A
+// step also has one if it needs roots of snapshots that had no job, for example after a checkpoint was loaded. Another
+// thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch,
+// wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
+// kAdoptDeviceRoots.
 struct HostRootMemory {
   char* buffers[2];
   int64_t bytes;  // of each buffer
@@ -380,8 +381,8 @@ struct Table {
   char* (*exchange_memory)(Engine* engine);
   Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
   Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
-  // Returns, by StepPhase, the seconds that steps took in their streams; 0 without track_times. Includes the steps that
-  // read_report has waited for.
+  // Returns, by StepPhase, the seconds that steps took in their streams; 0 unless track_times is set. Includes the
+  // steps that read_report has waited for.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).
   const uint64_t* (*parameter_hashes)(Engine* engine);

@@ -21,7 +21,7 @@ Status LoadPlugin(const char* name_or_path);
 Status FindPlugin(const Table** table);
 
 // The CUDA devices of this process. If CUDA can be used, the plugin has kernels for at least one of them, but perhaps
-// not for all. Table::create returns an error for the others.
+// not for all. Table::create returns an error for a device without kernels.
 struct Devices {
   const char* unavailable_reason;  // "": CUDA can be used. Valid for the lifetime of the process
   int32_t count;

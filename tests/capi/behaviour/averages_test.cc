@@ -289,19 +289,21 @@ TEST_CASE("averaging rejects keys that it does not work with") {
   };
   reject(kSgd + Keys{{"momentum", "0.9"}},
          "key averaging: the value gpa is not allowed with momentum, which the average of iterates replaces: expected "
-         "none, or momentum 0");
-  reject(kSgd + Keys{{"norm_control", "relative"}},
-         "key averaging: the value gpa is not allowed with norm_control or update_floor, which control the norm of the "
-         "parameter, while steps change the newest iterate: expected none, or norm_control none and update_floor 0");
+         "averaging none, or momentum 0");
+  reject(
+      kSgd + Keys{{"norm_control", "relative"}},
+      "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys control the "
+      "norm of the parameter, but a step changes the newest iterate instead: expected averaging none, or norm_control "
+      "none and update_floor 0");
   reject(kSgd + Keys{{"cautious_decay", "true"}},
          "key averaging: the value gpa is not allowed with cautious_decay, because the newest iterate decays instead "
-         "of the parameter: expected none, or cautious_decay false");
+         "of the parameter: expected averaging none, or cautious_decay false");
   reject({{"method", "soap"}, {"weight_decay_type", "decoupled_after"}},
          "key averaging: the value gpa is not allowed with weight_decay_type decoupled_after, because the newest "
-         "iterate decays instead of the parameter: expected none, or weight_decay_type decoupled");
+         "iterate decays instead of the parameter: expected averaging none, or weight_decay_type decoupled");
   reject(kSgd + Keys{{"weight_ema", "0.9"}, {"averaging", "schedule_free"}},
          "key averaging: the value schedule_free is not allowed with weight_ema, because only one average can be "
-         "exported: expected none, or weight_ema 0");
+         "exported: expected averaging none, or weight_ema 0");
   reject(
       kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "schedule_free"}},
       "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "

@@ -337,7 +337,7 @@ void CheckOtherState(const Keys& more) {
   other.FillParams(1);
   model.Train(1, 11);
   other.Train(101, 111);
-  // From here on, both optimizers step the state of `other`: `model` steps a copy of it.
+  // From here on, both optimizers continue from the state of `other`: `model` uses a copy of it.
   const DeviceBytes copy(arena.bytes());
   MustCuda(cudaMemcpyAsync(copy.get(), arena.get(), arena.bytes(), cudaMemcpyDeviceToDevice, stream));
   Must(shampoo_optimizer_bind_state(model.optimizer, copy.get(), copy.get()));

@@ -122,7 +122,7 @@ TEST_CASE("the arguments of an export are checked as on the CPU") {
   weights[2] = model.param(2);
   CheckError(TryExport(model, 1, weights), SHAMPOO_E_INVALID, "weights[2] overlaps the parameter \"p2\"");
   MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  CheckError(TryExport(model, 1, Gradients(model)), SHAMPOO_E_STATE, "outside of a capture");
+  CheckError(TryExport(model, 1, Gradients(model)), SHAMPOO_E_STATE, "outside of the capture");
   cudaGraph_t graph = nullptr;
   MustCuda(cudaStreamEndCapture(stream, &graph));
   (void)cudaGraphDestroy(graph);

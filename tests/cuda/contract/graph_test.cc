@@ -121,7 +121,7 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
   MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   Must(model.TryStep());
   double step = -1;
-  CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of a capture");
+  CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of the capture");
   CHECK(step == -1);
   cudaGraph_t graph = nullptr;
   MustCuda(cudaStreamEndCapture(stream, &graph));

@@ -41,7 +41,7 @@ int64_t FailCollectiveOfCreate(const CreatingJob& job, int faulty, bool of_shard
   for (int rank = 0; rank < ranks.world(); ++rank) {
     created.push_back(ranks.status(rank));
     CAPTURE(ranks.text(rank));
-    // The others create their optimizers only if the faulty rank has taken part in the last collective.
+    // The other ranks create their optimizers only if the faulty rank has taken part in the last collective.
     if (rank != faulty && (job.copies == 1 || job.shards == 1)) {
       CHECK(created.back() == (takes_part && call == calls ? SHAMPOO_OK : SHAMPOO_E_COMM));
     }

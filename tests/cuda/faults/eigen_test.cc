@@ -73,7 +73,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
             how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
         CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
               std::string::npos);
-        // The other blocks are not affected. The step of this block used the previous root of factor.1.
+        // The other blocks are not affected. The step of p1 used the previous root of factor.1.
         for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
         CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
         for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {

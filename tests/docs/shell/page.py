@@ -49,7 +49,7 @@ def commands(page: Path) -> Iterator[Command]:
 
 
 def project_around(line: int, text: str) -> Iterator[Command]:
-    """Yields commands that build and run a C project. Its CMakeLists.txt adds the target and ends with the block."""
+    """Yields commands that build and run a C project. Its CMakeLists.txt is a head that adds the target, and `text`."""
     (target,) = set(re.findall(r"target_link_libraries\((\w+)", text))
     head = f"cmake_minimum_required(VERSION 3.16)\nproject({target} C)\nadd_executable({target} {target}.c)\n"
     yield Command(line, f"mkdir -p project && cp {target}.c project && cat >project/CMakeLists.txt <<'END'\n{head}{text}\nEND")

@@ -22,7 +22,7 @@ Function Next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-// Both copy `bytes` bytes and wait.
+// Copy `bytes` bytes and wait.
 ncclResult_t CopyToHost(void* host, const void* device, size_t bytes, cudaStream_t stream) {
   cudaError_t error = cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);

@@ -265,10 +265,10 @@ pub struct shampoo_block_info {
     pub ndim: i32,
     /// Shape in elements; ndim entries, the others are 0. Factor matrix k is shape\[k\] x shape\[k\].
     pub shape: [i64; 8],
-    /// Distance between neighbors along each dim, in elements of the row-major flattened parameter or, with of_shard, of
-    /// this rank's buffer; ndim entries, the others are 0.
+    /// Distance between neighbors along each dim, in elements of the row-major flattened parameter or, if of_shard is 1,
+    /// of this rank's buffer; ndim entries, the others are 0.
     pub stride: [i64; 8],
-    /// Index of its first element in the flattened parameter or, with of_shard, in this rank's buffer.
+    /// Index of its first element in the flattened parameter or, if of_shard is 1, in this rank's buffer.
     pub flat_offset: i64,
     /// Size of its state in the arena of its owner, in bytes.
     pub state_bytes: i64,
@@ -392,8 +392,8 @@ pub struct shampoo_optimizer_desc {
     /// replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference.
     pub replica_comm: *mut shampoo_comm,
     /// Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-    /// shard_rank. NULL (default): each rank steps its shards on its own, and does not learn of errors on other ranks; not
-    /// possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference.
+    /// shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks;
+    /// not possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -420,8 +420,8 @@ pub struct shampoo_buffers {
     /// The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL.
     pub param: *const c_void,
     /// The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-    /// even by weight decay or momentum, except that the average of "weight_ema" is updated. out and copy still receive
-    /// the value of param (out receives zeros if the key "output" is updates).
+    /// even by weight decay or momentum, except for the states of averages ("weight_ema", "averaging" schedule_free). out
+    /// and copy still receive the value of param (out receives zeros if the key "output" is updates).
     pub grad: *const c_void,
     /// The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
     /// Steps write it. May be NULL only if grad is NULL.
@@ -653,8 +653,7 @@ extern "C" {
     ///
     /// - `plan` not finished yet.
     /// - `desc` name, shape, dtypes and group of the parameter.
-    /// - `index_out` receives the index of the parameter, from 0 in the order of these calls. shampoo_optimizer_bind()
-    ///   uses it. May be NULL.
+    /// - `index_out` receives the index of the parameter for shampoo_optimizer_bind(): 0, 1, ... May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
     ///   than 2^59 elements.
     pub fn shampoo_plan_add_param(
@@ -687,8 +686,8 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - a parameter's role is not SHAMPOO_HIDDEN although its method is shampoo, "grafting" is none and "route" is
-    ///   auto, so that nothing would update it;
+    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has another role than SHAMPOO_HIDDEN: only a
+    ///   grafting method would update it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -831,8 +830,8 @@ extern "C" {
     /// reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
     /// sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
     /// to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
-    /// with SHAMPOO_E_STATE, or use old roots with "root_async". If state_in is not the arena that the last step wrote, the
-    /// next step waits for the stream once.
+    /// with SHAMPOO_E_STATE or, if "root_async" is above 0, use outdated roots. If state_in is not the arena that the last
+    /// step wrote, the next step waits for the stream once.
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -914,7 +913,7 @@ extern "C" {
     ///   captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
     ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed, in this step or an earlier one. Parameters may be partly written, and
+    /// - returns `SHAMPOO_E_COMM`: a collective failed, or a CUDA call of an earlier step. Parameters may be partly written, and
     ///   every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
@@ -928,7 +927,7 @@ extern "C" {
     /// - `weights` for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
     ///   not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound, a failed load has left the state unusable, counters or
-    ///   parameters differ between ranks, or another rank makes a step instead.
+    ///   parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
         blend: f64,
@@ -971,9 +970,10 @@ extern "C" {
     ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
     ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
-    /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise", with
-    ///   the key "track_times": seconds of all steps in a phase; on the CPU summed over threads, on CUDA in the stream.
-    /// - "root_error.STAT" and "root_residual.STAT", with the key "track_root_residuals": errors of the inverse roots of the
+    /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
+    ///   time that all steps together spent in this phase, in seconds; 0 unless "track_times" is true. On the CPU, the times
+    ///   of all threads are added. On CUDA, the time is measured in the stream.
+    /// - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
     ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
     ///   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
     ///   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
@@ -1005,8 +1005,8 @@ extern "C" {
         index: i64,
         entry: *mut shampoo_state_entry,
     ) -> shampoo_status;
-    /// Copies elements of an entry out of the state (with bound arenas: out of the last state_out). Blocks until the copy is
-    /// done. On CUDA it follows all steps on the stream.
+    /// Copies elements of an entry out of the state (if arenas are bound: out of the last state_out). Blocks until the copy
+    /// is done. On CUDA it follows all steps on the stream.
     ///
     /// - `opt` read.
     /// - `index` in \[0, number of entries).
@@ -1029,7 +1029,7 @@ extern "C" {
         dst_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Copies elements into an entry of the state (with bound arenas: of the last state_out). Blocks until the copy is done.
+    /// Copies elements into an entry of the state (if arenas are bound: of the last state_out). Blocks during the copy.
     ///
     /// - `opt` changed.
     /// - `index` in \[0, number of entries).

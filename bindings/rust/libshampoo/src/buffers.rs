@@ -114,7 +114,7 @@ unsafe impl Sync for Buffers<'_> {}
 
 impl<'a> Buffers<'a> {
     /// Returns buffers of a parameter that steps update in place. Without a gradient, a step changes neither the
-    /// parameter nor its state, except that it updates the average of the key "weight_ema".
+    /// parameter nor its state, except for states of averages (the keys "weight_ema" and "averaging").
     pub fn new<T: Element>(param: &'a mut [T]) -> Self {
         Buffers::of(Slot::write(param))
     }

@@ -21,7 +21,7 @@ class AsyncOrder {
   // Returns how many jobs have events of their own.
   size_t size() const { return done_.size(); }
 
-  // Called by the thread that steps:
+  // Called by the thread that makes the steps:
   //
   // Records that the next job may start after all work that `stream` contains now. Returns the number of this job in
   // *job.

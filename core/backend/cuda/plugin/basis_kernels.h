@@ -21,7 +21,7 @@ struct BasisTables {
   void* bases;  // buffers of matrices
   void* turns;
   void* products;
-  void* rotated;  // empty without basis_tolerance
+  void* rotated;  // empty if basis_tolerance is 0
 };
 
 struct BasisArgs {
@@ -93,8 +93,8 @@ cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 
 // basis_refresh_kernels.cu
 // Inspects the factor matrices of a run in the batch's matrices, scales them and adds basis_epsilon to their diagonals.
-// The identity replaces a matrix that is not finite. keeps_zeros: negligible matrices and 1 x 1 matrices are treated
-// like all other matrices; without keeps_zeros, their bases are the identity.
+// The identity replaces a matrix that is not finite. keeps_zeros: whether negligible matrices and 1 x 1 matrices are
+// treated like all other matrices; if false, their bases are the identity.
 cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
 // Marks the bases of a run that are accurate enough. `rotated` has the factor matrices in the bases to be compared.
 // is_previous: these are the previous bases, which are kept if they are accurate enough.

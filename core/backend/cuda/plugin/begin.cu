@@ -50,7 +50,7 @@ struct BeginStepBody {
       known = acknowledged_rejections > known ? acknowledged_rejections : known;
       // No step is made after a rejection that the host has not acknowledged.
       const bool is_unseen = report.rejections > known;
-      // If the step is enqueued again, it may have been rejected before its enqueuing failed. The other ranks do not
+      // If the step is enqueued again, it may have been rejected before its enqueuing failed. The other ranks may not
       // know this rejection.
       const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
       state.counted = is_own ? 1 : is_unseen ? 2 : 0;

@@ -123,7 +123,7 @@ class BlockCheck {
 
  private:
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
-  // on the device. The two can differ only with root_async or a method in eigenbases.
+  // on the device. The two can differ only if the block has root_async or a method in eigenbases.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
     if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;

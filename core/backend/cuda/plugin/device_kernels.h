@@ -12,7 +12,7 @@ namespace shampoo::cuda {
 // begin.cu
 // Copies the addresses of the caller's buffers to the device.
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// Copies the tasks to the device, by block. Called only with root_async or with a method in eigenbases.
+// Copies the tasks to the device, by block. Called only if a group uses root_async or a method in eigenbases.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
 // Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
 // (StepArgs::acknowledged_rejections).
@@ -51,7 +51,7 @@ cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task
 // (StepArgs::shard_place).
 cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash, int64_t place);
 // Compares the segments. Rejects the step if another shard rank rejects it or makes a different step. Skips the step if
-// another shard rank skips it. Unless it rejects the step, activates the groups that other shard ranks step.
+// another shard rank skips it. If the step is not rejected, activates the groups that are active on another shard rank.
 cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place);
 
 // gather.cu, with shard_mode gather. The functions with a range of tiles process the slices in this range.

@@ -56,8 +56,8 @@ struct FilterBody {
   }
 };
 
-// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient. The
-// filtered gradient is then still in the first buffer of tensors.
+// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient. If so,
+// BatchTables::first contains the filtered gradient when NormBody runs.
 SHAMPOO_DEVICE inline bool ScalesByDualNorm(const DeviceGroup& group, const BlockWork& work) {
   return group.settings.dual_norm_scale && work.rule == DirectionRule::kPrecondition &&
          group.grafting == Grafting::kNone;

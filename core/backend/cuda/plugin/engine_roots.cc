@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inverse roots of a step: computed within the step or, with root_async, during the following steps.
+// The inverse roots of a step: computed within the step or, if root_async is above 0, during the following steps.
 #include <algorithm>
 #include <set>
 #include <tuple>

@@ -76,7 +76,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.direction_moment = block.direction_moment;
   // The methods muon and sign and the methods in eigenbases always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
-  // Otherwise each product leaves P in the other buffer.
+  // With other methods, each product reads P from one buffer and leaves it in the other.
   made.direction_in_second = always ? 1 : block.present_factors() % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;

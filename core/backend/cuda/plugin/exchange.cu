@@ -72,7 +72,7 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
-      // The other ranks already know this rejection and its reason; the headers contain nothing new.
+      // 2: an earlier exchange has reported this rejection and its reason to all ranks. The headers have nothing new.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
@@ -84,8 +84,8 @@ struct CompareHeadersBody {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }
     });
-    // Rejected steps compute no hashes. So until the host has acknowledged this rejection, later steps copy the same
-    // hashes again.
+    // Until the host has acknowledged this rejection, later steps are rejected, too, and copy the hashes again. The
+    // hashes do not change, because rejected steps compute none.
     const StepState& state = *tables.state;
     const bool differs = state.rejected != 0 && state.report.difference == RankDifference::kParameters;
     cta.ForEach(differs && tables.verify_replicas > 0 ? tables.param_count : 0,

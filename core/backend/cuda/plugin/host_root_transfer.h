@@ -38,7 +38,7 @@ class HostRootTransfer {
   void SetPlace(int64_t block, int k, const Place& place) { places_[RootAt(block, k)] = place; }
   HostRootMemory memory() const { return {{buffers_[0].host(), buffers_[1].host()}, buffer_bytes_}; }
 
-  // Called by the thread that steps:
+  // Called by the thread that makes the steps:
   //
   // Makes later work in `stream` wait for the last job of this block. The job must have ended on the host.
   Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }

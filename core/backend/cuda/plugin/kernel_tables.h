@@ -40,13 +40,13 @@ struct Tables {
   double* async_divisors;   // by block
   int32_t* async_flags;     // by root: may_be_diagonal
   RootStatus* async_roots;  // by root
-  // The next two are nullptr if this rank steps neither a block with root_async nor a block of a method in eigenbases.
+  // The next two are nullptr if this rank updates no block that has root_async or a method in eigenbases.
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
   int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
-  // Hashes of the parameters; nullptr without verify_replicas.
+  // Hashes of the parameters; nullptr if verify_replicas is 0.
   const DeviceTile* hash_tiles;  // of the parameters that this rank holds; their `block` is the index of a parameter
   int64_t hash_tile_count;
   uint64_t* tile_hashes;      // by tile in hash_tiles
@@ -77,7 +77,7 @@ struct BatchTables {
   void* first;  // two buffers of tensors
   void* second;
   void* matrices;
-  void* async_matrices;  // buffer of matrices for async roots; nullptr without root_async
+  void* async_matrices;  // buffer of matrices for async roots; nullptr if the batch has none
   // By tile: |D|^2, where D is the direction of the grafting method, and |P|^2. With dual_norm_scale, also the inner
   // product of the filtered gradient and P. Some kernels use these arrays for other sums, which the next kernel reads.
   double* sums;

@@ -70,7 +70,7 @@ struct CansFactorBody {
   }
 };
 
-// Computes x <- factor (z + z^T) / 2. The factor is the member's `start` or, without with_factor, 1.
+// Computes x <- factor (z + z^T) / 2. The factor is the member's `start` if with_factor is true, otherwise 1.
 template <typename Root>
 struct SymmetrizeBody {
   RootChunk chunk;

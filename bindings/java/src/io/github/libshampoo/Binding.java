@@ -10,8 +10,8 @@ import java.nio.Buffer;
  * be param if both have the same type.
  *
  * @param param the parameter, which a step reads. It may be null only if all four are null.
- * @param grad the gradient, which a step reads. If it is null, the parameter does not change, and its state changes
- *     only in the average of the key "weight_ema".
+ * @param grad the gradient, which a step reads. If it is null, the parameter does not change, and of its state only
+ *     what belongs to an average (the keys "weight_ema" and "averaging").
  * @param out receives the new parameter or, with the key "output" set to updates, the update to add. It may be null
  *     only if grad is null.
  * @param copy receives the new parameter a second time, for example a bfloat16 model in addition to float32 weights;

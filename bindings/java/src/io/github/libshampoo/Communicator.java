@@ -7,11 +7,11 @@ import java.nio.ByteBuffer;
 /**
  * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
  *
- * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather} or {@code allToAll} is an
- * exchange. If an exchange or {@link #asyncError} throws an exception, the call of the optimizer fails with
- * {@link ShampooException.Collective}, whose cause is this exception. Later calls that use the communicator fail, too.
- * After the exception, the library calls {@link #abort} if the class implements it. Otherwise an optimizer on the CPU
- * makes one more exchange, in which this rank reports the failure to the others.
+ * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather}, or of
+ * {@link AllToAllCommunicator#allToAll}, is an exchange. If an exchange or {@link #asyncError} throws an exception, the
+ * call of the optimizer fails with {@link ShampooException.Collective}, whose cause is this exception. Later calls that
+ * use the communicator fail, too. After the exception, the library calls {@link #abort} if the class implements it.
+ * Otherwise an optimizer on the CPU makes one more exchange, in which this rank reports the failure to the other ranks.
  *
  * <p>The library keeps a reference to the communicator until it calls {@link #release}. Therefore a communicator that
  * refers to its optimizer keeps that optimizer alive until the optimizer is closed.
