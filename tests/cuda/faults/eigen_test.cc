@@ -233,7 +233,7 @@ TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning 
 TEST_CASE("if a solver for batches returns an error in a step, that step solves the matrices one by one" *
           NeedsFake()) {
   for (const cusolverStatus_t code :
-       {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(4711)}) {
+       {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(28)}) {
     const Stage stage;
     ModelSpec spec = SpecOfRoots();
     spec.params = {{{6, 40}}, {{6, 40}}, {{6, 40}}};
