@@ -41,12 +41,8 @@ bool DeviceShards::CanStillReject() const {
 }
 
 Status DeviceShards::Agree(const cuda::StepReport& report, Status own, int64_t /*step*/, bool was_replayed) {
-  Status agreed = RoundsOf(was_replayed).AgreeOnError(std::move(own));
-  // Only the devices can compare scalars that are bound in device memory. As on the CPU, a difference between scalars
-  // is reported before one between gradients (kInvalid) or steps (kState), which the hosts may have found.
   const bool scalars_differ = report.among_shards != 0 && report.difference == cuda::RankDifference::kScalars;
-  const bool has_failed = !agreed.ok() && agreed.code() != Code::kInvalid && agreed.code() != Code::kState;
-  return scalars_differ && !has_failed ? ShardHyperParametersDiffer(report.rank) : std::move(agreed);
+  return RoundsOf(was_replayed).AgreeOnError(std::move(own), scalars_differ ? report.rank : 0);
 }
 
 Status DeviceShards::AgreeAgain(Status own, bool was_replayed) {

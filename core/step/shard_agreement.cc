@@ -84,9 +84,11 @@ Status ShardRounds::AgreeAgain(Status own) {
   return own.ok() ? std::move(agreed) : std::move(own);
 }
 
-Status ShardRounds::AgreeOnError(Status own) {
+Status ShardRounds::AgreeOnError(Status own, int differing_rank) {
   StepDecision decision{.status = std::move(own)};
+  differing_rank_ = differing_rank;
   AgreeWithText(&decision, nullptr);
+  differing_rank_ = 0;
   return std::move(decision.status);
 }
 
@@ -136,11 +138,14 @@ Status ShardRounds::RunRound(StepDecision* decision) {
 Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failure_, {}), own_text_); }
 
 Status ShardRounds::CompareHyperParameters() {
-  for (int rank = 1; rank < comm()->world(); ++rank) {
-    if (HeaderOf(rank).hyper_parameters == HeaderOf(0).hyper_parameters) continue;
-    return ShardHyperParametersDiffer(rank);
+  int differing = differing_rank_;
+  for (int rank = 1; differing == 0 && rank < comm()->world(); ++rank) {
+    if (HeaderOf(rank).hyper_parameters != HeaderOf(0).hyper_parameters) differing = rank;
   }
-  return {};
+  if (differing == 0) return {};
+  return Invalid("shard rank ", differing,
+                 " has a different learning rate, gradient_scale or other changeable hyper-parameter than shard rank 0",
+                 kNothingChanged, ". Set the same values on all ranks");
 }
 
 Status ShardRounds::CompareGradients() {
@@ -182,12 +187,6 @@ Status ShardRounds::CompareSteps() {
                       ". Give all ranks the state of the same step, and step them together");
   }
   return {};
-}
-
-Status ShardHyperParametersDiffer(int rank) {
-  return Invalid("shard rank ", rank,
-                 " has a different learning rate, gradient_scale or other changeable hyper-parameter than shard rank 0",
-                 kNothingChanged, ". Set the same values on all ranks");
 }
 
 }  // namespace shampoo

@@ -83,8 +83,9 @@ class ShardRounds final : public ShardAgreement {
   // SetInputs() or ClearInputs() has left.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the text of an error. Returns the error that all
-  // ranks return.
-  Status AgreeOnError(Status own);
+  // ranks return. differing_rank: the first rank whose hyper-parameters differ from those of rank 0, if devices have
+  // compared those that are bound in their memory; 0: none.
+  Status AgreeOnError(Status own, int differing_rank = 0);
   // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
   // about to make; 0: none.
   void SetInputs(std::span<const int64_t> steps);
@@ -111,7 +112,8 @@ class ShardRounds final : public ShardAgreement {
   StepInputs inputs_;
   Rounds rounds_;
   bool reads_bound_scalars_;
-  RoundFailure failure_;  // the failure of the last agreement, while its text is due
+  int differing_rank_ = 0;  // see AgreeOnError()
+  RoundFailure failure_;    // the failure of the last agreement, while its text is due
   std::string own_text_;
   // The inputs of this rank: by group, the step that it is about to make (0: none); by parameter, a GradientOnShard.
   std::vector<int64_t> own_steps_;
@@ -122,8 +124,5 @@ class ShardRounds final : public ShardAgreement {
   int64_t segment_bytes_;
   std::vector<char> buffer_;
 };
-
-// Returns the error of shard ranks with different hyper-parameters.
-Status ShardHyperParametersDiffer(int rank);
 
 }  // namespace shampoo
