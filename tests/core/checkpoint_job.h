@@ -25,11 +25,7 @@ inline SetupOfRank Replicas(const StepFixture::Keys& keys) {
   };
 }
 inline SetupOfRank Shards(const StepFixture::Keys& keys) {
-  return [keys](const Communicator& comm) {
-    return StepFixture::Setup{.keys = keys,
-                              .params = ShardRank::ShardsOf(comm.rank(), comm.world(), Dtype::kF32),
-                              .placement = ShardRank::PlaceOf(comm)};
-  };
+  return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
 inline SetupOfRank Copies(const std::vector<std::vector<int64_t>>& shapes, const StepFixture::Keys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {

@@ -18,14 +18,6 @@
 namespace shampoo {
 namespace {
 
-void CheckAllOk(const std::vector<Status>& statuses) {
-  for (const Status& status : statuses) CheckOk(status);
-}
-
-void CheckAll(const std::vector<Status>& statuses, Code code, const std::string& says) {
-  for (const Status& status : statuses) CheckError(status, code, says);
-}
-
 bool HasEntry(StepFixture& rank, const std::string& key) {
   const auto entries = rank.state().entries();
   return std::any_of(entries.begin(), entries.end(), [&](const StateEntry& entry) { return entry.key == key; });
@@ -102,16 +94,16 @@ TEST_CASE("an error of one rank is returned by all ranks, which then save and lo
   const TemporaryDirectory directory;
   CheckpointJob job(2, Replicas(kAllStates), directory.path());
   job[1].call.caller_status = Invalid("a caller's mistake");
-  CheckAll(job.Save(), Code::kInvalid, "rank 1: a caller's mistake");
+  CheckAllFail(job.Save(), Code::kInvalid, "rank 1: a caller's mistake");
   job[1].call.caller_status = Status();
   job[0].state().MarkUnusable("the last load failed");
-  CheckAll(job.Save(), Code::kState, "rank 0: the last load failed");
+  CheckAllFail(job.Save(), Code::kState, "rank 0: the last load failed");
   CHECK(std::filesystem::is_empty(directory.path()));
   job[0].state().MarkReplaced();
   CheckAllOk(job.Save());
   job[1].call.caller_status = Invalid("a caller's mistake");
   CheckOk(job[0].state().WriteSteps(0, 5));
-  CheckAll(job.Load(), Code::kInvalid, "rank 1: a caller's mistake");
+  CheckAllFail(job.Load(), Code::kInvalid, "rank 1: a caller's mistake");
   CHECK(job[0].steps() == 5);
 }
 
@@ -120,7 +112,7 @@ TEST_CASE("if one rank cannot write its file, all ranks remove theirs, and the e
   CheckpointJob job(2, Replicas(kAllStates), directory.path());
   CheckAllOk(job.Save());
   job[1].call.directory = directory / "missing";
-  CheckAll(job.Save(), Code::kIo, "the save failed; earlier checkpoints are unchanged");
+  CheckAllFail(job.Save(), Code::kIo, "the save failed; earlier checkpoints are unchanged");
   std::vector<FoundCheckpoint> found;
   CheckOk(FindCheckpoints(directory.path(), &found));
   REQUIRE(found.size() == 1);
@@ -138,8 +130,8 @@ TEST_CASE("ranks that use different directories cannot save or load together") {
   CheckAllOk(first.Save());
   CheckAllOk(second.Save());
   first[1].call.directory = other.path();
-  CheckAll(first.Load(), Code::kIo, "rank 1: " + other / IndexName(1) + " is not the same file as on rank 0");
-  CheckAll(first.Save(), Code::kIo, "rank 0 does not see a file that another rank wrote");
+  CheckAllFail(first.Load(), Code::kIo, "rank 1: " + other / IndexName(1) + " is not the same file as on rank 0");
+  CheckAllFail(first.Save(), Code::kIo, "rank 0 does not see a file that another rank wrote");
 }
 
 TEST_CASE("a save in which any collective fails leaves the previous checkpoint or, if its index is complete, its own") {
@@ -157,7 +149,7 @@ TEST_CASE("a save in which any collective fails leaves the previous checkpoint o
     for (size_t rank = 0; rank < 2; ++rank) FillStates(&second[rank], 1);
     second.threads.fails = [&](int, int64_t call) { return call == failing; };
     const bool is_complete = failing == calls;
-    CheckAll(second.Save(), Code::kComm, is_complete ? "a load takes the previous checkpoint or this one" : "");
+    CheckAllFail(second.Save(), Code::kComm, is_complete ? "a load takes the previous checkpoint or this one" : "");
     CheckpointJob loaded(2, Replicas(kAllStates), directory.path());
     CheckAllOk(loaded.Load());
     CheckpointJob& expected = is_complete ? second : first;
@@ -173,8 +165,8 @@ StepFixture::Setup LastHasBoth(const Communicator& comm) {
 TEST_CASE("ranks that save the same elements in different optimizers get an error, and missing elements a warning") {
   const TemporaryDirectory directory;
   CheckpointJob twice(2, LastHasBoth, directory.path());
-  CheckAll(twice.Save(), Code::kInvalid,
-           "the blocks of parameter \"p0\" have 48 elements in total, but the parameter has 24");
+  CheckAllFail(twice.Save(), Code::kInvalid,
+               "the blocks of parameter \"p0\" have 48 elements in total, but the parameter has 24");
 
   const ThreadRanks of_shards(2);
   CheckpointJob half(
@@ -188,8 +180,8 @@ TEST_CASE("ranks that save the same elements in different optimizers get an erro
 TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks that load it") {
   const TemporaryDirectory directory;
   CheckAllOk(CheckpointJob(1, Copies(kSteppedShapes), directory.path()).Save());
-  CheckAll(CheckpointJob(2, Copies({{4, 6}}), directory.path()).Load(), Code::kInvalid,
-           "no optimizer has these parameters of the checkpoint: \"p1\"");
+  CheckAllFail(CheckpointJob(2, Copies({{4, 6}}), directory.path()).Load(), Code::kInvalid,
+               "no optimizer has these parameters of the checkpoint: \"p1\"");
   CheckAllOk(CheckpointJob(2, LastHasBoth, directory.path()).Load());
 }
 
@@ -238,7 +230,7 @@ TEST_CASE("if a load fails on one rank, all ranks restore the states that they h
   const std::vector<char> before[] = {loaded[0].States(), loaded[1].States()};
   FailsAfterWriting observer;
   loaded[1].state().Observe(&observer);
-  CheckAll(loaded.Load(), Code::kNumeric, "rank 1: a replayed step failed");
+  CheckAllFail(loaded.Load(), Code::kNumeric, "rank 1: a replayed step failed");
   for (size_t rank = 0; rank < 2; ++rank) {
     CHECK(loaded[rank].States() == before[rank]);
     CHECK(loaded[rank].state().is_initial() == (rank == 1));

@@ -20,7 +20,7 @@ struct ShareJob {
   }
   void FindOk() {
     Find();
-    for (const Status& status : statuses) CheckOk(status);
+    CheckAllOk(statuses);
   }
 
   CheckpointJob job;

@@ -194,9 +194,7 @@ std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
   std::vector<Status> statuses(2);
   std::vector<std::shared_ptr<const PlanData>> plans;
   for (int rank = 0; rank < 2; ++rank) {
-    plans.push_back(StepFixture::MakePlan({.keys = kPlainDescent + keys(rank),
-                                           .params = ShardRank::ShardsOf(rank, 2, Dtype::kF32),
-                                           .placement = ShardRank::PlaceOf(*threads->comm(rank))}));
+    plans.push_back(StepFixture::MakePlan(ShardRank::SetupOf(*threads->comm(rank), kPlainDescent + keys(rank))));
   }
   out->resize(2);
   threads->Run([&](int rank) {

@@ -668,7 +668,8 @@ inline constexpr RoundingCase kRoundingCases[] = {
     {0x1.01p0F, 0x7FFF, 0, true, 0x3F80},  // halfway between two numbers
     {0x1.01p0F, 0x8000, 0, true, 0x3F81},
     {-0x1.01p0F, 0x8000, 0, true, 0xBF81},
-    {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},
+    {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},  // stays finite
+    {-std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0xFF7F},
     {std::numeric_limits<float>::infinity(), 0xFFFF, 0, true, 0x7F80},
     {std::bit_cast<float>(0x7F800001U), 0, 0, true, 0x7FC0},  // stays NaN
     // The known answer of Philox4x32-10 for zeros (Random123): 6627e8d5 e169c58d bc57ac4c 9b00dbd8

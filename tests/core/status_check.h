@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 
@@ -17,5 +18,13 @@ inline void CheckError(const Status& status, Code code, const std::string& says)
 }
 
 inline void CheckOk(const Status& status) { CHECK_MESSAGE(status.ok(), status.message()); }
+
+// The same for the statuses of all ranks.
+inline void CheckAllFail(const std::vector<Status>& statuses, Code code, const std::string& says) {
+  for (const Status& status : statuses) CheckError(status, code, says);
+}
+inline void CheckAllOk(const std::vector<Status>& statuses) {
+  for (const Status& status : statuses) CheckOk(status);
+}
 
 }  // namespace shampoo

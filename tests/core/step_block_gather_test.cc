@@ -18,9 +18,7 @@ using FlagsOfParams = std::vector<char>;
 // A shard rank that only exchanges, in two passes.
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
-      : StepFixture({.keys = kAllStates + kGather + Keys{{"comm_bucket_bytes", "1"}},
-                     .params = ShardRank::ShardsOf(comm->rank(), comm->world(), Dtype::kF32),
-                     .placement = ShardRank::PlaceOf(*comm)}) {
+      : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + Keys{{"comm_bucket_bytes", "1"}})) {
     comm->SetRankName("shard rank");
     Ok(BlockGather::Create(plan(), comm, comm->TakeOptimizerId(), {}, backend().get(), &gather));
     arrived.resize(static_cast<size_t>(plan().gather_bytes().held));
@@ -65,10 +63,6 @@ struct GatheringShard : StepFixture {
 
 using GatheringShards = RanksOnThreads<GatheringShard>;
 
-void CheckAllSucceed(const std::vector<Status>& statuses) {
-  for (const Status& status : statuses) CheckOk(status);
-}
-
 TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank the updates of its elements") {
   for (const bool with_all_to_all : {false, true}) {
     CAPTURE(with_all_to_all);
@@ -76,7 +70,7 @@ TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank 
     GatheringShards shards(&threads);
     REQUIRE(shards[0].gather->pass_count() == 2);
     std::atomic<size_t> collected = 0;
-    CheckAllSucceed(shards.Run([&](int, GatheringShard& rank) {
+    CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
       for (size_t pass = 0; pass < 2; ++pass) {
         SHAMPOO_RETURN_IF_ERROR(rank.Collect(pass));
         for (const WholeBlock& whole : rank.gather->PassAt(pass).whole) {
@@ -107,7 +101,7 @@ TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank 
 TEST_CASE("blocks of parameters that take no part in a step are not collected") {
   ThreadRanks threads(2);
   GatheringShards shards(&threads);
-  CheckAllSucceed(shards.Run([&](int, GatheringShard& rank) {
+  CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     for (size_t pass = 0; pass < 2; ++pass) {
       SHAMPOO_RETURN_IF_ERROR(rank.Collect(pass));
       for (const WholeBlock& whole : rank.gather->PassAt(pass).whole) *rank.GradientIn(whole) = -5;
@@ -124,7 +118,7 @@ TEST_CASE("blocks of parameters that take no part in a step are not collected") 
 TEST_CASE("instead of an update that its owner skipped, the mark of a skipped update is delivered") {
   ThreadRanks threads(2);
   GatheringShards shards(&threads);
-  CheckAllSucceed(shards.Run([&](int, GatheringShard& rank) {
+  CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     SHAMPOO_RETURN_IF_ERROR(rank.Collect(0));
     SHAMPOO_RETURN_IF_ERROR(rank.Deliver(0, rank.SkippedOfBlocks(1)));
     for (const ShardSlice& slice : rank.gather->PassAt(0).held) {

@@ -41,7 +41,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
       for (size_t rank = 0; rank < 2; ++rank) FillGradients(step, &replicas[rank]);
       replicas.StepOk();
     }
-    for (const Status& status : ExportOnAll(&replicas)) CheckOk(status);
+    CheckAllOk(ExportOnAll(&replicas));
     for (size_t rank = 0; rank < 2; ++rank) CHECK(replicas[rank].gradients == alone.gradients);
 
     ThreadRanks three(3);
@@ -50,7 +50,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
       for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
       shards.StepOk();
     }
-    for (const Status& status : ExportOnAll(&shards)) CheckOk(status);
+    CheckAllOk(ExportOnAll(&shards));
     for (size_t rank = 0; rank < 3; ++rank) {
       ShardRank& shard = shards[rank];
       shard.params = shard.gradients;

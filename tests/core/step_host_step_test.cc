@@ -172,9 +172,7 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   replicas.StepOk();
   replicas[1].params[1][0] += 1;
   replicas.StepOk();  // parameters are not compared in the second step
-  for (const Status& status : replicas.Step()) {
-    CheckError(status, Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
-  }
+  CheckAllFail(replicas.Step(), Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
 }
 
 TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
@@ -185,8 +183,7 @@ TEST_CASE("a collective that failed on a single replica fails the later steps of
   CheckOk(first[0]);
   CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
   for (const Status& status : replicas.Step()) CHECK(status.code() == Code::kComm);
-  for (const Status& status : replicas.Step())
-    CheckError(status, Code::kComm, "a collective or a CUDA call failed before");
+  CheckAllFail(replicas.Step(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
 TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
@@ -302,8 +299,7 @@ TEST_CASE("a failed collect round of one shard rank is reported in the deliver r
     CheckError(statuses[0], Code::kComm, "shard rank 1: ");
     CheckError(statuses[1], Code::kComm, with_all_to_all ? "all_to_all" : "all_gather");
     CHECK(shards[0].params[0] == Floats(12, 1.0F));
-    for (const Status& status : shards.Step())
-      CheckError(status, Code::kComm, "a collective or a CUDA call failed before");
+    CheckAllFail(shards.Step(), Code::kComm, "a collective or a CUDA call failed before");
   }
 }
 

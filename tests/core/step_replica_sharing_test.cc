@@ -58,7 +58,7 @@ TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by 
     }
     return Status();
   });
-  for (const Status& status : statuses) CheckOk(status);
+  CheckAllOk(statuses);
 }
 
 TEST_CASE("the shards agree on the result of the first bucket, and their error ends the step of this rank") {
@@ -150,7 +150,7 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
                  ? replica.Share(0)
                  : replica.Share(0, {.status = {}, .skip_step = one.other.skip_step, .exports = one.other.exports});
     });
-    for (const Status& status : statuses) CheckError(status, one.code, one.says);
+    CheckAllFail(statuses, one.code, one.says);
   }
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a rank's own failure has priority over a failure that another rank fo
   const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
     return replica.Share(0, {.status = Numeric(rank == 0 ? "heard of it" : "NaN"), .is_forwarded = rank == 0});
   });
-  for (const Status& status : statuses) CheckError(status, Code::kNumeric, "rank 1: NaN");
+  CheckAllFail(statuses, Code::kNumeric, "rank 1: NaN");
 }
 
 TEST_CASE(

@@ -137,7 +137,7 @@ TEST_CASE("an error of one shard is returned by all, and is marked as forwarded 
       CHECK((rank == 1 || decision.is_forwarded == is_forwarded));
       return std::move(decision.status);
     });
-    for (const Status& status : statuses) CheckError(status, Code::kNumeric, "shard rank 1: NaN");
+    CheckAllFail(statuses, Code::kNumeric, "shard rank 1: NaN");
   }
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("an agreement on codes returns only the code of an error, and the text
     CHECK(!shard.rounds.text_is_due());
     return fetched;
   });
-  for (const Status& status : statuses) CheckError(status, Code::kNumeric, "shard rank 1: NaN");
+  CheckAllFail(statuses, Code::kNumeric, "shard rank 1: NaN");
 }
 
 TEST_CASE("the text of an error is not fetched after a later agreement, or if the communicator has failed") {

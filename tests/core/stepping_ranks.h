@@ -55,9 +55,7 @@ struct SteppingRanks : RanksOnThreads<Rank> {
   std::vector<Status> Step() {
     return this->Run([](int, Rank& rank) { return rank.step->Step({}, nullptr); });
   }
-  void StepOk() {
-    for (const Status& status : Step()) CheckOk(status);
-  }
+  void StepOk() { CheckAllOk(Step()); }
 };
 
 // A replica of the parameters that steps together with others.
@@ -76,9 +74,7 @@ struct ReplicaRank : StepFixture {
 // A rank with a chunk of the elements of each parameter.
 struct ShardRank : StepFixture {
   ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
-      : StepFixture({.keys = kAllStates + keys,
-                     .params = ShardsOf(comm->rank(), comm->world(), copy),
-                     .placement = PlaceOf(*comm)}) {
+      : StepFixture(SetupOf(*comm, kAllStates + keys, copy)) {
     comm->SetRankName("shard rank");
     const int32_t number = comm->TakeOptimizerId();
     auto rounds = std::make_unique<ShardRounds>(inputs(), comm, number, BoundScalars::kOnHost);
@@ -93,11 +89,11 @@ struct ShardRank : StepFixture {
     }
     state().Observe(step.get());
   }
-  static Placement PlaceOf(const Communicator& comm) {
+  static Setup SetupOf(const Communicator& comm, const Keys& keys, Dtype copy = Dtype::kF32) {
     Placement placement;
     placement.shard_rank = comm.rank();
     placement.shard_world = comm.world();
-    return placement;
+    return {.keys = keys, .params = ShardsOf(comm.rank(), comm.world(), copy), .placement = placement};
   }
   // Equal chunks of the flattened parameters; the last ones may be smaller.
   static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
