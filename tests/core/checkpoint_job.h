@@ -15,19 +15,21 @@ namespace shampoo {
 
 using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
 
-// Replicas that divide the blocks of kSteppedShapes, shards of their elements, and ranks that do not know of each
-// other.
-inline SetupOfRank Replicas(const StepFixture::Keys& keys) {
+// The setup of replicas that divide the blocks of kSteppedShapes.
+inline SetupOfRank SetupOfReplicas(const StepFixture::Keys& keys) {
   return [keys](const Communicator& comm) {
     return StepFixture::Setup{.keys = keys,
                               .params = StepFixture::Describe(kSteppedShapes),
                               .placement = ReplicaPlacement(comm.rank(), comm.world())};
   };
 }
-inline SetupOfRank Shards(const StepFixture::Keys& keys) {
+// The setup of shards of the elements of kSteppedShapes.
+inline SetupOfRank SetupOfShards(const StepFixture::Keys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
-inline SetupOfRank Copies(const std::vector<std::vector<int64_t>>& shapes, const StepFixture::Keys& keys = kAllStates) {
+// The setup of ranks that do not know of each other.
+inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes,
+                                 const StepFixture::Keys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {
     return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
   };

@@ -25,7 +25,7 @@ bool HasEntry(StepFixture& rank, const std::string& key) {
 
 TEST_CASE("a checkpoint of two replicas restores any number of replicas, and each block is saved by its owner") {
   const TemporaryDirectory directory;
-  CheckpointJob saved(2, Replicas(kAllStates), directory.path());
+  CheckpointJob saved(2, SetupOfReplicas(kAllStates), directory.path());
   for (size_t rank = 0; rank < 2; ++rank) {
     FillStates(&saved[rank], 100 * static_cast<float>(rank) + 1);
     CheckOk(saved[rank].state().WriteSteps(0, 7));
@@ -35,7 +35,7 @@ TEST_CASE("a checkpoint of two replicas restores any number of replicas, and eac
   CHECK(directory.Has(StatesName(1, 1, 2, 1)));
   for (const int world : {1, 2, 3}) {
     CAPTURE(world);
-    CheckpointJob loaded(world, Replicas(kAllStates), directory.path());
+    CheckpointJob loaded(world, SetupOfReplicas(kAllStates), directory.path());
     CheckAllOk(loaded.Load());
     for (size_t rank = 0; rank < static_cast<size_t>(world); ++rank) {
       for (const StateEntry& entry : loaded[rank].state().entries()) {
@@ -67,7 +67,7 @@ TEST_CASE("a checkpoint of shards restores any number of shards, also shards tha
                                   {"on_block_mismatch", "reset"}};
   const TemporaryDirectory directory;
   const LogCapture log;
-  CheckpointJob saved(2, Shards(keys), directory.path());
+  CheckpointJob saved(2, SetupOfShards(keys), directory.path());
   for (size_t rank = 0; rank < 2; ++rank) {
     ForEachIterate(&saved[rank], [](float* element, int64_t at) { *element = static_cast<float>(at); });
     for (const Block& block : saved[rank].plan().blocks) {
@@ -78,7 +78,7 @@ TEST_CASE("a checkpoint of shards restores any number of shards, also shards tha
   CheckAllOk(saved.Save());
   for (const int world : {1, 2, 3, 4}) {
     CAPTURE(world);
-    CheckpointJob loaded(world, Shards(keys), directory.path());
+    CheckpointJob loaded(world, SetupOfShards(keys), directory.path());
     CheckAllOk(loaded.Load());
     for (size_t rank = 0; rank < static_cast<size_t>(world); ++rank) {
       ForEachIterate(&loaded[rank], [](const float* element, int64_t at) { CHECK(*element == at); });
@@ -92,7 +92,7 @@ TEST_CASE("a checkpoint of shards restores any number of shards, also shards tha
 
 TEST_CASE("an error of one rank is returned by all ranks, which then save and load nothing") {
   const TemporaryDirectory directory;
-  CheckpointJob job(2, Replicas(kAllStates), directory.path());
+  CheckpointJob job(2, SetupOfReplicas(kAllStates), directory.path());
   job[1].call.caller_status = Invalid("a caller's mistake");
   CheckAllFail(job.Save(), Code::kInvalid, "rank 1: a caller's mistake");
   job[1].call.caller_status = Status();
@@ -109,7 +109,7 @@ TEST_CASE("an error of one rank is returned by all ranks, which then save and lo
 
 TEST_CASE("if one rank cannot write its file, all ranks remove theirs, and the earlier checkpoint remains") {
   const TemporaryDirectory directory;
-  CheckpointJob job(2, Replicas(kAllStates), directory.path());
+  CheckpointJob job(2, SetupOfReplicas(kAllStates), directory.path());
   CheckAllOk(job.Save());
   job[1].call.directory = directory / "missing";
   CheckAllFail(job.Save(), Code::kIo, "the save failed; earlier checkpoints are unchanged");
@@ -124,8 +124,8 @@ TEST_CASE("if one rank cannot write its file, all ranks remove theirs, and the e
 TEST_CASE("ranks that use different directories cannot save or load together") {
   const TemporaryDirectory directory;
   const TemporaryDirectory other;
-  CheckpointJob first(2, Replicas(kAllStates), directory.path());
-  CheckpointJob second(2, Replicas(kAllStates), other.path());
+  CheckpointJob first(2, SetupOfReplicas(kAllStates), directory.path());
+  CheckpointJob second(2, SetupOfReplicas(kAllStates), other.path());
   for (size_t rank = 0; rank < 2; ++rank) CheckOk(second[rank].state().WriteSteps(0, 3));
   CheckAllOk(first.Save());
   CheckAllOk(second.Save());
@@ -136,7 +136,7 @@ TEST_CASE("ranks that use different directories cannot save or load together") {
 
 TEST_CASE("a save in which any collective fails leaves the previous checkpoint or, if its index is complete, its own") {
   const TemporaryDirectory directory;
-  CheckpointJob first(2, Replicas(kAllStates), directory.path());
+  CheckpointJob first(2, SetupOfReplicas(kAllStates), directory.path());
   int64_t calls = 0;
   first.threads.fails = [&](int rank, int64_t call) {
     if (rank == 0) calls = call;
@@ -145,12 +145,12 @@ TEST_CASE("a save in which any collective fails leaves the previous checkpoint o
   CheckAllOk(first.Save());
   for (int64_t failing = 1; failing <= calls; ++failing) {
     CAPTURE(failing);
-    CheckpointJob second(2, Replicas(kAllStates), directory.path());
+    CheckpointJob second(2, SetupOfReplicas(kAllStates), directory.path());
     for (size_t rank = 0; rank < 2; ++rank) FillStates(&second[rank], 1);
     second.threads.fails = [&](int, int64_t call) { return call == failing; };
     const bool is_complete = failing == calls;
     CheckAllFail(second.Save(), Code::kComm, is_complete ? "a load takes the previous checkpoint or this one" : "");
-    CheckpointJob loaded(2, Replicas(kAllStates), directory.path());
+    CheckpointJob loaded(2, SetupOfReplicas(kAllStates), directory.path());
     CheckAllOk(loaded.Load());
     CheckpointJob& expected = is_complete ? second : first;
     for (size_t rank = 0; rank < 2; ++rank) CHECK(loaded[rank].States() == expected[rank].States());
@@ -159,7 +159,7 @@ TEST_CASE("a save in which any collective fails leaves the previous checkpoint o
 
 // Both parameters of kSteppedShapes on rank 1, and only the first one on rank 0.
 StepFixture::Setup LastHasBoth(const Communicator& comm) {
-  return Copies(comm.rank() == 1 ? kSteppedShapes : std::vector<std::vector<int64_t>>{{4, 6}})(comm);
+  return SetupOfCopies(comm.rank() == 1 ? kSteppedShapes : std::vector<std::vector<int64_t>>{{4, 6}})(comm);
 }
 
 TEST_CASE("ranks that save the same elements in different optimizers get an error, and missing elements a warning") {
@@ -170,7 +170,7 @@ TEST_CASE("ranks that save the same elements in different optimizers get an erro
 
   const ThreadRanks of_shards(2);
   CheckpointJob half(
-      2, [&](const Communicator&) { return Shards(kAllStates)(*of_shards.comm(1)); }, directory.path());
+      2, [&](const Communicator&) { return SetupOfShards(kAllStates)(*of_shards.comm(1)); }, directory.path());
   const LogCapture log;
   CheckAllOk(half.Save());
   REQUIRE(log.messages().size() == 2);
@@ -179,8 +179,8 @@ TEST_CASE("ranks that save the same elements in different optimizers get an erro
 
 TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks that load it") {
   const TemporaryDirectory directory;
-  CheckAllOk(CheckpointJob(1, Copies(kSteppedShapes), directory.path()).Save());
-  CheckAllFail(CheckpointJob(2, Copies({{4, 6}}), directory.path()).Load(), Code::kInvalid,
+  CheckAllOk(CheckpointJob(1, SetupOfCopies(kSteppedShapes), directory.path()).Save());
+  CheckAllFail(CheckpointJob(2, SetupOfCopies({{4, 6}}), directory.path()).Load(), Code::kInvalid,
                "no optimizer has these parameters of the checkpoint: \"p1\"");
   CheckAllOk(CheckpointJob(2, LastHasBoth, directory.path()).Load());
 }
@@ -188,8 +188,8 @@ TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks t
 TEST_CASE("snapshots are cleared if the checkpoint was saved without root_async") {
   const TemporaryDirectory directory;
   const StepFixture::Keys keys = {{"precondition_frequency", "4"}};
-  CheckAllOk(CheckpointJob(1, Copies({{2, 3}}, keys), directory.path()).Save());
-  CheckpointJob loaded(1, Copies({{2, 3}}, keys + StepFixture::Keys{{"root_async", "2"}}), directory.path());
+  CheckAllOk(CheckpointJob(1, SetupOfCopies({{2, 3}}, keys), directory.path()).Save());
+  CheckpointJob loaded(1, SetupOfCopies({{2, 3}}, keys + StepFixture::Keys{{"root_async", "2"}}), directory.path());
   CheckpointRank& rank = loaded[0];
   const std::string snapshots[] = {"p0/0/snapshot_step", "p0/0/snapshot.0", "p0/0/snapshot.1"};
   const auto is_zero = [&](const std::string& key) {
@@ -223,8 +223,10 @@ struct FailsAfterWriting final : StateObserver {
 
 TEST_CASE("if a load fails on one rank, all ranks restore the states that they have already written") {
   const TemporaryDirectory directory;
-  CheckAllOk(CheckpointJob(2, Replicas(kAllStates), directory.path()).Save());
-  CheckpointJob loaded(2, Replicas(kAllStates), directory.path());
+  CheckpointJob saved(2, SetupOfReplicas(kAllStates), directory.path());
+  for (size_t rank = 0; rank < 2; ++rank) FillStates(&saved[rank], 7);
+  CheckAllOk(saved.Save());
+  CheckpointJob loaded(2, SetupOfReplicas(kAllStates), directory.path());
   FillStates(&loaded[0], 100);
   CheckOk(loaded[0].state().WriteSteps(0, 5));
   const std::vector<char> before[] = {loaded[0].States(), loaded[1].States()};
@@ -240,7 +242,7 @@ TEST_CASE("if a load fails on one rank, all ranks restore the states that they h
 
 TEST_CASE("a state that cannot be restored after a failed load is unusable, and the reason has the error of the load") {
   const TemporaryDirectory directory;
-  CheckpointJob saved(1, Copies(kSteppedShapes), directory.path());
+  CheckpointJob saved(1, SetupOfCopies(kSteppedShapes), directory.path());
   CheckAllOk(saved.Save());
   for (const bool restores : {true, false}) {
     RemoteState remote(saved[0].plan());

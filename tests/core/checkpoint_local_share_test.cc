@@ -29,7 +29,7 @@ struct ShareJob {
 };
 
 TEST_CASE("copies of an optimizer are written by the lowest rank, with their descriptions") {
-  ShareJob two(2, Copies(kSteppedShapes));
+  ShareJob two(2, SetupOfCopies(kSteppedShapes));
   two.FindOk();
   CHECK(two.shares[0].blocks.size() == two.job[0].plan().blocks.size());
   CHECK(two.shares[0].descriptions.size() == 3);  // a group and two parameters
@@ -41,7 +41,7 @@ TEST_CASE("copies of an optimizer are written by the lowest rank, with their des
 
 TEST_CASE(
     "each rank writes its own blocks of replicas and its own pieces of shards, and a piece has its place as key") {
-  for (const SetupOfRank& setup : {Replicas(kAllStates), Shards(kAllStates)}) {
+  for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -51,7 +51,7 @@ TEST_CASE(
       CHECK(two.shares[rank].descriptions.empty() == (rank == 1));
     }
   }
-  ShareJob shards(2, Shards(kAllStates));
+  ShareJob shards(2, SetupOfShards(kAllStates));
   shards.FindOk();
   CHECK(shards.shares[1].blocks[0].stored.key == "p0/@12");
 }
@@ -59,7 +59,7 @@ TEST_CASE(
 TEST_CASE("a parameter of which several shards hold all elements is written by the lowest of them") {
   for (const ShardForm form : {ShardForm::kWhole, ShardForm::kFlat}) {
     ShareJob two(2, [form](const Communicator& comm) {
-      StepFixture::Setup setup = Shards(kAllStates)(comm);
+      StepFixture::Setup setup = SetupOfShards(kAllStates)(comm);
       setup.params = StepFixture::Describe(kSteppedShapes);
       for (ParamDesc& desc : setup.params) {
         desc.form = form;
@@ -75,7 +75,7 @@ TEST_CASE("a parameter of which several shards hold all elements is written by t
 
 TEST_CASE("copies with different states are an error on all ranks, also if only the last element of a state differs") {
   for (const size_t element : {0, 9999}) {
-    ShareJob three(3, Copies({{100, 100}}, {{"momentum", "0.5"}}));
+    ShareJob three(3, SetupOfCopies({{100, 100}}, {{"momentum", "0.5"}}));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
     three.Find();
     for (const Status& status : three.statuses) {
@@ -87,7 +87,7 @@ TEST_CASE("copies with different states are an error on all ranks, also if only 
 TEST_CASE("all ranks keep the largest number of checkpoints that any of them keeps") {
   ShareJob three(3, [](const Communicator& comm) {
     const char* const keep = comm.rank() == 1 ? "5" : "2";
-    return Replicas(kAllStates + StepFixture::Keys{{"checkpoint_keep", keep}})(comm);
+    return SetupOfReplicas(kAllStates + StepFixture::Keys{{"checkpoint_keep", keep}})(comm);
   });
   three.FindOk();
   for (const LocalShare& share : three.shares) CHECK(share.keep == 5);

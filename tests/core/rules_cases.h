@@ -9,9 +9,10 @@
 #include "core/rules/coupled_scalars.h"
 #include "core/rules/eigenvalue.h"
 #include "core/rules/growth.h"
-#include "core/rules/rank_difference.h"
 #include "core/rules/update.h"
+#include "tests/core/rules_eigenbasis_cases.h"
 #include "tests/core/rules_method_cases.h"
+#include "tests/core/rules_rank_cases.h"
 
 // Cases of the rules in core/rules with the expected results. tests/core runs them on the host and tests/cuda in a
 // kernel. Run() of each type calls the rule.
@@ -248,7 +249,7 @@ struct ElementCase {
     const double wide = RunAs<double>();
     const double narrow = RunAs<float>();
     const bool both_nan = wide != wide && narrow != narrow;
-    return wide == narrow || both_nan ? wide : 1e99;
+    return wide == narrow || both_nan ? wide : kNoResult;
   }
 };
 
@@ -295,7 +296,7 @@ struct MomentCase {
   }
   SHAMPOO_HD double Run() const {
     const double wide = RunAs<double>();
-    return wide == RunAs<float>() ? wide : 1e99;
+    return wide == RunAs<float>() ? wide : kNoResult;
   }
 };
 
@@ -446,70 +447,6 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 2, 0.5, 0.61, -1},    {RootMethod::kHigherOrder, 2, 0.5, 0.5, -1},
     {RootMethod::kHigherOrder, 2, 1e-8, 1e-7, -1},   {RootMethod::kHigherOrder, 2, 1e-7, 1e-8, 1},
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
-};
-
-// The difference between three replicas. Rank 0 sends zeros.
-struct ReplicaCase {
-  struct Header {
-    int step, hyper_parameters, inputs, parameters;
-  };
-  Header rank1, rank2;
-  int64_t rank;               // expected
-  RankDifference difference;  // expected
-  double expected = 1;
-
-  SHAMPOO_HD double Run() const {
-    const ReplicaDifference found = FindReplicaDifference(3, [this](int64_t of) {
-      return of == 0 ? Header{} : of == 1 ? rank1 : rank2;
-    });
-    return found.rank == rank && found.difference == difference ? 1 : 0;
-  }
-};
-
-inline constexpr ReplicaCase kReplicaCases[] = {
-    {{0, 0, 0, 0}, {0, 0, 0, 0}, 0, RankDifference::kNone},
-    {{0, 0, 0, 0}, {1, 1, 1, 1}, 2, RankDifference::kStep},
-    {{0, 1, 0, 0}, {1, 0, 0, 0}, 1, RankDifference::kScalars},
-    {{0, 0, 1, 1}, {1, 0, 0, 0}, 2, RankDifference::kStep},
-    {{0, 0, 1, 1}, {0, 1, 0, 0}, 2, RankDifference::kScalars},
-    {{0, 0, 0, 1}, {0, 0, 1, 0}, 2, RankDifference::kInputs},
-    {{0, 0, 0, 1}, {0, 0, 0, 1}, 1, RankDifference::kParameters},
-};
-
-// What three shard ranks send about a group or a parameter.
-struct ShardCase {
-  enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
-  Ask ask;
-  int64_t of_rank[3];  // the step of the group, or GradientOnShard of the parameter
-  double expected;
-
-  SHAMPOO_HD double Run() const {
-    const auto number_of = [this](int64_t rank) { return of_rank[rank]; };
-    const auto gradient_of = [this](int64_t rank) { return static_cast<unsigned char>(of_rank[rank]); };
-    const ShardStep step = FindShardStep(3, number_of);
-    const GradientDifference gradients = FindGradientDifference(3, gradient_of);
-    return static_cast<double>(ask == Ask::kStep        ? step.step
-                               : ask == Ask::kFirst     ? step.first
-                               : ask == Ask::kDiffering ? step.differing
-                               : ask == Ask::kWith      ? gradients.with
-                                                        : gradients.without);
-  }
-};
-
-using AskShards = ShardCase::Ask;
-inline constexpr ShardCase kShardCases[] = {
-    {AskShards::kStep, {0, 0, 0}, 0},
-    {AskShards::kFirst, {0, 0, 0}, -1},
-    {AskShards::kStep, {0, 7, 7}, 7},
-    {AskShards::kFirst, {0, 7, 7}, 1},
-    {AskShards::kDiffering, {0, 7, 7}, -1},
-    {AskShards::kDiffering, {7, 0, 8}, 2},
-    {AskShards::kDiffering, {7, 6, 8}, 1},
-    {AskShards::kWith, {kNoElements, kNoGradient, kNoElements}, -1},
-    {AskShards::kWith, {kGradientAndCopy, kGradient, kNoGradient}, 1},
-    {AskShards::kWith, {kGradient, kGradientAndCopy, kNoGradient}, 1},
-    {AskShards::kWithout, {kGradientAndCopy, kGradient, kNoGradient}, 2},
-    {AskShards::kWithout, {kGradient, kNoElements, kGradient}, -1},
 };
 
 // Calls work(name, cases, count) for every table.

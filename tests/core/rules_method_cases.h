@@ -12,284 +12,11 @@
 #include "core/rules/norms.h"
 #include "core/rules/rounding.h"
 #include "core/rules/schedule.h"
+#include "tests/core/rules_numbers.h"
 
-// Cases of the rules of methods, schedules and averages, in the form of tests/core/rules_cases.h, which lists the
-// tables. The expected numbers were computed by hand, or are the formula of the rule.
+// Cases of the rules of directions, averages, schedules and rounding, in the form of tests/core/rules_cases.h, which
+// lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
 namespace shampoo {
-
-inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
-inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
-
-template <typename Enum>
-constexpr double NumberOf(Enum value) {
-  return static_cast<double>(value);
-}
-
-// The keys of a method in eigenbases.
-struct BasisKeys {
-  BasisOrder order = BasisOrder::kAfter;
-  FirstStep first_step = FirstStep::kSkip;
-  int64_t frequency = 3;
-  int64_t start = 1;
-  int64_t factor_frequency = 1;
-  double beta2 = 0.75;
-  double shampoo_beta = 0.5;
-  double kl_init = 0.1;
-  FactorTerm term = FactorTerm::kKl;
-  FactorStart factor_start = FactorStart::kZero;
-  bool corrects = true;
-  bool drops_weighting = false;
-  Grafting grafting = Grafting::kAdam;
-};
-
-// The step of a block of a method in eigenbases that has its `gradient`-th gradient, and that of its group is step 9.
-struct BasisCase {
-  enum class Ask {
-    kUpdate,
-    kTask,
-    kDue,
-    kFilterCorrection,
-    kMomentCorrection,
-    kFactorWeight,
-    kBasisCorrection,
-    kEigenvalueDecay,
-    kGraftingWeight,
-    kGraftingCorrection
-  };
-  Ask ask;
-  int64_t gradient;
-  double expected;
-  BasisKeys keys = {};
-
-  SHAMPOO_HD double Run() const {
-    GroupSettings settings;
-    settings.method = Method::kKlShampoo;
-    settings.beta1 = 0.5;
-    settings.grafting_beta2 = 0.5;
-    settings.basis_order = keys.order;
-    settings.first_step = keys.first_step;
-    settings.precondition_frequency = keys.frequency;
-    settings.start_preconditioning_step = keys.start;
-    settings.factor_update_frequency = keys.factor_frequency;
-    settings.beta2 = keys.beta2;
-    settings.shampoo_beta = keys.shampoo_beta;
-    settings.kl_init = keys.kl_init;
-    settings.factor_correction = keys.term;
-    settings.factor_start = keys.factor_start;
-    settings.use_bias_correction = keys.corrects;
-    settings.drop_weighting = keys.drops_weighting;
-    settings.grafting = keys.grafting;
-    const BasisScalars scalars = MakeBasisScalars(settings, MakeStepScalars(settings, 9), gradient);
-    const GraftingScalars of_grafting = MakeGraftingScalars(settings, scalars.update);
-    switch (ask) {
-      case Ask::kUpdate:
-        return static_cast<double>(scalars.update);
-      case Ask::kTask:
-        return NumberOf(BasisTaskOf(settings, gradient - 1));
-      case Ask::kDue:
-        return IsBasisDue(settings, gradient) ? 1 : 0;
-      case Ask::kFilterCorrection:
-        return scalars.filter_correction;
-      case Ask::kMomentCorrection:
-        return scalars.moment_correction;
-      case Ask::kFactorWeight:
-        return scalars.factor_weight;
-      case Ask::kBasisCorrection:
-        return scalars.basis_correction;
-      case Ask::kEigenvalueDecay:
-        return scalars.eigenvalue_decay;
-      case Ask::kGraftingWeight:
-        return of_grafting.weight;
-      case Ask::kGraftingCorrection:
-        return of_grafting.correction;
-    }
-    return 1e99;
-  }
-};
-
-using AskBasis = BasisCase::Ask;
-inline constexpr auto kBefore = BasisOrder::kBefore;
-inline constexpr auto kUses = FirstStep::kUse;
-inline constexpr BasisCase kBasisCases[] = {
-    {AskBasis::kUpdate, 1, 0},
-    {AskBasis::kUpdate, 5, 4},
-    {AskBasis::kUpdate, 1, 1, {.first_step = kUses}},
-    {AskBasis::kUpdate, 1, 1, {.order = kBefore}},
-    // The first bases, and the later ones at every third update.
-    {AskBasis::kTask, 1, NumberOf(RootTask::kInitialize)},
-    {AskBasis::kTask, 2, NumberOf(RootTask::kNone)},
-    {AskBasis::kTask, 4, NumberOf(RootTask::kCompute)},
-    {AskBasis::kTask, 3, NumberOf(RootTask::kCompute), {.first_step = kUses}},
-    {AskBasis::kTask, 4, NumberOf(RootTask::kNone), {.order = kBefore, .start = 5}},
-    {AskBasis::kTask, 5, NumberOf(RootTask::kInitialize), {.order = kBefore, .start = 5}},
-    {AskBasis::kTask, 6, NumberOf(RootTask::kCompute), {.order = kBefore, .start = 5}},
-    {AskBasis::kDue, 1, 0, {.frequency = 1}},  // the initialization is not a refresh
-    {AskBasis::kDue, 2, 1, {.frequency = 1}},
-    {AskBasis::kDue, 1, 1, {.first_step = kUses, .frequency = 1}},
-    {AskBasis::kDue, 6, 0, {.order = kBefore, .start = 6}},
-    {AskBasis::kDue, 9, 1, {.order = kBefore, .start = 6}},
-    // Bias corrections count the updates of the block.
-    {AskBasis::kFilterCorrection, 4, 0.875},
-    {AskBasis::kFilterCorrection, 4, 0.9375, {.first_step = kUses}},
-    {AskBasis::kFilterCorrection, 4, 1, {.corrects = false}},
-    {AskBasis::kMomentCorrection, 4, 0.578125},
-    {AskBasis::kMomentCorrection, 4, 1, {.corrects = false}},
-    {AskBasis::kMomentCorrection, 4, 1, {.drops_weighting = true}},
-    {AskBasis::kMomentCorrection, 4, 1, {.beta2 = 1}},
-    {AskBasis::kFactorWeight, 1, 0.5},
-    {AskBasis::kFactorWeight, 1, 1, {.factor_start = FactorStart::kFirst}},
-    {AskBasis::kFactorWeight, 2, 0.5, {.factor_start = FactorStart::kFirst}},
-    {AskBasis::kFactorWeight, 2, 1, {.drops_weighting = true}},
-    {AskBasis::kFactorWeight, 3, 0, {.factor_frequency = 2}},  // update 2 leaves the matrices as they are
-    {AskBasis::kFactorWeight, 4, 0.5, {.factor_frequency = 2}},
-    {AskBasis::kBasisCorrection, 3, 1},
-    {AskBasis::kBasisCorrection, 3, 0.875, {.order = kBefore}},
-    {AskBasis::kBasisCorrection, 6, 0.875, {.order = kBefore, .factor_frequency = 2}},  // after updates 1, 3 and 5
-    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .shampoo_beta = 1}},
-    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .corrects = false}},
-    {AskBasis::kBasisCorrection, 3, 1, {.order = kBefore, .drops_weighting = true}},
-    {AskBasis::kEigenvalueDecay, 1, 1},
-    {AskBasis::kEigenvalueDecay, 2, 0.5},
-    {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
-    // With kl_init auto, the averages are bias-corrected: the decay of term t is 1 - (1 - decay) / (1 - decay^t).
-    {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
-    {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
-    {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
-    {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.75, {.factor_frequency = 2, .kl_init = -1}},
-    {AskBasis::kEigenvalueDecay, 2, 0, {.first_step = kUses, .kl_init = -1}},
-    {AskBasis::kEigenvalueDecay, 5, 0.75, {.shampoo_beta = 1, .kl_init = -1}},
-    {AskBasis::kGraftingWeight, 4, 0.5, {.order = kBefore}},
-    {AskBasis::kGraftingWeight, 4, 1, {.order = kBefore, .drops_weighting = true}},
-    {AskBasis::kGraftingCorrection, 3, 0.875, {.order = kBefore}},
-    {AskBasis::kGraftingCorrection, 3, 1, {.order = kBefore, .grafting = Grafting::kRmsprop}},
-    {AskBasis::kGraftingCorrection, 3, 1, {.order = kBefore, .drops_weighting = true}},
-};
-
-// A rule of eigenvalues and directions in eigenbases with the arguments a, b and c.
-struct EigenbasisCase {
-  enum class Ask {
-    kRelativeEpsilon,  // key, whether float64
-    kAddedEpsilon,     // key, correction, largest V; inverse_exponent 1/2
-    kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction 1/4
-    kAccurate,         // tolerance, square off the diagonal, square
-    kIdentity,         // whether iterations start from a basis, d, whether negligible
-    kFirstEigenvalue,  // mean square, number of factors, whether float64
-    kFirstScale,       // square, elements, number of factors
-    kFirstTerm,        // kl_init, scale, number of factors
-    kBeforeGradients,  // kl_init
-    kNextEigenvalue,   // decay, scale, square; of a dim of 2 in 8 elements
-    kHasTerm,          // decay, scale, the new average
-    kReplaces,         // kl_init, mean, whether a term changed
-    kCap,              // kl_cap, d, kl_init; the mean of the eigenvalues is 1/4
-    kScale,            // eigenvalue, cap
-    kTransported,      // eigenvalue
-  };
-  Ask ask;
-  double a, b, c;
-  double expected;
-
-  SHAMPOO_HD double Run() const {
-    GroupSettings settings;
-    settings.inverse_exponent = 0.5;
-    const auto count = [](double number) { return static_cast<int>(number); };
-    const auto dtype = [](double is_wide) { return is_wide != 0 ? Dtype::kF64 : Dtype::kF32; };
-    switch (ask) {
-      case Ask::kRelativeEpsilon:
-        settings.relative_epsilon = a;
-        return RelativeEpsilon(settings, dtype(b));
-      case Ask::kAddedEpsilon:
-        settings.relative_epsilon = a;
-        return AddedEpsilon(settings, Dtype::kF64, b, c);
-      case Ask::kDirection:
-        return PowerDirection(a, 0.25, b, 6.0, c);
-      case Ask::kAccurate:
-        return IsBasisAccurate(a, b, c) ? 1 : 0;
-      case Ask::kIdentity:
-        return IsBasisIdentity(a != 0, count(b), c != 0) ? 1 : 0;
-      case Ask::kFirstEigenvalue:
-        return FirstEigenvalue(a, count(b), dtype(c));
-      case Ask::kFirstScale:
-        return FirstEigenvalueScale(a, count(b), count(c), Dtype::kF64);
-      case Ask::kFirstTerm:
-        settings.kl_init = a;
-        return FirstTermScale(settings, b, count(c));
-      case Ask::kBeforeGradients:
-        settings.kl_init = a;
-        return EigenvalueBeforeGradients(settings);
-      case Ask::kNextEigenvalue:
-        return NextEigenvalue(a, b, 2, 8, c);
-      case Ask::kHasTerm:
-        return HasTerm(a, b, c) ? 1 : 0;
-      case Ask::kReplaces:
-        settings.kl_init = a;
-        return ReplacesEigenvalues(settings, b, Dtype::kF32, [this] { return c != 0; }) ? 1 : 0;
-      case Ask::kCap:
-        settings.kl_cap = a;
-        settings.kl_init = c;
-        return KlCap(settings, count(b), 0.25);
-      case Ask::kScale:
-        return KlScale(a, b);
-      case Ask::kTransported:
-        return TransportedScale(a);
-    }
-    return 1e99;
-  }
-};
-
-using AskEigen = EigenbasisCase::Ask;
-inline constexpr EigenbasisCase kEigenbasisCases[] = {
-    // auto: 1024 unit roundoffs
-    {AskEigen::kRelativeEpsilon, -1, 0, 0, 0x1p-14},
-    {AskEigen::kRelativeEpsilon, -1, 1, 0, 0x1p-43},
-    {AskEigen::kRelativeEpsilon, 0, 0, 0, 0},
-    {AskEigen::kRelativeEpsilon, 0.25, 1, 0, 0.25},
-    {AskEigen::kAddedEpsilon, 0.25, 0.25, 4, 1},
-    {AskEigen::kAddedEpsilon, 0, 0.25, 4, 0},
-    {AskEigen::kDirection, 0.5, 1, 1, 2},
-    {AskEigen::kDirection, 1, 2, 1, 1},
-    {AskEigen::kDirection, 0.5, 0, 0, 0},  // a divisor of 0
-    {AskEigen::kAccurate, 0.5, 1, 4, 1},
-    {AskEigen::kAccurate, 0.5, 1.0625, 4, 0},
-    {AskEigen::kAccurate, 0, 0, 0, 1},
-    {AskEigen::kIdentity, 0, 1, 0, 1},
-    {AskEigen::kIdentity, 0, 2, 0, 0},
-    {AskEigen::kIdentity, 0, 2, 1, 1},
-    {AskEigen::kIdentity, 1, 1, 1, 0},
-    {AskEigen::kFirstEigenvalue, 4, 1, 1, 4},
-    {AskEigen::kFirstEigenvalue, 4, 2, 1, 2},
-    {AskEigen::kFirstEigenvalue, 0, 2, 1, 0.1},
-    {AskEigen::kFirstEigenvalue, 0x1p-140, 2, 1, 0x1p-70},
-    {AskEigen::kFirstEigenvalue, 0x1p-140, 2, 0, 0.1},  // negligible in float32
-    {AskEigen::kFirstScale, 64, 4, 2, 0.5},
-    {AskEigen::kFirstTerm, 0.5, 3, 2, 1},
-    {AskEigen::kFirstTerm, -1, 2, 1, 1},
-    {AskEigen::kFirstTerm, -1, 2, 2, 4},
-    {AskEigen::kFirstTerm, -1, 2, 3, 16},
-    {AskEigen::kBeforeGradients, 0.5, 0, 0, 0.5},
-    {AskEigen::kBeforeGradients, -1, 0, 0, 0.1},
-    {AskEigen::kNextEigenvalue, 0.5, 2, 8, 1.125},  // 0.5 / 4 + 0.5 * 2 / 8 * 8
-    {AskEigen::kHasTerm, 0.5, 2, 0.125, 0},
-    {AskEigen::kHasTerm, 0.5, 2, 0.25, 1},
-    {AskEigen::kReplaces, 0.5, 0, 0, 1},
-    {AskEigen::kReplaces, -1, 1, 0, 0},
-    {AskEigen::kReplaces, -1, 1, 1, 1},
-    {AskEigen::kReplaces, -1, 1e-40, 1, 0},  // a negligible mean
-    // auto: the size of the dim from 10 to 4000, with kl_init auto divided by the root of the mean
-    {AskEigen::kCap, -1, 9, 0.1, 10},
-    {AskEigen::kCap, -1, 11, 0.1, 11},
-    {AskEigen::kCap, -1, 4000, 0.1, 4000},
-    {AskEigen::kCap, -1, 4001, 0.1, 4000},
-    {AskEigen::kCap, -1, 11, -1, 22},
-    {AskEigen::kCap, 0, 11, -1, kInfinite},
-    {AskEigen::kCap, 2.5, 11, -1, 2.5},
-    {AskEigen::kScale, 4, 10, 0, 0.5},
-    {AskEigen::kScale, 0.0625, 4, 0, 4},
-    {AskEigen::kScale, 0.01, 4, 0, 4},
-    {AskEigen::kScale, 0, 4, 0, 4},
-    {AskEigen::kScale, -1, 4, 0, 4},
-    {AskEigen::kScale, kNotANumber, 4, 0, 4},
-    {AskEigen::kTransported, 0x1p-20, 0, 0, 1024},
-};
 
 // The norm of a direction of norm 8 after the keys that limit it. The direction is read as P * 0.5 * 4.
 struct NormCase {
@@ -302,7 +29,7 @@ struct NormCase {
   double expected;
   double size = 8;
 
-  // Returns the norm, or 1e99 if the scale of P does not have the effect of this norm.
+  // Returns the norm, or kNoResult if the scale of P does not have the effect of this norm.
   SHAMPOO_HD double Run() const {
     GroupSettings settings;
     settings.update_norm = norm;
@@ -310,31 +37,31 @@ struct NormCase {
     settings.shape_scale = shape;
     settings.max_update_rms = max_rms;
     const DirectionScale limited = LimitNorm(settings, elements, rows, columns, {0.5, 4, size});
-    return limited.down * limited.up * (size / 2) == limited.size ? limited.size : 1e99;
+    return limited.down * limited.up * (size / 2) == limited.size ? limited.size : kNoResult;
   }
 };
 
-inline constexpr auto kFree = UpdateNorm::kNone;
-inline constexpr auto kToNorm = UpdateNorm::kFrobenius;
+inline constexpr auto kNoUpdateNorm = UpdateNorm::kNone;
+inline constexpr auto kFrobeniusNorm = UpdateNorm::kFrobenius;
 inline constexpr NormCase kNormCases[] = {
-    {kFree, 3, ShapeScale::kNone, 0, 0, 0, 16, 8},
-    {kToNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 3},
+    {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 8},
+    {kFrobeniusNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 3},
     {UpdateNorm::kRms, 3, ShapeScale::kNone, 0, 0, 0, 16, 12},
-    {kToNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 0, 0},  // a direction of 0 stays 0
-    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 4, 4},
-    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
-    {kFree, 3, ShapeScale::kNone, 0, 0, 2, 64, 8},
+    {kFrobeniusNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 0, 0},  // a direction of 0 stays 0
+    {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 4, 4},
+    {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
+    {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 64, 8},
     {UpdateNorm::kRms, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
-    {kFree, 3, ShapeScale::kNone, 16, 4, 0, 64, 8},
-    {kFree, 3, ShapeScale::kMuon, 16, 4, 0, 64, 16},
-    {kFree, 3, ShapeScale::kMuon, 4, 16, 0, 64, 8},
-    {kFree, 3, ShapeScale::kRmsAdam, 16, 4, 0, 64, 8 * (0.2 * 4)},
-    {kFree, 3, ShapeScale::kRmsAdam, 4, 16, 0, 64, 8 * (0.2 * 4)},
-    {kFree, 3, ShapeScale::kSpectral, 4, 16, 0, 64, 4},
-    {kFree, 3, ShapeScale::kSqrtMax, 4, 16, 0, 64, 32},
-    {kFree, 3, ShapeScale::kSqrtMax, 0, 0, 0, 64, 8},  // a vector
-    {kToNorm, 3, ShapeScale::kSpectral, 16, 4, 0, 64, 6},
-    {kToNorm, 3, ShapeScale::kSpectral, 16, 4, 0.5, 64, 4},
+    {kNoUpdateNorm, 3, ShapeScale::kNone, 16, 4, 0, 64, 8},
+    {kNoUpdateNorm, 3, ShapeScale::kMuon, 16, 4, 0, 64, 16},
+    {kNoUpdateNorm, 3, ShapeScale::kMuon, 4, 16, 0, 64, 8},
+    {kNoUpdateNorm, 3, ShapeScale::kRmsAdam, 16, 4, 0, 64, 8 * (0.2 * 4)},
+    {kNoUpdateNorm, 3, ShapeScale::kRmsAdam, 4, 16, 0, 64, 8 * (0.2 * 4)},
+    {kNoUpdateNorm, 3, ShapeScale::kSpectral, 4, 16, 0, 64, 4},
+    {kNoUpdateNorm, 3, ShapeScale::kSqrtMax, 4, 16, 0, 64, 32},
+    {kNoUpdateNorm, 3, ShapeScale::kSqrtMax, 0, 0, 0, 64, 8},  // a vector
+    {kFrobeniusNorm, 3, ShapeScale::kSpectral, 16, 4, 0, 64, 6},
+    {kFrobeniusNorm, 3, ShapeScale::kSpectral, 16, 4, 0.5, 64, 4},
 };
 
 // The new value of the only element w of a tensor after a step of norm_control. The direction is D = 2 p, and changes
@@ -440,11 +167,11 @@ struct AverageCase {
       case Ask::kExport:
         return ExportFactor(settings, a);
     }
-    return 1e99;
+    return kNoResult;
   }
   SHAMPOO_HD double Run() const {
     const double wide = RunAs<double>();
-    return wide == RunAs<float>() ? wide : 1e99;
+    return wide == RunAs<float>() ? wide : kNoResult;
   }
 };
 
@@ -508,7 +235,7 @@ struct MuonCase {
       case Ask::kDivided:
         return DividedByMoment(a, b);
     }
-    return 1e99;
+    return kNoResult;
   }
 };
 
@@ -580,19 +307,19 @@ struct ScheduleCase {
       case Ask::kSnapshotAfter:
         return static_cast<double>(SnapshotStepAfter(schedule.task, snapshot_step, t));
     }
-    return 1e99;
+    return kNoResult;
   }
 };
 
 using AskSchedule = ScheduleCase::Ask;
-inline constexpr RefreshKeys kGrowing = {.start = 8, .frequency = 20, .growth = 0.125};
-inline constexpr RefreshKeys kSpread = {.start = 8, .frequency = 20, .growth = 0.125, .spread = true};
-inline constexpr RefreshKeys kDeferring = {.start = 5, .frequency = 5, .async = 2};
+inline constexpr RefreshKeys kGrowingKeys = {.start = 8, .frequency = 20, .growth = 0.125};
+inline constexpr RefreshKeys kSpreadKeys = {.start = 8, .frequency = 20, .growth = 0.125, .spread = true};
+inline constexpr RefreshKeys kAsyncKeys = {.start = 5, .frequency = 5, .async = 2};
 inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kInterval, 1000, 5},
-    {AskSchedule::kInterval, 7, 1, kGrowing},
-    {AskSchedule::kInterval, 31, 3, kGrowing},
-    {AskSchedule::kInterval, 160, 20, kGrowing},
+    {AskSchedule::kInterval, 7, 1, kGrowingKeys},
+    {AskSchedule::kInterval, 31, 3, kGrowingKeys},
+    {AskSchedule::kInterval, 160, 20, kGrowingKeys},
     {AskSchedule::kLastRefresh, 4, 0},
     {AskSchedule::kLastRefresh, 9, 5},
     {AskSchedule::kLastRefresh, 10, 10},
@@ -603,31 +330,31 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kLastRefresh, 11, 10, {.start = 7, .frequency = 5}},
     {AskSchedule::kLastRefresh, 11, 7, {.start = 7, .frequency = 5, .spread = true}},
     // Steps 8 to 16, 18, 20, 22, 24, 27, ...
-    {AskSchedule::kLastRefresh, 26, 24, kGrowing},
-    {AskSchedule::kNumber, 26, 13, kGrowing},
-    {AskSchedule::kLastRefresh, 27, 27, kGrowing},
-    {AskSchedule::kOffset, 80, 0, kGrowing, 7},
-    {AskSchedule::kOffset, 80, 3, kSpread, 7},  // 7 * 10 / 20
-    {AskSchedule::kOffset, 160, 7, kSpread, 7},
-    {AskSchedule::kTask, 24, NumberOf(RootTask::kCompute), kSpread, 6},
-    {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpread, 7},  // one step later: 7 * 3 / 20
-    {AskSchedule::kTask, 24, NumberOf(RootTask::kNone), kSpread, 7},
-    {AskSchedule::kTask, 5, NumberOf(RootTask::kCompute), kDeferring},
-    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kDeferring, 0, -5},
-    {AskSchedule::kTask, 11, NumberOf(RootTask::kNone), kDeferring, 0, 10},
-    {AskSchedule::kTask, 12, NumberOf(RootTask::kFromSnapshot), kDeferring, 0, 10},
-    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kDeferring, 0, 10},       // older roots are still pending
-    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kDeferring, 0, 10},  // step 10 is made again
-    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kDeferring, 0, -15},
-    {AskSchedule::kRefreshes, 10, 0, kDeferring, 0, -5},
-    {AskSchedule::kReads, 10, 1, kDeferring, 0, -5},
-    {AskSchedule::kRefreshes, 12, 1, kDeferring, 0, 10},
-    {AskSchedule::kReads, 12, 0, kDeferring, 0, 10},
+    {AskSchedule::kLastRefresh, 26, 24, kGrowingKeys},
+    {AskSchedule::kNumber, 26, 13, kGrowingKeys},
+    {AskSchedule::kLastRefresh, 27, 27, kGrowingKeys},
+    {AskSchedule::kOffset, 80, 0, kGrowingKeys, 7},
+    {AskSchedule::kOffset, 80, 3, kSpreadKeys, 7},  // 7 * 10 / 20
+    {AskSchedule::kOffset, 160, 7, kSpreadKeys, 7},
+    {AskSchedule::kTask, 24, NumberOf(RootTask::kCompute), kSpreadKeys, 6},
+    {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpreadKeys, 7},  // one step later: 7 * 3 / 20
+    {AskSchedule::kTask, 24, NumberOf(RootTask::kNone), kSpreadKeys, 7},
+    {AskSchedule::kTask, 5, NumberOf(RootTask::kCompute), kAsyncKeys},
+    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kAsyncKeys, 0, -5},
+    {AskSchedule::kTask, 11, NumberOf(RootTask::kNone), kAsyncKeys, 0, 10},
+    {AskSchedule::kTask, 12, NumberOf(RootTask::kFromSnapshot), kAsyncKeys, 0, 10},
+    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kAsyncKeys, 0, 10},       // older roots are still pending
+    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kAsyncKeys, 0, 10},  // step 10 is made again
+    {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kAsyncKeys, 0, -15},
+    {AskSchedule::kRefreshes, 10, 0, kAsyncKeys, 0, -5},
+    {AskSchedule::kReads, 10, 1, kAsyncKeys, 0, -5},
+    {AskSchedule::kRefreshes, 12, 1, kAsyncKeys, 0, 10},
+    {AskSchedule::kReads, 12, 0, kAsyncKeys, 0, 10},
     {.ask = AskSchedule::kReads, .t = 9, .expected = 1, .method = Method::kSoap},
-    {AskSchedule::kSnapshotAfter, 5, -5, kDeferring},
-    {AskSchedule::kSnapshotAfter, 10, 10, kDeferring, 0, -5},
-    {AskSchedule::kSnapshotAfter, 12, -10, kDeferring, 0, 10},
-    {AskSchedule::kSnapshotAfter, 11, 10, kDeferring, 0, 10},
+    {AskSchedule::kSnapshotAfter, 5, -5, kAsyncKeys},
+    {AskSchedule::kSnapshotAfter, 10, 10, kAsyncKeys, 0, -5},
+    {AskSchedule::kSnapshotAfter, 12, -10, kAsyncKeys, 0, 10},
+    {AskSchedule::kSnapshotAfter, 11, 10, kAsyncKeys, 0, 10},
     {AskSchedule::kRule, 5, NumberOf(DirectionRule::kPrecondition)},
     {AskSchedule::kRule, 4, NumberOf(DirectionRule::kGraft)},
     {.ask = AskSchedule::kRule, .t = 4, .expected = NumberOf(DirectionRule::kFiltered), .grafting = Grafting::kNone},

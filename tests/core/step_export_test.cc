@@ -11,7 +11,7 @@ namespace {
 
 const StepFixture::Keys kWithEma = {{"weight_ema", "0.5"}};
 
-// Exports half of each average to the memory of the gradients.
+// Exports the middle between each parameter and its average to the memory of the gradients.
 Status ExportToGradients(StepStrategy* step, StepFixture* rank, Status caller_status = {}) {
   std::vector<void*> weights;
   for (std::vector<float>& gradient : rank->gradients) weights.push_back(gradient.data());
@@ -30,9 +30,9 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
     CheckOk(alone.Step());
   }
   CheckOk(ExportToGradients(&alone.step, &alone));
-  const float last = alone.params[1][4] + 0.5F * alone.StateOf("p1/1/ema_offset")[0];
-  CHECK(last != alone.params[1][4]);
-  CHECK(alone.gradients[1][4] == last);
+  const float expected = alone.params[1][4] + 0.5F * alone.StateOf("p1/1/ema_offset")[0];
+  CHECK(expected != alone.params[1][4]);
+  CHECK(alone.gradients[1][4] == expected);
   for (const char* const bucket_bytes : {"0", "1"}) {
     const StepFixture::Keys keys = kWithEma + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}};
     ThreadRanks two(2);
@@ -63,19 +63,24 @@ template <typename Rank>
 void CheckErrorOfOneRank(const StepFixture::Keys& keys) {
   ThreadRanks comms(2);
   SteppingRanks<Rank> two(&comms, kWithEma + keys);
-  for (const Status& status : two.Run([](int number, Rank&rank) {
-         return ExportToGradients(rank.step.get(), &rank, number == 1 ? Invalid("a caller's mistake") : Status());
-       })) {
-    CheckError(status, Code::kInvalid, "rank 1: a caller's mistake");
-  }
-  for (const Status& status : two.Run([](int number, Rank&rank) {
-         void* const weights[] = {rank.gradients[0].data(), number == 0 ? rank.params[1].data() : nullptr};
-         return rank.step->Export({}, 1, weights);
-       })) {
-    CheckError(status, Code::kInvalid, "rank 0: weights[1] overlaps the parameter \"p1\"");
-  }
+  std::vector<std::vector<std::vector<float>>> before;
   for (size_t rank = 0; rank < 2; ++rank) {
-    CHECK(two[rank].gradients[0] == std::vector<float>(two[rank].gradients[0].size(), 1.0F));
+    for (std::vector<float>& gradient : two[rank].gradients) FillGradient(0, 0, &gradient);
+    before.push_back(two[rank].gradients);
+    before.push_back(two[rank].params);
+  }
+  CheckAllFail(two.Run([](int number, Rank& rank) {
+    return ExportToGradients(rank.step.get(), &rank, number == 1 ? Invalid("a caller's mistake") : Status());
+  }),
+               Code::kInvalid, "rank 1: a caller's mistake");
+  CheckAllFail(two.Run([](int number, Rank& rank) {
+    void* const weights[] = {rank.gradients[0].data(), number == 0 ? rank.params[1].data() : nullptr};
+    return rank.step->Export({}, 1, weights);
+  }),
+               Code::kInvalid, "rank 0: weights[1] overlaps the parameter \"p1\"");
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(two[rank].gradients == before[2 * rank]);
+    CHECK(two[rank].params == before[2 * rank + 1]);
   }
   two.StepOk();
 }

@@ -294,18 +294,28 @@ void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep&
     });
     const bool has_failed = fake_cuda_cancel_failures() == 0;
     CAPTURE(ranks.text(job.faulty));
-    const shampoo_status status = ranks.status(job.faulty);
-    ++endings[status];
-    if (status == step.status && status == ranks.status(job.faulty == 0 ? 1 : 0)) {
-      CHECK(ranks.DifferencesFrom(status, {step.words}) == "");
-    } else if (ranks.status(job.faulty == 0 ? 1 : 0) == CodeOf(n)) {
-      CHECK(ranks.DifferencesFrom(CodeOf(n), {"(...) failed: "}) == "");
-    } else {
-      for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) != SHAMPOO_OK);
+    if (!has_failed) {
+      CHECK(ranks.DifferencesFrom(step.status, {step.words}) == "");
+      break;
     }
-    if (!has_failed) break;
+    const shampoo_status status = ranks.status(job.faulty);
+    const shampoo_status others = ranks.status(job.faulty == 0 ? 1 : 0);
+    ++endings[status];
+    if (status == step.status && status == others) {
+      CHECK(ranks.DifferencesFrom(status, {step.words}) == "");
+      continue;
+    }
+    if (others == CodeOf(n)) {
+      CHECK(ranks.DifferencesFrom(CodeOf(n), {"(...) failed: "}) == "");
+      continue;
+    }
+    CHECK((status == step.status || status == CodeOf(n) || status == SHAMPOO_E_COMM));
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      if (rank == job.faulty) continue;
+      CAPTURE(ranks.text(rank));
+      CHECK((ranks.status(rank) == step.status || ranks.status(rank) == SHAMPOO_E_COMM));
+    }
   }
-  CHECK(endings[step.status] > 0);
   CHECK(endings[SHAMPOO_E_DEVICE] > 3);
   CHECK(endings[SHAMPOO_E_NOMEM] > 3);
 }

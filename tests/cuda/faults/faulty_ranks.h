@@ -83,7 +83,7 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
 // distance: call number n + distance of the rank fails, too; 0: no other call fails.
 void FailInStepOfShards(const FaultyShards& job, int64_t distance = 0);
-// The same in a step that is rejected for another reason, after an earlier step was rejected because the
+// Makes calls fail in a step that all ranks reject for another reason, after an earlier step was rejected because the
 // hyper-parameters of the ranks differed.
 void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep& step);
 // A collective of the shards of a copy fails, and then a collective of the copies of a shard.

@@ -1,0 +1,78 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/rules/rank_difference.h"
+#include "tests/core/rules_numbers.h"
+
+// Cases of the rules by which ranks compare their inputs, in the form of tests/core/rules_cases.h, which lists the
+// tables.
+namespace shampoo {
+
+// The difference between three replicas. Rank 0 sends zeros.
+struct ReplicaCase {
+  struct Header {
+    int step, hyper_parameters, inputs, parameters;
+  };
+  Header rank1, rank2;
+  int64_t rank;               // expected
+  RankDifference difference;  // expected
+  double expected = 1;
+
+  SHAMPOO_HD double Run() const {
+    const ReplicaDifference found = FindReplicaDifference(3, [this](int64_t of) {
+      return of == 0 ? Header{} : of == 1 ? rank1 : rank2;
+    });
+    return found.rank == rank && found.difference == difference ? 1 : 0;
+  }
+};
+
+inline constexpr ReplicaCase kReplicaCases[] = {
+    {{0, 0, 0, 0}, {0, 0, 0, 0}, 0, RankDifference::kNone},
+    {{0, 0, 0, 0}, {1, 1, 1, 1}, 2, RankDifference::kStep},
+    {{0, 1, 0, 0}, {1, 0, 0, 0}, 1, RankDifference::kScalars},
+    {{0, 0, 1, 1}, {1, 0, 0, 0}, 2, RankDifference::kStep},
+    {{0, 0, 1, 1}, {0, 1, 0, 0}, 2, RankDifference::kScalars},
+    {{0, 0, 0, 1}, {0, 0, 1, 0}, 2, RankDifference::kInputs},
+    {{0, 0, 0, 1}, {0, 0, 0, 1}, 1, RankDifference::kParameters},
+};
+
+// What three shard ranks send about a group or a parameter.
+struct ShardCase {
+  enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
+  Ask ask;
+  int64_t of_rank[3];  // the step of the group, or GradientOnShard of the parameter
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    const auto number_of = [this](int64_t rank) { return of_rank[rank]; };
+    const auto gradient_of = [this](int64_t rank) { return static_cast<unsigned char>(of_rank[rank]); };
+    const ShardStep step = FindShardStep(3, number_of);
+    const GradientDifference gradients = FindGradientDifference(3, gradient_of);
+    return static_cast<double>(ask == Ask::kStep        ? step.step
+                               : ask == Ask::kFirst     ? step.first
+                               : ask == Ask::kDiffering ? step.differing
+                               : ask == Ask::kWith      ? gradients.with
+                                                        : gradients.without);
+  }
+};
+
+using AskShards = ShardCase::Ask;
+inline constexpr ShardCase kShardCases[] = {
+    {AskShards::kStep, {0, 0, 0}, 0},
+    {AskShards::kFirst, {0, 0, 0}, -1},
+    {AskShards::kStep, {0, 7, 7}, 7},
+    {AskShards::kFirst, {0, 7, 7}, 1},
+    {AskShards::kDiffering, {0, 7, 7}, -1},
+    {AskShards::kDiffering, {7, 0, 8}, 2},
+    {AskShards::kDiffering, {7, 6, 8}, 1},
+    {AskShards::kWith, {kNoElements, kNoGradient, kNoElements}, -1},
+    {AskShards::kWith, {kGradientAndCopy, kGradient, kNoGradient}, 1},
+    {AskShards::kWith, {kGradient, kGradientAndCopy, kNoGradient}, 1},
+    {AskShards::kWithout, {kGradientAndCopy, kGradient, kNoGradient}, 2},
+    {AskShards::kWithout, {kGradient, kNoElements, kGradient}, -1},
+};
+
+}  // namespace shampoo
