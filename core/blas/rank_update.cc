@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/kernels/kernels.h"
 #include "core/blas/blas.h"
 
 namespace shampoo::blas {
@@ -71,9 +72,15 @@ void UpdateByGemm(const RankUpdate<Real>& u) {
   }
   Real square[kLeaf * kLeaf];
   Gemm({u.transposed, !u.transposed, u.alpha, Real{0}}, u.n, u.n, u.k, u.a, u.lda, u.a, u.lda, square, u.n);
+  const KernelsOf<Real>& kernels = BestKernels().Of<Real>();
   for (int64_t i = 0; i < u.n; ++i) {
+    const Real* const product = square + i * u.n;
     Real* const row = u.c + i * u.ldc;
-    for (int64_t j = 0; j <= i; ++j) row[j] = u.beta == 0 ? square[i * u.n + j] : u.beta * row[j] + square[i * u.n + j];
+    if (u.beta == 0) {
+      std::copy(product, product + i + 1, row);
+    } else {
+      kernels.accumulate(u.beta, row, Real{1}, product, i + 1);
+    }
   }
 }
 

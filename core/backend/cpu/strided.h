@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -53,9 +54,16 @@ class StridedOperand {
       Widen(at, dtype_, buffer_, count);
       return buffer_;
     }
-    ForEachPiece(first, count, [&](int64_t from, int64_t to, int64_t length) {
-      Widen(ElementAt(base_, dtype_, from), dtype_, buffer_ + to, length);
-    });
+    if (dtype_ == DtypeOf<Real>()) {
+      const Real* const elements = static_cast<const Real*>(base_);
+      ForEachPiece(first, count, [&](int64_t from, int64_t to, int64_t length) {
+        std::copy_n(elements + from, length, buffer_ + to);
+      });
+    } else {
+      ForEachPiece(first, count, [&](int64_t from, int64_t to, int64_t length) {
+        Widen(ElementAt(base_, dtype_, from), dtype_, buffer_ + to, length);
+      });
+    }
     return buffer_;
   }
 
@@ -98,6 +106,12 @@ class StridedOutput : public StridedOperand<Real> {
   // Stores the elements that OpenNew() returned. Each element is rounded once.
   void Close(const Real* opened, int64_t first, int64_t count) {
     if (opened != this->buffer_) return;
+    if (this->dtype_ == DtypeOf<Real>()) {
+      Real* const elements = static_cast<Real*>(target_);
+      return this->ForEachPiece(first, count, [&](int64_t to, int64_t from, int64_t length) {
+        std::copy_n(opened + from, length, elements + to);
+      });
+    }
     this->ForEachPiece(first, count, [&](int64_t to, int64_t from, int64_t length) {
       StoreRounded(rounding_, opened + from, ElementAt(target_, this->dtype_, to), this->dtype_,
                    block_first_ + first + from, length);
