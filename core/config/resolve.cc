@@ -247,7 +247,7 @@ Status Resolver::ResolveFilter() {
                               settings_.weight_decay_type == WeightDecayType::kIndependentPeak;
   const bool routes_by_peak = settings_.method == Method::kMuon && settings_.route == Route::kAuto;
   if (settings_.peak_lr > 0 || !(decays_by_peak || routes_by_peak)) return {};
-  return Invalid("key peak_lr: auto is not allowed with lr 0 and ",
+  return Invalid("key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with ",
                  decays_by_peak ? "weight_decay_type corrected or independent_peak" : "method muon",
                  ": expected the largest learning rate of the schedule");
 }
@@ -297,8 +297,9 @@ Status Resolver::ResolveIgnoredDims() {
   if (text == key.default_text) return {};
   SHAMPOO_RETURN_IF_ERROR(ParseList(key, text, &settings_.ignored_dims));
   if (settings_.ignored_dims.size() % 2 == 0) return {};
-  return Invalid("key ignored_dims: the value ", text,
-                 " is not allowed: expected 0, or pairs of an order and a dimension, such as 2,1");
+  return Invalid(
+      "key ignored_dims: the value ", text,
+      " is not allowed: expected 0, or pairs of a number of dims and a dim, such as 2,1 for dim 1 of matrices");
 }
 
 // Resolves the defaults of a method that works in eigenbases, and checks its keys.

@@ -332,7 +332,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   if (!CountBlocks(merged.shape, settings.max_preconditioner_dim, &count, merged.skipped) ||
       count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
-                   " blocks: set a larger value of max_preconditioner_dim, which is ", settings.max_preconditioner_dim);
+                   " blocks: max_preconditioner_dim is ", settings.max_preconditioner_dim, "; set a larger value");
   }
   if (count > 1 && settings.uses_norms()) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
@@ -547,7 +547,8 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
   PartAppender parts(param, settings, tensor, blocks);
   if (parts.count() > kMaxBlocks / stacked) {
     return Invalid("row_splits divides ", stacked, " stacked tensors into ", parts.count(),
-                   " parts each: expected at most ", kMaxBlocks, " parts; use larger sizes or a smaller stack_dims");
+                   " parts each: expected at most ", kMaxBlocks,
+                   " parts of all tensors together; use larger sizes or a smaller stack_dims");
   }
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {
     SHAMPOO_RETURN_IF_ERROR(flat ? parts.AppendFlat(range) : parts.AppendRectangle(held, range.offset_in_shard));

@@ -21,7 +21,7 @@ enum class SymmetricForm : int8_t {
 // The least size of factor matrices and inverse roots of which only one triangle is stored. From this size on, products
 // with a triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth
 // faster, and the second triangle takes little memory. Methods in eigenbases store one triangle of a factor matrix of
-// any size. Snapshots are squares of any size.
+// any size. Snapshots are never packed.
 inline constexpr int64_t kPackedFrom = 128;
 
 // The stored elements of one row, which are consecutive.

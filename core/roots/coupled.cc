@@ -89,8 +89,8 @@ class Iteration {
     MultiplyByPower(n_, p, &t_, &y_, &s_);
     // Up to n = 64, blas::SymmetricProduct returns a Y that is symmetric only up to rounding, and the next T is
     // computed from Y. The next power of T is then computed by SYRK, which returns T T^T instead of T T: the
-    // antisymmetric part of the second factor has the wrong sign. Without this call, that part of Y would grow in each
-    // iteration.
+    // antisymmetric part of the second factor has the wrong sign. Without Mirror(), the antisymmetric part of Y would
+    // therefore grow in each iteration.
     Mirror(n_, y_);
   }
 

@@ -22,7 +22,7 @@ class StateObserver {
   virtual ~StateObserver() = default;
   // Waits for pending steps and records their results.
   virtual Status FinishSteps() = 0;
-  // The arena out() was set to the state before the first step.
+  // The arena out() was set to the initial state, that of an optimizer that has made no step.
   virtual void OnInitialize() = 0;
   // A range of the arena was written. step_counters: whether the range includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;

@@ -364,11 +364,14 @@ TEST_CASE("unsupported combinations of the keys of methods muon and sign, of nor
        "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected "
        "only one of these two keys"},
       {{{"method", "sign"}, {"lr", "0"}, {"weight_decay_type", "corrected"}},
-       "key peak_lr: auto is not allowed with lr 0 and weight_decay_type corrected or independent_peak: expected the "
-       "largest learning rate of the schedule"},
-      {{{"lr", "0"}, {"weight_decay_type", "independent_peak"}}, "key peak_lr: auto is not allowed with lr 0 and"},
+       "key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with "
+       "weight_decay_type corrected or independent_peak: expected the largest learning rate of the schedule"},
+      {{{"lr", "0"}, {"weight_decay_type", "independent_peak"}},
+       "key peak_lr: the value auto is taken from lr, which is 0"},
       {{{"method", "muon"}, {"lr", "0"}},
-       "key peak_lr: auto is not allowed with lr 0 and method muon: expected the largest learning rate"},
+       "key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with method muon: "
+       "expected "
+       "the largest learning rate"},
       {{{"method", "muon"}, {"start_preconditioning_step", "3"}},
        "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because "
        "only grafting updates parameters before that step: expected start_preconditioning_step -1, or another value of "

@@ -5,7 +5,7 @@
 
     python3 tools/bench/draw_chart.py chart.json chart.svg
 
-Two panels are side by side, with the same x and logarithmic axes. Needs nothing but Python.
+Two panels are side by side. They have the same x values, and all axes are logarithmic. Needs nothing but Python.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STYLE = plot.STYLE + ".tick{font-size:11.5px}.value{font-size:12px}"
 
 
 def number(value: float) -> str:
-    """Return a number with three digits, or an integer from a thousand on."""
+    """Return the text of a number: three significant digits, or an integer from a thousand on."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 

@@ -16,7 +16,7 @@ using Machines = std::map<int, Machine>;
 
 // Prints library and processor, and a note if the library cannot measure the phases of a step.
 void PrintLibrary(bool with_phases);
-// Prints the limits of each number of threads. when: a text such as "at start".
+// Prints the limits of the machine for each number of threads. when: a text such as "at start".
 void PrintMachines(const char* when, const Machines& machines);
 
 // Print the head of the table, and a row with a line for each phase.

@@ -550,8 +550,8 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * - a vector, such as a bias, has one only if "precondition_1d" is true or, with shampoo, if "grafting" is none. With
  *   shampoo, a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor
  *   with at most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
- * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". The first two keys also
- *   exclude it from step 4.
+ * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". In step 4, a dim that
+ *   "skip_dim_size" or "precondition_dims" excludes is not divided.
  * ================================================================================================================= */
 
 /* Roles of parameters in a model, and orders of the dims of a weight. */
@@ -746,8 +746,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
- *     - with method shampoo, "route" auto and "grafting" none, a parameter has another role than SHAMPOO_HIDDEN: only a
- *       grafting method would update it;
+ *     - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN: it
+ *       has no factor matrices, and without grafting nothing updates it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
  *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -910,8 +910,8 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     "inverse_root_override" (2); if this key is 0, r is twice the number of factor matrices of the block. e is
  *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
  *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
- *     Roots are first refreshed at step s ("start_preconditioning_step"), some blocks later if "root_spread" is true.
- *     f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
+ *     Roots are first refreshed at step s ("start_preconditioning_step"), or later in some blocks if "root_spread" is
+ *     true. f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
  *     u + max(1, min(f, floor(g u))). With g = 0 it is at the next multiple of f or, with root_spread, at step u + f.
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
@@ -1129,8 +1129,8 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
- * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, the
- *     plan uses epsilon or root_relative_epsilon: that key must stay above 0, and the other one must stay 0. With
+ * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
+ *     epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
  *     root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
@@ -1140,9 +1140,9 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
- * the CPU, each step sets the value to the bound scalar, if there is one. Some values leave the choice to the library:
- * "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns the number that
- * the library uses, if that number is the same for all blocks.
+ * the CPU, this is the number that the last step has read if a scalar is bound to the key. Some values leave the choice
+ * to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns
+ * the number that the library uses, if that number is the same for all blocks.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1188,8 +1188,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *     captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
- * @retval SHAMPOO_E_COMM a collective failed, or a CUDA call of an earlier step. Parameters may be partly written, and
- *     every later step fails.
+ * @retval SHAMPOO_E_COMM a collective has failed, or a CUDA call of an earlier step has failed. Parameters may be
+ *     partly written, and every later step fails.
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 

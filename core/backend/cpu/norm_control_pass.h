@@ -38,7 +38,7 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new one. Returns false if the parameter cannot be moved (CanControl). radius:
+  // Writes the old parameter minus the new one. Returns false if CanControl() forbids to change the parameter. radius:
   // the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
@@ -129,7 +129,7 @@ class NormControlPass {
     ForEachOfRows(range, [&](int64_t row, int64_t at, Real w) { AddElement(w, p_[at], &rows[row].sums); });
   }
 
-  // Returns |W1|^2 (see ControlledMove).
+  // Returns the squared norm of W1, the new parameter in the formulas of ControlledMove.
   double SquareOfMoved(NormControlRow* rows, Tiles* tiles) const {
     if (!by_row_) {
       const ControlledMove move = rows->move;

@@ -29,9 +29,9 @@ struct DeviceBlock {
   int32_t factors;  // order; 0: the block is not preconditioned
   int32_t param;
   int32_t group;
-  // Index of the row of Tables::groups with the scalars of the block, normally the row of its group. A block that
-  // method adam updates in a group of method muon uses a second row of this group. Second rows follow the first rows of
-  // all groups.
+  // Index of the row of Tables::groups with the scalars of the block, normally the row of its group. In a group with
+  // method muon, the blocks that adam updates use a second row of the group. Second rows follow the first rows of all
+  // groups.
   int32_t scalars;
   int32_t owned;
   int32_t dense;  // its elements are contiguous in the caller's buffers
@@ -45,7 +45,7 @@ struct DeviceBlock {
   NsNorm ns_norm;            // the matrix is first divided by this norm and by ns_divisor
   double ns_divisor;
   DirectionMoment moment_of_direction;  // the kind of its second moment
-  int32_t means_are_of_stored_rows;     // with second_moment row or short; 0: each mean is over a stored column
+  int32_t means_are_of_stored_rows;     // with second_moment `row` or `short`. 0: each mean is over a stored column
   StateSlot direction_moment;
   // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the index of the first
   // one.

@@ -9,13 +9,13 @@ use std::os::raw::{c_char, c_void};
 /// Marks a handle as opaque: it cannot be moved, and is neither `Send` nor `Sync`.
 type Unmovable = PhantomData<(*mut u8, PhantomPinned)>;
 
-/// Part of the version of the header from which these declarations were generated.
+/// A part (major, minor or patch) of the version of the header from which these declarations were generated.
 pub const SHAMPOO_VERSION_MAJOR: i32 = 0;
 
-/// Part of the version of the header from which these declarations were generated.
+/// A part (major, minor or patch) of the version of the header from which these declarations were generated.
 pub const SHAMPOO_VERSION_MINOR: i32 = 1;
 
-/// Part of the version of the header from which these declarations were generated.
+/// A part (major, minor or patch) of the version of the header from which these declarations were generated.
 pub const SHAMPOO_VERSION_PATCH: i32 = 0;
 
 /// Success.
@@ -686,8 +686,8 @@ extern "C" {
     ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
     ///   than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
-    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has another role than SHAMPOO_HIDDEN: only a
-    ///   grafting method would update it;
+    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN: it
+    ///   has no factor matrices, and without grafting nothing updates it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
@@ -850,8 +850,8 @@ extern "C" {
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
-    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, the
-    ///   plan uses epsilon or root_relative_epsilon: that key must stay above 0, and the other one must stay 0. With
+    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
+    ///   epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
     ///   root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
@@ -863,9 +863,9 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
-    /// the CPU, each step sets the value to the bound scalar, if there is one. Some values leave the choice to the library:
-    /// "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns the number that
-    /// the library uses, if that number is the same for all blocks.
+    /// the CPU, this is the number that the last step has read if a scalar is bound to the key. Some values leave the choice
+    /// to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns
+    /// the number that the library uses, if that number is the same for all blocks.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -913,8 +913,8 @@ extern "C" {
     ///   captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
     ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
-    /// - returns `SHAMPOO_E_COMM`: a collective failed, or a CUDA call of an earlier step. Parameters may be partly written, and
-    ///   every later step fails.
+    /// - returns `SHAMPOO_E_COMM`: a collective has failed, or a CUDA call of an earlier step has failed. Parameters may be
+    ///   partly written, and every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
