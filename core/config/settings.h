@@ -264,6 +264,10 @@ struct Settings : GroupSettings {
   std::vector<int64_t> ignored_dims;           // pairs: order, dim
   std::vector<int64_t> inverse_root_override;  // one entry: for all blocks; several: by number of factor matrices
 
+  bool rounds_stochastically() const {
+    return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;
+  }
+
   // No value means auto.
   std::optional<Dtype> computation_dtype;
   std::optional<Dtype> root_dtype;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -76,6 +77,11 @@ struct PlanData {
   const Param& param(const Block& block) const { return At(params, block.param); }
   const Settings& group(const Block& block) const { return At(groups, block.group); }
   const Settings& group(const Param& param) const { return At(groups, param.desc.group); }
+  // Returns whether some group has state_rounding or param_rounding stochastic.
+  bool rounds_stochastically() const {
+    return std::any_of(groups.begin(), groups.end(),
+                       [](const Settings& group) { return group.rounds_stochastically(); });
+  }
   // Requires gathers.
   const ShardLayout& shard_layout(const Block& block) const { return At(shard_layouts, block.param); }
 

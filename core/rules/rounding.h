@@ -28,6 +28,18 @@ enum class RoundedState : uint32_t {
   kTurnedSecondMoment = 10,
 };
 
+// Return which of these states the second moment of a block is, and which one its average is. A step stores them. The
+// block is one of the plan or of a device.
+template <typename AnyBlock>
+constexpr RoundedState RoundedMomentOf(const AnyBlock& block) {
+  if (!block.second_moment.present()) return RoundedState::kGrafting;
+  return block.is_rotated() ? RoundedState::kSoapSecondMoment : RoundedState::kSecondMoment;
+}
+template <typename AnyBlock>
+constexpr RoundedState RoundedAverageOf(const AnyBlock& block) {
+  return block.ema_offset.present() ? RoundedState::kWeightEma : RoundedState::kIterate;
+}
+
 // Identifies the random numbers of one state of one parameter in one step.
 struct RoundingKey {
   uint64_t seed = 0;
@@ -76,6 +88,12 @@ SHAMPOO_HD constexpr uint16_t RoundToBf16(float value, uint32_t random) {
   }
   const uint32_t rounded = (magnitude + random) >> 16;
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | (rounded < 0x7F7F ? rounded : 0x7F7F));
+}
+
+// Rounds one element. position: in the flattened parameter.
+SHAMPOO_HD constexpr uint16_t RoundToBf16At(const RoundingKey& key, int64_t position, float value) {
+  const auto at = static_cast<uint64_t>(position);
+  return RoundToBf16(value, RandomOf(RandomBits(key, at >> 3), at));
 }
 
 }  // namespace shampoo

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "core/plan/block_place.h"
+#include "core/plan/element_positions.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
 
@@ -78,6 +79,31 @@ TEST_CASE("the places of the blocks of a plan cover each element of the paramete
     }
   }
   CHECK(owners == std::vector<int>(20, 1));
+}
+
+TEST_CASE("the positions of single elements are those of the runs that contain them") {
+  const Region columns = Region::Rectangle(Shape::Of({4, 5, 6}), Shape::Of({1, 1, 2}), Shape::Of({3, 3, 4}));
+  const Region interval = Region::Interval(11, 36, 120);
+  const BlockPlace places[] = {
+      Corner(),
+      RectangularPiece(),
+      {Shape::Of({1, 1}), {1, 1}, 3, Region::Interval(0, 4, 4)},
+      {Shape::Of({3, 3, 4}), {12, 4, 1}, 0, columns},
+      {Shape::Of({2, 1, 3}), {12, 12, 1}, 5, columns},
+      {Shape::Of({9, 4}), {4, 1}, 0, columns},
+      {Shape::Of({36}), {1}, 0, columns},
+      {Shape::Of({2, 2, 3}), {18, 6, 1}, 2, interval},
+      {Shape::Of({2, 18}), {18, 1}, 0, interval},
+  };
+  for (const BlockPlace& place : places) {
+    CAPTURE(&place - places);
+    const ElementPositions positions = ElementPositions::Of(place);
+    for (const auto& [in_block, at, count] : RunsOf(place, 0, place.elements())) {
+      for (int64_t i = 0; i < count; ++i) CHECK(positions.At(in_block + i) == at + i);
+    }
+  }
+  CHECK(ElementPositions::Of(places[8]).block.order == 1);  // contiguous dims are merged
+  CHECK(ElementPositions::Of(places[3]).block.order == 1);
 }
 
 TEST_CASE("a place that is not within its parameter is malformed, and the error says why") {

@@ -20,8 +20,7 @@ class AverageTracker {
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
       : item_(item),
         iterate_(iterate),
-        state_rounding_(BlockRounding::OfState(
-            item, item.block->ema_offset.present() ? RoundedState::kWeightEma : RoundedState::kIterate)),
+        state_rounding_(BlockRounding::OfState(item, RoundedAverageOf(*item.block))),
         param_rounding_(BlockRounding::OfParam(item)),
         offset_(arena + Slot().offset, Slot().dtype, &state_rounding_) {}
   AverageTracker(const AverageTracker&) = delete;

@@ -11,15 +11,6 @@
 #include "core/rules/update.h"
 
 namespace shampoo {
-namespace {
-
-RoundedState MomentOf(const Block& block) {
-  if (!block.second_moment.present()) return RoundedState::kGrafting;
-  return block.is_rotated() ? RoundedState::kSoapSecondMoment : RoundedState::kSecondMoment;
-}
-
-}  // namespace
-
 template <typename Real>
 double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d) {
@@ -30,7 +21,7 @@ double FilterGradient(const StepProgram& program, const StepItem& item, const Bl
   const bool has_moment = block.moment().present();
   const bool grafted = program.grafting != Grafting::kNone;
   const BlockRounding filtered_rounding = BlockRounding::OfState(item, RoundedState::kFilteredGrad);
-  const BlockRounding moment_rounding = BlockRounding::OfState(item, MomentOf(block));
+  const BlockRounding moment_rounding = BlockRounding::OfState(item, RoundedMomentOf(block));
   MutableOperand<Real> filtered_grad(arena + block.filtered_grad.offset, block.filtered_grad.dtype, &filtered_rounding);
   MutableOperand<Real> moment(arena + block.moment().offset, block.moment().dtype, &moment_rounding);
   Real direction[kChunkElements];

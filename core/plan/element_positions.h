@@ -1,0 +1,42 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "core/plan/block_place.h"
+
+namespace shampoo {
+
+// The positions of a block's elements in the flattened parameter. BlockPlace describes the same positions for host
+// code, which visits runs of elements. This struct contains only numbers, because kernels compute the position of each
+// element separately.
+struct ElementPositions {
+  // A strided view, without dims of size 1, and with dims merged that are contiguous. It has at least one dim.
+  struct View {
+    int32_t order;
+    int64_t shape[kMaxDims];
+    int64_t stride[kMaxDims];
+    int64_t offset;
+
+    // Returns the position of element i in the row-major order of the view.
+    constexpr int64_t At(int64_t i) const {
+      int64_t position = offset;
+      for (int k = order - 1; k > 0; --k) {
+        position += i % shape[k] * stride[k];
+        i /= shape[k];
+      }
+      return position + i * stride[0];
+    }
+  };
+
+  static ElementPositions Of(const BlockPlace& place);
+
+  // Returns the position of element i of the block.
+  constexpr int64_t At(int64_t i) const { return piece.At(block.At(i)); }
+
+  View block;  // in the piece
+  View piece;  // in the parameter
+};
+
+}  // namespace shampoo
