@@ -32,6 +32,16 @@ DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* ta
     groups_.push_back(DeviceSettingsOf(settings));
     newton_schulz_.push_back({settings.ns_coefficients, settings.ns_norm, settings.ns_steps});
   }
+  if (plan_->rounds_stochastically()) FindRoundings();
+}
+
+void DeviceEngine::FindRoundings() {
+  for (const Block& block : plan_->blocks) {
+    const Settings& settings = plan_->group(block);
+    roundings_.push_back({ElementPositions::Of(BlockPlace::Of(plan_->param(block).desc, block)),
+                          settings.state_rounding == Rounding::kStochastic ? 1 : 0,
+                          settings.param_rounding == Rounding::kStochastic ? 1 : 0});
+  }
 }
 
 EngineDesc DeviceEngine::DescOf(const Desc& desc) {
@@ -62,6 +72,8 @@ EngineDesc DeviceEngine::DescOf(const Desc& desc) {
     gather_ = std::make_unique<GatherTables>(*plan_, desc.has_all_to_all, base);
     view.gather = &gather_->view();
   }
+  view.roundings = roundings_.empty() ? nullptr : roundings_.data();
+  view.rounding_seed = static_cast<uint64_t>(plan_->groups[0].rounding_seed);
   int64_t host_exchange = desc.replicas_through_host ? view.replica_set_bytes : 0;
   if (desc.shards_through_host) host_exchange = std::max(host_exchange, HostBytesOfShards(view));
   const int32_t tf32 = plan_->groups[0].precondition_math == PreconditionMath::kTf32 ? 1 : 0;

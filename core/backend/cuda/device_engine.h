@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/backend/cuda/device_tables.h"
 #include "core/backend/cuda/gather_tables.h"
 #include "core/backend/cuda/interface.h"
 #include "core/backend/step_phase.h"
@@ -96,6 +97,7 @@ class DeviceEngine {
 
  private:
   DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* table);
+  void FindRoundings();
   EngineDesc DescOf(const Desc& desc);
 
   std::shared_ptr<const PlanData> plan_;
@@ -104,6 +106,7 @@ class DeviceEngine {
   std::vector<ParamOfPlan> params_;
   std::vector<DeviceSettings> groups_;
   std::vector<NewtonSchulz> newton_schulz_;     // by group
+  std::vector<DeviceRounding> roundings_;       // by block; empty unless some group rounds stochastically
   std::unique_ptr<const GatherTables> gather_;  // nullptr unless blocks are gathered
   Engine* engine_ = nullptr;
 };

@@ -147,6 +147,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.slices = place(TableBytes<DeviceSlice>(counts.slices));
   layout.series = place(TableBytes<RunSeries>(counts.series));
   layout.slice_tiles = place(TableBytes<DeviceTile>(counts.slice_tiles));
+  layout.roundings = place(counts.rounds ? TableBytes<DeviceRounding>(counts.blocks) : 0);
   layout.hash_tiles = place(TableBytes<DeviceTile>(counts.hash_tiles));
   layout.tile_hashes = place(TableBytes<uint64_t>(counts.hash_tiles));
   layout.hashes = place(counts.verifies ? TableBytes<uint64_t>(counts.params) : 0);

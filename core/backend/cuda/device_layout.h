@@ -24,6 +24,7 @@ struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
   int64_t slices, series, slice_tiles;  // with shard_mode gather
+  int64_t roundings;                    // with stochastic rounding
   int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, products, fits;
   int64_t control_sums, norm_rows, row_tiles;  // with norm_control or update_floor
   int64_t first, second, matrices;
@@ -58,6 +59,7 @@ struct DeviceLayout {
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
   bool verifies = false;  // verify_replicas is used
+  bool rounds = false;    // some group rounds stochastically
   int64_t hash_tiles = 0;
   // With shard_mode gather.
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/backend/cuda/interface.h"
+#include "core/plan/element_positions.h"
 #include "core/rules/averages.h"
 #include "core/rules/norms.h"
 #include "core/rules/schedule.h"
@@ -85,6 +86,13 @@ struct DeviceBlock {
   constexpr bool is_rotated() const { return factors > 0 && gradient_count.present(); }
   constexpr const StateSlot& moment() const { return v; }
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
+};
+
+// How a step rounds the elements of a block when it stores them (core/rules/rounding.h).
+struct DeviceRounding {
+  ElementPositions positions;
+  int32_t rounds_states;  // the key state_rounding is stochastic
+  int32_t rounds_param;   // param_rounding is stochastic
 };
 
 // The values with which the states of a group start.

@@ -14,6 +14,7 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
   PlanCounts counts{static_cast<int64_t>(plan.blocks.size()), static_cast<int64_t>(plan.params.size()),
                     static_cast<int64_t>(plan.groups.size()), 0,
                     plan.placement.replica_world > 1 && plan.groups[0].verify_replicas > 0};
+  counts.rounds = plan.rounds_stochastically();
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
   if (counts.verifies) counts.hash_tiles = counts.scan_tiles;  // an upper bound: a rank holds parts of these blocks
   if (plan.gathers) {

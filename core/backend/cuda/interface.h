@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 20;
+inline constexpr int32_t kInterface = 21;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -81,6 +81,7 @@ struct GatherBucket {
   int64_t copy_count;
 };
 
+struct DeviceRounding;
 struct DeviceSlice;
 struct DeviceTile;
 
@@ -127,6 +128,9 @@ struct PlanView {
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
   const GatherView* gather;  // with shard_mode gather; must outlive the engine
+  // With state_rounding or param_rounding stochastic in some group; by block. nullptr: all groups round to nearest.
+  const DeviceRounding* roundings;
+  uint64_t rounding_seed;
 };
 
 struct EngineDesc {

@@ -221,6 +221,38 @@ TEST_CASE("gathered shards save on the device or the CPU, load on either, and co
   }
 }
 
+// A model whose parameters and states are rounded stochastically. Its steps process each element separately. On the
+// fake, they give the bits of the CPU.
+ModelSpec RoundedSpec(const Keys& more) {
+  ModelSpec spec;
+  spec.keys = Keys{{"method", "adam"},
+                   {"beta1", "0.9"},
+                   {"lr", "0.05"},
+                   {"state_rounding", "stochastic"},
+                   {"param_rounding", "stochastic"},
+                   {"filtered_grad_dtype", "bf16"},
+                   {"second_moment_dtype", "bf16"}} +
+              more;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {12}, {6, 4, 2}, {70, 66}}) {
+    spec.params.push_back({shape, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
+  }
+  return spec;
+}
+
+TEST_CASE("after a resume on another device, stochastic rounding continues with the same random numbers on all ranks") {
+  const double tolerance = OnFake() ? 0 : 2e-2;
+  for (const auto& [saver, loader] : {std::pair{SHAMPOO_CUDA, SHAMPOO_CPU}, {SHAMPOO_CPU, SHAMPOO_CUDA}}) {
+    for (const auto& [save, load] :
+         {std::pair<Grid, Grid>{{1, 1}, {1, 1}}, {{2, 1}, {3, 1}}, {{1, 3}, {1, 3}}, {{2, 2}, {2, 2}}}) {
+      CheckAcross(RoundedSpec({}), saver, save, loader, load, false, tolerance);
+      CheckAcross(RoundedSpec({{"communicate", "params"}}), saver, save, loader, load, true, tolerance);
+      if (save.shards == 1) continue;
+      CheckAcross(RoundedSpec({{"shard_mode", "gather"}}), saver, save, loader, load, true, tolerance,
+                  save.copies == 1);
+    }
+  }
+}
+
 TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, dtypes and pending roots" *
           doctest::test_suite("long")) {
   for (const int32_t saver : kTypes) {

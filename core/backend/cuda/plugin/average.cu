@@ -64,6 +64,7 @@ SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_rout
   return WeightOfIterate(settings, settings.lr);
 }
 
+template <typename Rounding>
 struct AdvanceAveragesBody {
   Tables tables;
 
@@ -82,22 +83,26 @@ struct AdvanceAveragesBody {
     const bool is_updated = IsStepped(tables, tile.block) && tables.work[tile.block].update_skipped == 0;
     if (!block.ema_offset.present() || is_updated) return;
     if (block.computation == Dtype::kF64) {
-      Age<double>(cta, tile, block, group);
+      Age<double>(cta, tile, group);
     } else {
-      Age<float>(cta, tile, block, group);
+      Age<float>(cta, tile, group);
     }
   }
 
   // Decays the stored average of a tile towards the parameter.
   template <typename Real>
-  SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceBlock& block,
-                          const DeviceGroup& group) const {
+  SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceGroup& group) const {
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const bool is_made = tables.state->go != 0 && group.active != 0;
+    const int64_t steps = reinterpret_cast<const int64_t*>(tables.state_out)[block.group] + (is_made ? 1 : 0);
+    const Rounding rounding(tables, tile.block, RoundedState::kWeightEma, steps);
     const StateSlot& slot = block.ema_offset;
     char* const offset = tables.state_out + slot.offset;
     const auto decay = static_cast<Real>(group.settings.weight_ema);
     const int64_t begin = TileBegin(tile);
     cta.ForEach(TileSize(block, tile), [&](int64_t i) {
-      WriteAs(offset, slot.dtype, begin + i, ReadAs<Real>(offset, slot.dtype, begin + i) * decay);
+      const Real old = ReadAs<Real>(offset, slot.dtype, begin + i);
+      rounding.Write(offset, slot.dtype, begin + i, begin + i, old * decay);
     });
   }
 };
@@ -152,7 +157,7 @@ cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchT
 }
 
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables) {
-  return Launch(stream, tables.scan_tile_count, AdvanceAveragesBody{tables});
+  return LaunchRounding<AdvanceAveragesBody>(stream, tables.scan_tile_count, tables);
 }
 
 cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,

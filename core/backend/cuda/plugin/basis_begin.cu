@@ -117,7 +117,7 @@ struct LoadRotatedBody {
   }
 };
 
-template <typename Real>
+template <typename Real, typename Rounding>
 struct StoreRotatedBody {
   BasisArgs args;
   TaskSelection selection;
@@ -130,8 +130,12 @@ struct StoreRotatedBody {
     const StateSlot& slot = SlotOf(part.block, state);
     if (!IsSelected(args, tile.block, selection) || !slot.present() || FactorCount(part.block) == 0) return;
     const Real* const tensor = part.In(from);
+    const Rounding rounding(args.tables, tile.block,
+                            state == RotatedState::kFilteredGradient ? RoundedState::kTurnedFilteredGrad
+                                                                     : RoundedState::kTurnedSecondMoment);
     cta.ForEach(part.size, [&](int64_t i) {
-      WriteAs(args.tables.state_out + slot.offset, slot.dtype, part.begin + i, tensor[i]);
+      const int64_t at = part.begin + i;
+      rounding.Write(args.tables.state_out + slot.offset, slot.dtype, at, at, tensor[i]);
     });
   }
 };
@@ -155,7 +159,8 @@ cudaError_t LoadRotatedState(cudaStream_t stream, const BasisArgs& args, TaskSel
 
 cudaError_t StoreRotatedState(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, RotatedState state,
                               const void* from) {
-  return LaunchBasis<StoreRotatedBody>(stream, args.batch.tile_count, args, selection, state, from);
+  return LaunchRounding<StoreRotatedBody>(stream, args.batch.tile_count, args.tables, args.computation, args, selection,
+                                          state, from);
 }
 
 }  // namespace shampoo::cuda

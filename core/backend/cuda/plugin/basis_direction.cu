@@ -65,7 +65,7 @@ struct RaiseEpsilonBody {
   }
 };
 
-template <typename Real>
+template <typename Real, typename Rounding>
 struct UpdateGraftingBody {
   BasisArgs args;
 
@@ -79,14 +79,16 @@ struct UpdateGraftingBody {
     const auto weight = static_cast<Real>(scalars.weight);
     const Real* const g = part.In(args.batch.first);
     char* const moment = args.tables.state_out + v.offset;
+    const Rounding rounding(args.tables, tile.block, RoundedState::kGrafting);
     cta.ForEach(part.size, [&](int64_t i) {
-      const Real old = ReadAs<Real>(moment, v.dtype, part.begin + i);
-      WriteAs(moment, v.dtype, part.begin + i, NextAverage(decay, old, weight, g[i] * g[i]));
+      const int64_t at = part.begin + i;
+      const Real old = ReadAs<Real>(moment, v.dtype, at);
+      rounding.Write(moment, v.dtype, at, at, NextAverage(decay, old, weight, g[i] * g[i]));
     });
   }
 };
 
-template <typename Real>
+template <typename Real, typename Rounding>
 struct FilterInBasesBody {
   BasisArgs args;
 
@@ -108,6 +110,8 @@ struct FilterInBasesBody {
     const bool grafts = part.group.grafting != Grafting::kNone;
     char* const average = args.tables.state_out + e.offset;
     char* const moment = args.tables.state_out + v.offset;
+    const Rounding filtered_rounding(args.tables, tile.block, RoundedState::kFilteredGrad);
+    const Rounding moment_rounding(args.tables, tile.block, RoundedMomentOf(part.block));
     struct Loaded {
       Real gradient, average, moment;
     };
@@ -116,15 +120,16 @@ struct FilterInBasesBody {
               v.present() ? ReadAs<Real>(moment, v.dtype, part.begin + i) : Real{0}};
     };
     cta.ForEachLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const int64_t at = part.begin + i;
       const Real g = old.gradient;
       Real h = g;
       if (filters) {
-        WriteAs(average, e.dtype, part.begin + i, NextFiltered(scalars, old.average, g));
+        filtered_rounding.Write(average, e.dtype, at, at, NextFiltered(scalars, old.average, g));
         h = FilteredGradient(scalars, old.average, g);
       }
       if (v.present()) {
         const Real next = NextMoment(scalars, old.moment, g);
-        WriteAs(moment, v.dtype, part.begin + i, next);
+        moment_rounding.Write(moment, v.dtype, at, at, next);
         d[i] = Divided(part, scalars, h, next);
       } else {
         const Real a = ProductOfScales<Real>(args, part.block, part.begin + i, -1);
@@ -173,11 +178,11 @@ cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args) {
 }
 
 cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args) {
-  return LaunchBasis<UpdateGraftingBody>(stream, args.batch.tile_count, args);
+  return LaunchRounding<UpdateGraftingBody>(stream, args.batch.tile_count, args.tables, args.computation, args);
 }
 
 cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args) {
-  return LaunchBasis<FilterInBasesBody>(stream, args.batch.tile_count, args);
+  return LaunchRounding<FilterInBasesBody>(stream, args.batch.tile_count, args.tables, args.computation, args);
 }
 
 cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args) {

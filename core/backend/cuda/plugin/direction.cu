@@ -8,7 +8,7 @@
 namespace shampoo::cuda {
 namespace {
 
-template <typename Real>
+template <typename Real, typename Rounding>
 struct FilterBody {
   Tables tables;
   BatchTables batch;
@@ -28,6 +28,8 @@ struct FilterBody {
     Real* const signs = part.In(batch.second);
     char* const average = tables.state_out + e.offset;
     char* const moment = tables.state_out + v.offset;
+    const Rounding filtered_rounding(tables, part.tile.block, RoundedState::kFilteredGrad);
+    const Rounding moment_rounding(tables, part.tile.block, RoundedMomentOf(part.block));
     struct Loaded {
       Real gradient, average, moment;
     };
@@ -36,16 +38,17 @@ struct FilterBody {
               has_moment ? ReadAs<Real>(moment, v.dtype, part.begin + i) : Real{0}};
     };
     const double square = cta.SumLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const int64_t at = part.begin + i;
       const Real g = old.gradient;
       Real direction = g;
       if (filtered) {
-        WriteAs(average, e.dtype, part.begin + i, NextFiltered(scalars, old.average, g));
+        filtered_rounding.Write(average, e.dtype, at, at, NextFiltered(scalars, old.average, g));
         direction = FilteredGradient(scalars, old.average, g);
       }
       Real grafted = direction;
       if (has_moment) {
         const Real next = NextMoment(scalars, old.moment, g);
-        WriteAs(moment, v.dtype, part.begin + i, next);
+        moment_rounding.Write(moment, v.dtype, at, at, next);
         grafted = MomentDirection(scalars, direction, next);
       }
       h[i] = rule == DirectionRule::kGraft ? grafted : rule == DirectionRule::kZero ? Real{0} : direction;
@@ -260,7 +263,7 @@ struct DecideSkipBody {
 };
 
 // Updates the average of a block (core/rules/averages.h) while a step writes the parameter.
-template <typename Real>
+template <typename Real, typename Rounding>
 class AverageTracker {
  public:
   SHAMPOO_DEVICE AverageTracker(const Tables& tables, const BatchTables& batch, const BlockTile<Real>& part)
@@ -268,6 +271,8 @@ class AverageTracker {
         part_(part),
         param_(tables.params[part.block.param]),
         slot_(part.block.average_offset()),
+        state_rounding_(tables, part.tile.block, RoundedAverageOf(part.block)),
+        param_rounding_(tables, part.tile.block, RoundedState::kParam),
         offset_(tables.state_out + slot_.offset),
         move_(part.work.averaging, part.group, part.work.averaged_scale),
         p_(part.In(OtherBuffer(batch, part.block, part.work))),
@@ -277,8 +282,9 @@ class AverageTracker {
   // w: the old element i of the parameter. applied: what the step adds to w, and the sum.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
-    const Real old = ReadAs<Real>(offset_, slot_.dtype, part_.begin + i);
-    WriteAs(offset_, slot_.dtype, part_.begin + i, Next(i, w, old, Written(w, applied)));
+    const int64_t at = part_.begin + i;
+    const Real old = ReadAs<Real>(offset_, slot_.dtype, at);
+    state_rounding_.Write(offset_, slot_.dtype, at, at, Next(i, w, old, Written(at, w, applied)));
   }
 
  private:
@@ -291,22 +297,25 @@ class AverageTracker {
     return NextIterateOffset(iterate, w, written);
   }
 
-  // Returns the new element of the parameter, rounded as on the ranks that receive the update.
-  SHAMPOO_DEVICE Real Written(Real w, const AppliedElement<Real>& applied) const {
+  // Returns the new element of the parameter, rounded as on the ranks that receive the update. at: in the block.
+  SHAMPOO_DEVICE Real Written(int64_t at, Real w, const AppliedElement<Real>& applied) const {
     const bool is_exchanged = part_.block.exchange_at >= 0;
     const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };
     if (part_.group.output == Output::kUpdates) {
-      const Real update = RoundedTo(param_.out_dtype, sent(applied.update));
+      const Real update = param_rounding_.Rounded(param_.out_dtype, at, sent(applied.update));
       return RoundedTo(param_.param_dtype, w + update);  // the caller adds the update
     }
     const bool sends_update = is_exchanged && tables_.exchange_params == 0;
-    return RoundedTo(param_.out_dtype, sends_update ? w + sent(applied.update) : sent(applied.value));
+    const Real value = sends_update ? w + sent(applied.update) : sent(applied.value);
+    return param_rounding_.Rounded(param_.out_dtype, at, value);
   }
 
   const Tables& tables_;
   const BlockTile<Real>& part_;
   const DeviceParam& param_;
   const StateSlot& slot_;
+  const Rounding state_rounding_;
+  const Rounding param_rounding_;
   char* const offset_;
   const AveragedMove<Real> move_;
   const Real* const p_;
@@ -314,14 +323,14 @@ class AverageTracker {
 };
 
 // Replaces AverageTracker for blocks without an average.
-template <typename Real>
+template <typename Real, typename Rounding>
 class NoAverage {
  public:
   SHAMPOO_DEVICE NoAverage(const Tables&, const BatchTables&, const BlockTile<Real>&) {}
   SHAMPOO_DEVICE void Track(int64_t, Real, const AppliedElement<Real>&) const {}
 };
 
-template <typename Real, template <typename> typename Average>
+template <typename Real, typename Rounding, template <typename, typename> typename Average>
 struct ApplyBody {
   Tables tables;
   BatchTables batch;
@@ -346,7 +355,9 @@ struct ApplyBody {
     const ApplyScalars<Real> scalars = ScalarsOf(part);
     const bool updates = part.group.output == Output::kUpdates;
     const bool exchanged = part.block.exchange_at >= 0;
-    const Average<Real> average(tables, batch, part);
+    const Average<Real, Rounding> average(tables, batch, part);
+    const Rounding momentum_rounding(tables, part.tile.block, RoundedState::kMomentum);
+    const Rounding param_rounding(tables, part.tile.block, RoundedState::kParam);
     if (part.work.is_difference != 0 && part.block.radius.present() && part.begin == 0) {
       cta.Once([&] { *reinterpret_cast<double*>(tables.state_out + part.block.radius.offset) = part.work.radius; });
     }
@@ -362,30 +373,30 @@ struct ApplyBody {
               part.has_momentum() ? ReadAs<Real>(moment, m.dtype, part.begin + i) : Real{0}};
     };
     cta.ForEachLoaded(part.size, load, [&](int64_t i, const Loaded& old) {
+      const int64_t at = part.begin + i;
       const int64_t place = old.place;
       const AppliedElement<Real> applied = Applied(part, scalars, old.direction, old.param, old.moment);
-      if (part.has_momentum()) WriteAs(moment, m.dtype, part.begin + i, applied.moved);
+      if (part.has_momentum()) momentum_rounding.Write(moment, m.dtype, at, at, applied.moved);
       average.Track(i, old.param, applied);
       if (exchanged) {
-        WriteAs(sent, part.block.exchange_dtype, part.begin + i,
-                tables.exchange_params != 0 ? applied.value : applied.update);
+        WriteAs(sent, part.block.exchange_dtype, at, tables.exchange_params != 0 ? applied.value : applied.update);
         return;
       }
-      WriteAs(buffers.out, param.out_dtype, place, updates ? applied.update : applied.value);
+      param_rounding.Write(buffers.out, param.out_dtype, place, at, updates ? applied.update : applied.value);
       if (buffers.copy != nullptr) WriteAs(buffers.copy, param.copy_dtype, place, applied.value);
     });
   }
 };
 
-template <typename Real>
-using PlainApplyBody = ApplyBody<Real, NoAverage>;
-template <typename Real>
-using AveragedApplyBody = ApplyBody<Real, AverageTracker>;
+template <typename Real, typename Rounding>
+using PlainApplyBody = ApplyBody<Real, Rounding, NoAverage>;
+template <typename Real, typename Rounding>
+using AveragedApplyBody = ApplyBody<Real, Rounding, AverageTracker>;
 
 }  // namespace
 
 cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
-  return LaunchOver<FilterBody>(stream, batch.tile_count, tables, batch, computation);
+  return LaunchRounding<FilterBody>(stream, batch.tile_count, tables, computation, tables, batch);
 }
 
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
@@ -404,8 +415,9 @@ cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const Bat
 }
 
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation) {
-  return batch.has_averages != 0 ? LaunchOver<AveragedApplyBody>(stream, batch.tile_count, tables, batch, computation)
-                                 : LaunchOver<PlainApplyBody>(stream, batch.tile_count, tables, batch, computation);
+  const int64_t tiles = batch.tile_count;
+  return batch.has_averages != 0 ? LaunchRounding<AveragedApplyBody>(stream, tiles, tables, computation, tables, batch)
+                                 : LaunchRounding<PlainApplyBody>(stream, tiles, tables, computation, tables, batch);
 }
 
 }  // namespace shampoo::cuda

@@ -32,6 +32,7 @@ PlanCounts CountsOf(const PlanView& plan) {
   }
   for (int32_t p = 0; counts.verifies && p < plan.param_count; ++p)
     counts.hash_tiles += TileCount(plan.params[p].elements);
+  counts.rounds = plan.roundings != nullptr;
   if (plan.gather == nullptr) return counts;
   counts.whole_blocks = plan.block_count;
   counts.slices = plan.gather->slice_count;
@@ -276,6 +277,8 @@ void Engine::FindTables() {
   if (counts_blocks()) {
     tables_.reported_block_counters = reinterpret_cast<int64_t*>(host_memory_.device() + reported_block_counters_at_);
   }
+  if (plan_.roundings != nullptr) at(&tables_.roundings, layout_.roundings);
+  tables_.rounding_seed = plan_.rounding_seed;
   tables_.block_count = plan_.block_count;
   tables_.group_count = plan_.group_count;
 

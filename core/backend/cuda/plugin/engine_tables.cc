@@ -232,6 +232,9 @@ Status Engine::FillTables(cudaStream_t stream) {
   const auto all = [&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.blocks, host.blocks));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.params, host.params));
+    if (plan_.roundings != nullptr) {
+      SHAMPOO_RETURN_IF_ERROR(upload(layout_.roundings, std::span(plan_.roundings, plan_.block_count)));
+    }
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.initial, host.initial));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.scan_tiles, host.scan_tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.hash_tiles, host.hash_tiles));

@@ -93,6 +93,7 @@ struct CompareHeadersBody {
   }
 };
 
+template <typename Rounding>
 struct ApplyExchangedBody {
   Tables tables;
   int32_t bucket;
@@ -117,18 +118,18 @@ struct ApplyExchangedBody {
       return;
     }
     if (block.computation == Dtype::kF64) {
-      Apply<double>(cta, block, sent, begin, size);
+      Apply<double>(cta, tile.block, sent, begin, size);
     } else {
-      Apply<float>(cta, block, sent, begin, size);
+      Apply<float>(cta, tile.block, sent, begin, size);
     }
   }
 
   template <typename Real>
-  SHAMPOO_DEVICE void Apply(const Cta& cta, const DeviceBlock& block, const char* sent, int64_t begin,
-                            int64_t size) const {
-    const ReceivedOutputs<Real> outputs(tables, block, tables.buffers[block.param]);
+  SHAMPOO_DEVICE void Apply(const Cta& cta, int32_t index, const char* sent, int64_t begin, int64_t size) const {
+    const DeviceBlock& block = tables.blocks[index];
+    const ReceivedOutputs<Real, Rounding> outputs(tables, index, tables.buffers[block.param]);
     cta.ForEach(size, [&](int64_t i) {
-      outputs.Write(PlaceOf(block, begin + i), ReadAs<Real>(sent, block.exchange_dtype, begin + i));
+      outputs.Write(PlaceOf(block, begin + i), begin + i, ReadAs<Real>(sent, block.exchange_dtype, begin + i));
     });
   }
 };
@@ -144,7 +145,7 @@ cudaError_t CompareHeaders(cudaStream_t stream, const Tables& tables, const Exch
 }
 
 cudaError_t ApplyExchanged(cudaStream_t stream, const Tables& tables, int32_t bucket) {
-  return Launch(stream, tables.scan_tile_count, ApplyExchangedBody{tables, bucket});
+  return LaunchRounding<ApplyExchangedBody>(stream, tables.scan_tile_count, tables, bucket);
 }
 
 }  // namespace shampoo::cuda

@@ -187,6 +187,7 @@ struct PackUpdatesBody {
 };
 
 // Writes the outputs of this rank's slices from the delivered updates.
+template <typename Rounding>
 struct ApplySlicesBody {
   Tables tables;
   int64_t first;
@@ -223,9 +224,9 @@ struct ApplySlicesBody {
   template <typename Real>
   SHAMPOO_DEVICE void Apply(const Cta& cta, const SliceTile& tile, const DeviceBlock& block, const Buffers& buffers,
                             const char* update) const {
-    const ReceivedOutputs<Real> outputs(tables, block, buffers);
-    tile.ForEach(cta, [&](int64_t packed, int64_t, int64_t local) {
-      outputs.Write(local, ReadAs<Real>(update, block.exchange_dtype, packed));
+    const ReceivedOutputs<Real, Rounding> outputs(tables, tile.slice.block, buffers);
+    tile.ForEach(cta, [&](int64_t packed, int64_t dense, int64_t local) {
+      outputs.Write(local, dense, ReadAs<Real>(update, block.exchange_dtype, packed));
     });
   }
 };
@@ -250,7 +251,7 @@ cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRan
 }
 
 cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles) {
-  return Launch(stream, tiles.count, ApplySlicesBody{tables, tiles.first});
+  return LaunchRounding<ApplySlicesBody>(stream, tiles.count, tables, tiles.first);
 }
 
 }  // namespace shampoo::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/backend/cuda/plugin/device_element.h"
+#include "core/backend/cuda/plugin/element_rounding.h"
 
 // Functions that several kernels use.
 namespace shampoo::cuda {
@@ -59,18 +60,21 @@ SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, con
 }
 
 // Writes the outputs of elements from exchanged data, in the same arithmetic as the block's owner.
-template <typename Real>
+template <typename Real, typename Rounding>
 class ReceivedOutputs {
  public:
-  SHAMPOO_DEVICE ReceivedOutputs(const Tables& tables, const DeviceBlock& block, const Buffers& buffers)
+  // index: of the block.
+  SHAMPOO_DEVICE ReceivedOutputs(const Tables& tables, int32_t index, const Buffers& buffers)
       : buffers_(buffers),
-        param_(tables.params[block.param]),
-        updates_(tables.groups[block.group].output == Output::kUpdates),
-        receives_params_(tables.exchange_params != 0) {}
+        param_(tables.params[tables.blocks[index].param]),
+        updates_(tables.groups[tables.blocks[index].group].output == Output::kUpdates),
+        receives_params_(tables.exchange_params != 0),
+        rounding_(tables, index, RoundedState::kParam) {}
 
-  SHAMPOO_DEVICE void Write(int64_t place, Real received) const {
+  // place: in the caller's buffers. element: in the block.
+  SHAMPOO_DEVICE void Write(int64_t place, int64_t element, Real received) const {
     const Real value = receives_params_ ? received : ReadAs<Real>(buffers_.param, param_.param_dtype, place) + received;
-    WriteAs(buffers_.out, param_.out_dtype, place, updates_ ? received : value);
+    rounding_.Write(buffers_.out, param_.out_dtype, place, element, updates_ ? received : value);
     if (buffers_.copy != nullptr) WriteAs(buffers_.copy, param_.copy_dtype, place, value);
   }
 
@@ -79,6 +83,7 @@ class ReceivedOutputs {
   const DeviceParam& param_;
   const bool updates_;
   const bool receives_params_;
+  const Rounding rounding_;
 };
 
 // Returns |x|^2, added up in float64.

@@ -28,6 +28,8 @@ struct Tables {
   int32_t group_count;
   const char* state_in;
   char* state_out;
+  const DeviceRounding* roundings;  // by block; nullptr: all groups round to nearest
+  uint64_t rounding_seed;
   // Tiles of all blocks or, with shard_mode gather, of the blocks that this rank owns.
   const DeviceTile* scan_tiles;
   int64_t scan_tile_count;

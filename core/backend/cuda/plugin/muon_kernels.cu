@@ -339,7 +339,7 @@ struct LineBody {
   }
 };
 
-template <typename Real>
+template <typename Real, typename Rounding>
 struct DivideDirectionBody {
   MuonArgs args;
 
@@ -362,10 +362,11 @@ struct DivideDirectionBody {
     const MomentScalars<Real> scalars(part.group.settings);
     const StateSlot& v = part.block.direction_moment;
     char* const moment = args.tables.state_out + v.offset;
+    const Rounding rounding(args.tables, part.tile.block, RoundedState::kMuonMoment);
     cta.ForEach(part.size, [&](int64_t i) {
-      const Real next =
-          NextAverage(scalars.decay, ReadAs<Real>(moment, v.dtype, part.begin + i), scalars.weight, d[i] * d[i]);
-      WriteAs(moment, v.dtype, part.begin + i, next);
+      const int64_t at = part.begin + i;
+      const Real next = NextAverage(scalars.decay, ReadAs<Real>(moment, v.dtype, at), scalars.weight, d[i] * d[i]);
+      rounding.Write(moment, v.dtype, at, at, next);
       d[i] = DividedByMoment(d[i], SquareRootOf(next) + scalars.epsilon);
     });
   }
@@ -420,8 +421,9 @@ cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t l
   if (error == cudaSuccess) {
     error = LaunchReal<LineBody>(stream, args.computation, args.batch.block_count * lines, args, lines);
   }
-  if (error == cudaSuccess)
-    error = LaunchReal<DivideDirectionBody>(stream, args.computation, args.batch.tile_count, args);
+  if (error == cudaSuccess) {
+    error = LaunchRounding<DivideDirectionBody>(stream, args.batch.tile_count, args.tables, args.computation, args);
+  }
   return error;
 }
 

@@ -1,0 +1,85 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/device_element.h"
+#include "core/rules/rounding.h"
+
+// How the elements of a block are rounded when a kernel stores them. A kernel is compiled for both classes, so that
+// plans without stochastic rounding do not pay for it. `Rounding` in a template is one of these classes.
+namespace shampoo::cuda {
+
+// Rounds to nearest.
+class NearestRounding {
+ public:
+  SHAMPOO_DEVICE NearestRounding(const Tables& /*tables*/, int32_t /*block*/, RoundedState /*state*/) {}
+  SHAMPOO_DEVICE NearestRounding(const Tables& /*tables*/, int32_t /*block*/, RoundedState /*state*/,
+                                 int64_t /*step*/) {}
+
+  template <typename Real>
+  SHAMPOO_DEVICE void Write(void* base, Dtype dtype, int64_t at, int64_t /*element*/, Real value) const {
+    WriteAs(base, dtype, at, value);
+  }
+  template <typename Real>
+  SHAMPOO_DEVICE Real Rounded(Dtype dtype, int64_t /*element*/, Real value) const {
+    return RoundedTo(dtype, value);
+  }
+};
+
+// Rounds bfloat16 elements stochastically if a key of the block's group selects it, like BlockRounding on the CPU. The
+// random numbers of an element depend on its position in the parameter, so each thread computes them for its elements.
+class StochasticRounding {
+ public:
+  // state: what is rounded; kParam is the parameter or the update. The group must be active.
+  SHAMPOO_DEVICE StochasticRounding(const Tables& tables, int32_t block, RoundedState state)
+      : StochasticRounding(tables, block, state, tables.groups[tables.blocks[block].group].t) {}
+  // step: of the group.
+  SHAMPOO_DEVICE StochasticRounding(const Tables& tables, int32_t block, RoundedState state, int64_t step)
+      : positions_(tables.roundings[block].positions),
+        is_stochastic_((state == RoundedState::kParam ? tables.roundings[block].rounds_param
+                                                      : tables.roundings[block].rounds_states) != 0),
+        key_{tables.rounding_seed, state, static_cast<uint32_t>(tables.blocks[block].param),
+             static_cast<uint64_t>(step)} {}
+
+  // Stores an element at base[at]. element: its index in the block.
+  template <typename Real>
+  SHAMPOO_DEVICE void Write(void* base, Dtype dtype, int64_t at, int64_t element, Real value) const {
+    if (!is_stochastic_ || dtype != Dtype::kBf16) return WriteAs(base, dtype, at, value);
+    __nv_bfloat16_raw rounded;
+    rounded.x = RoundToBf16At(key_, positions_.At(element), static_cast<float>(value));
+    static_cast<__nv_bfloat16*>(base)[at] = __nv_bfloat16(rounded);
+  }
+  // Returns the value after rounding it to a dtype.
+  template <typename Real>
+  SHAMPOO_DEVICE Real Rounded(Dtype dtype, int64_t element, Real value) const {
+    double memory;
+    Write(&memory, dtype, 0, element, value);
+    return ReadAs<Real>(&memory, dtype, 0);
+  }
+
+ private:
+  const ElementPositions& positions_;
+  const bool is_stochastic_;
+  const RoundingKey key_;
+};
+
+// Launch a kernel that stores elements of blocks, for the rounding of the plan.
+template <template <typename> typename Body, typename... Arguments>
+cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, const Arguments&... arguments) {
+  return tables.roundings == nullptr ? Launch(stream, ctas, Body<NearestRounding>{tables, arguments...})
+                                     : Launch(stream, ctas, Body<StochasticRounding>{tables, arguments...});
+}
+// computation: the computation dtype of the batch. `args` and `arguments` initialize the members of the body.
+template <template <typename, typename> typename Body, typename Args, typename... Arguments>
+cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, Dtype computation, const Args& args,
+                           const Arguments&... arguments) {
+  const bool is_f64 = computation == Dtype::kF64;
+  if (tables.roundings == nullptr) {
+    return is_f64 ? Launch(stream, ctas, Body<double, NearestRounding>{args, arguments...})
+                  : Launch(stream, ctas, Body<float, NearestRounding>{args, arguments...});
+  }
+  return is_f64 ? Launch(stream, ctas, Body<double, StochasticRounding>{args, arguments...})
+                : Launch(stream, ctas, Body<float, StochasticRounding>{args, arguments...});
+}
+
+}  // namespace shampoo::cuda

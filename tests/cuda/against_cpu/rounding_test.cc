@@ -1,0 +1,195 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The keys state_rounding and param_rounding. On the fake, methods that process each element separately give the bits
+// of the CPU. Other methods compute states that differ by rounding errors, which seldom change how a state is rounded
+// to bfloat16. With other random numbers, about half of the elements would differ.
+#include <cmath>
+
+#include "tests/cuda/against_cpu/course.h"
+#include "tests/cuda/tools/stage.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kStochastic = {{"state_rounding", "stochastic"}, {"param_rounding", "stochastic"}};
+const Keys kNearest = {{"state_rounding", "nearest"}, {"param_rounding", "nearest"}};
+const Keys kNarrowStates = {{"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}, {"lr", "0.05"}};
+const Keys kMomentum = {{"momentum", "0.9"}, {"momentum_dtype", "bf16"}};
+const Keys kSecondMoment = {{"beta2", "0.99"}, {"second_moment_dtype", "bf16"}};
+const Keys kGrafting = {{"grafting", "adam"}, {"grafting_beta2", "0.99"}, {"grafting_dtype", "bf16"}};
+const std::vector<Keys> kRoundedMethods = {
+    Keys{{"method", "adam"}, {"weight_decay", "0.1"}} + kSecondMoment + kMomentum,
+    Keys{{"method", "sgd"}, {"use_nesterov", "true"}} + kMomentum,
+    {{"method", "sign"}, {"weight_decay", "0.1"}}};
+const Keys kNarrowEma = {{"weight_ema", "0.9"}, {"average_dtype", "bf16"}};
+const std::vector<Keys> kRoundedAverages = {
+    {},
+    {{"averaging", "gpa"}, {"average_dtype", "bf16"}, {"momentum", "0"}},
+    {{"averaging", "schedule_free"}, {"average_dtype", "bf16"}, {"momentum", "0"}},
+    kNarrowEma};
+
+// Parameters of one to three dims, and a fused one, some with several tiles and several random numbers per block.
+std::vector<ParamSpec> RoundedParams(bool in_place) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}, {13}, {1}, {90, 70}}) {
+    params.push_back({shape, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16, in_place});
+  }
+  params.push_back({{10, 11}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16, in_place, SHAMPOO_BF16});
+  params.back().row_splits = {3, 5, 2};
+  params.push_back({{5, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_BF16, false});
+  params.push_back({{6, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16, in_place});
+  return params;
+}
+
+Course RoundedCourse(const Keys& keys, bool in_place = true) {
+  Course course{.spec = {}, .steps = 5};
+  course.spec.keys = kNarrowStates + kStochastic + keys;
+  course.spec.params = RoundedParams(in_place);
+  return course;
+}
+
+// Returns the names of the buffers and states of which more than this fraction of the elements differs.
+std::string Differing(const Results& device, const Results& host, double fraction) {
+  if (device.names != host.names) return "the device and the CPU have different states";
+  std::string text;
+  for (size_t i = 0; i < host.names.size(); ++i) {
+    const std::vector<double>& expected = host.values[i];
+    size_t differing = 0;
+    for (size_t k = 0; k < expected.size(); ++k) differing += device.values[i][k] != expected[k] ? 1 : 0;
+    if (static_cast<double>(differing) <= fraction * static_cast<double>(expected.size())) continue;
+    text += host.names[i] + ": " + std::to_string(differing) + " of " + std::to_string(expected.size()) + "\n";
+  }
+  return text;
+}
+
+// A GPU may round intermediate results differently, which seldom changes how a state is rounded.
+void CheckSameBits(const Course& course) {
+  CHECK(Differing(Run(course, SHAMPOO_CUDA), Run(course, SHAMPOO_CPU), OnFake() ? 0 : 0.1) == "");
+}
+
+TEST_CASE("with stochastic rounding, elementwise methods give the same bits as on the CPU") {
+  for (const Keys& method : kRoundedMethods) {
+    for (const Keys& average : kRoundedAverages) {
+      for (const char* output : {"parameters", "updates"}) {
+        CAPTURE(method[0].second);
+        CAPTURE(average.empty() ? "" : average[0].first);
+        CAPTURE(std::string(output));
+        const bool in_place = output == std::string("parameters");
+        Course course = RoundedCourse(method + average + Keys{{"output", output}}, in_place);
+        course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
+        CheckSameBits(course);
+      }
+    }
+  }
+}
+
+TEST_CASE("each key rounds its own states stochastically, with the seed of the optimizer, in the groups that set it") {
+  const Keys adam = kRoundedMethods[0] + kNarrowEma;
+  const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
+  for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {
+    CAPTURE(std::string(key));
+    Course course = RoundedCourse(adam + kNearest + Keys{{key, "stochastic"}});
+    course.steps = 1;
+    CheckSameBits(course);
+    Course plain = RoundedCourse(adam + kNearest);
+    plain.steps = 1;
+    const Results device = Run(course, SHAMPOO_CUDA);
+    const Results of_nearest = Run(plain, SHAMPOO_CUDA);
+    for (const char* state : {"filtered_grad", "second_moment", "momentum"}) {
+      const std::string name = std::string("p4/0/") + state;
+      CHECK((device.Of(name) != of_nearest.Of(name)) == rounds_states);
+    }
+    CHECK((device.Of("p4") != of_nearest.Of("p4")) != rounds_states);
+    CHECK(device.Of("p7") == of_nearest.Of("p7"));  // float16
+  }
+  Course seeded = RoundedCourse(adam + Keys{{"rounding_seed", "7"}});
+  CheckSameBits(seeded);
+  CHECK(Run(seeded, SHAMPOO_CUDA).Of("p4") != Run(RoundedCourse(adam), SHAMPOO_CUDA).Of("p4"));
+  // The default group rounds to nearest.
+  Course groups = RoundedCourse(adam + kNearest);
+  groups.spec.groups = {kStochastic};
+  groups.spec.params[4].group = 1;
+  CheckSameBits(groups);
+  const Results device = Run(groups, SHAMPOO_CUDA);
+  CHECK(device.Of("p0") == nearest.Of("p0"));
+  CHECK(device.Of("p4") != nearest.Of("p4"));
+}
+
+TEST_CASE("steps and blocks that are skipped, and missing gradients, age rounded averages as on the CPU") {
+  for (const char* choice : {"skip_block", "skip_step"}) {
+    CAPTURE(std::string(choice));
+    Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + Keys{{"on_nonfinite", choice}});
+    course.steps = 8;
+    course.spec.groups = {{{"lr", "0.02"}}};
+    course.spec.params[2].group = course.spec.params[4].group = 1;
+    course.has_gradient = [](int64_t t, size_t p) { return t != 6 && ((p != 2 && p != 4) || t % 2 == 1); };
+    course.before = [](int64_t t, Model* model) {
+      if (t == 4 || t == 7) model->SpoilGradient(1, 2, NAN);
+    };
+    CheckSameBits(course);
+  }
+}
+
+// Returns the magnitudes of the elements. In eigenbases, signs are arbitrary, and magnitudes are rounded in the same
+// way for both signs.
+std::vector<double> Magnitudes(std::vector<double> values) {
+  for (double& value : values) value = std::fabs(value);
+  return values;
+}
+
+bool EndsWith(const std::string& name, const std::string& end) {
+  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+// Compares parameters and narrow states after few steps, in which rounding errors do not accumulate.
+void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vector<int64_t>>& shapes) {
+  for (const char* computation : {"f32", "f64"}) {
+    CAPTURE(keys[0].second);
+    CAPTURE(std::string(computation));
+    Course course{.spec = {}, .steps = steps};
+    course.spec.keys = kNarrowStates + kStochastic + keys + Keys{{"computation_dtype", computation}};
+    for (const std::vector<int64_t>& shape : shapes) {
+      course.spec.params.push_back({shape, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
+    }
+    const Results host = Run(course, SHAMPOO_CPU);
+    const Results device = Run(course, SHAMPOO_CUDA);
+    REQUIRE(device.names == host.names);
+    Results of_host;
+    Results of_device;
+    for (size_t i = 0; i < host.names.size(); ++i) {
+      const std::string& name = host.names[i];
+      const bool is_param = name.find('/') == std::string::npos;
+      if (!is_param && !EndsWith(name, "_grad") && !EndsWith(name, "_moment") && !EndsWith(name, "/grafting")) continue;
+      of_host.names.push_back(name);
+      of_host.values.push_back(Magnitudes(host.values[i]));
+      of_device.values.push_back(Magnitudes(device.values[i]));
+    }
+    of_device.names = of_host.names;
+    CHECK(Differing(of_device, of_host, 0.05) == "");
+  }
+}
+
+TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU") {
+  const std::vector<std::vector<int64_t>> shapes = {{20, 30}, {70, 40}, {400}};
+  const Keys shampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}};
+  CheckMostBits(shampoo + kGrafting, 2, shapes);
+  CheckMostBits(shampoo + kMomentum, 2, shapes);
+  CheckMostBits(shampoo + kGrafting + Keys{{"max_preconditioner_dim", "16"}}, 2, shapes);
+  const Keys muon = {{"method", "muon"}, {"adam_lr", "0.01"}};
+  CheckMostBits(muon, 2, shapes);
+  CheckMostBits(muon + kSecondMoment + Keys{{"second_moment", "element"}}, 2, shapes);
+}
+
+TEST_CASE("with stochastic rounding, methods in eigenbases round as the CPU, also when a refresh turns their states") {
+  // No factor matrix has a null space, whose basis would be arbitrary.
+  const std::vector<std::vector<int64_t>> shapes = {{20, 20}, {400}};
+  const Keys soap = Keys{{"method", "soap"}, {"shampoo_beta", "0.99"}, {"precondition_frequency", "2"}} + kSecondMoment;
+  CheckMostBits(soap, 1, shapes);
+  CheckMostBits(soap, 3, shapes);
+  CheckMostBits(soap + kGrafting + Keys{{"basis_order", "before"}}, 2, shapes);
+  CheckMostBits({{"method", "kl_shampoo"}, {"precondition_frequency", "2"}}, 2, shapes);
+}
+
+}  // namespace
+}  // namespace shampoo_test

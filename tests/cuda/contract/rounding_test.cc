@@ -1,0 +1,152 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stochastic rounding: captured steps, memory, ranks and gathered shards.
+#include "tests/cuda/contract/grid.h"
+#include "tests/cuda/contract/rank_steps.h"
+#include "tests/cuda/contract/sizes.h"
+#include "tests/cuda/tools/graph.h"
+
+namespace shampoo_test {
+namespace {
+
+const Keys kRoundedStates = {{"state_rounding", "stochastic"}, {"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}};
+const Keys kNarrowMoment = {{"second_moment_dtype", "bf16"}};
+const std::vector<Keys> kRoundedMethods = {
+    Keys{{"method", "adam"}} + kNarrowMoment,
+    {{"method", "sgd"}, {"momentum", "0.9"}, {"momentum_dtype", "bf16"}},
+    {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_dtype", "bf16"}, {"epsilon", "0.1"}},
+    Keys{{"method", "soap"}, {"precondition_frequency", "2"}} + kNarrowMoment,
+    Keys{{"method", "muon"}, {"second_moment", "element"}} + kNarrowMoment};
+
+ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype = SHAMPOO_F32) {
+  ModelSpec spec;
+  spec.keys = Keys{{"lr", "0.05"}} + kRoundedStates + method + more;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {12}, {6, 4, 2}, {70, 66}}) {
+    spec.params.push_back({shape, dtype, SHAMPOO_F32, dtype});
+  }
+  return spec;
+}
+
+// Checks that the shards of all replicas have the parameters of a model without shards after several steps.
+void CheckShards(const ModelSpec& spec, const Grid& grid, bool has_all_to_all) {
+  Model alone(spec);
+  alone.FillParams(1);
+  DeviceRanks ranks(spec, grid.copies, grid.shards, nullptr, has_all_to_all);
+  for (uint64_t t = 1; t <= 4; ++t) {
+    alone.FillGradients(t);
+    ranks.SetFrom(alone);
+    ranks.Step();
+    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    alone.Step();
+  }
+  ranks.Status();
+  ranks.CheckShardsOf(alone, 1e-2);
+}
+
+TEST_CASE("replays of a captured step round with the random numbers of their own step") {
+  const Keys param = {{"param_rounding", "stochastic"}};
+  for (const Keys& average : {Keys{}, Keys{{"weight_ema", "0.9"}, {"average_dtype", "bf16"}}}) {
+    for (const Keys& method : kRoundedMethods) {
+      if (method[0].second == "soap" || method[0].second == "shampoo") continue;  // their roots are due
+      CAPTURE(method[0].second);
+      const StageWithStream stream;
+      Model plain(RoundedModel(method, param + average, SHAMPOO_BF16), stream);
+      Model captured(RoundedModel(method, param + average, SHAMPOO_BF16), stream);
+      for (Model* model : {&plain, &captured}) {
+        model->FillParams(1);
+        model->DropGradient(1, true);
+        model->Step(1);
+      }
+      captured.FillGradients(2);
+      const Graph graph(&captured);
+      for (uint64_t t = 2; t <= 8; ++t) {
+        plain.Step(t);
+        captured.FillGradients(t);
+        graph.Launch();
+      }
+      Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
+      CHECK(captured.Stat("steps") == 8);
+      CHECK(BitsOf(captured) == BitsOf(plain));
+    }
+  }
+}
+
+TEST_CASE("steps that round stochastically load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
+  for (const Keys& method : kRoundedMethods) {
+    CAPTURE(method[0].second);
+    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+    const Keys more = {{"param_rounding", "stochastic"}, {"weight_ema", "0.9"}};
+    Model model(RoundedModel(method, more, SHAMPOO_BF16), stream);
+    model.FillParams(1);
+    model.FillGradients(1);
+    fake_cuda_mark();
+    Must(model.TryStep());
+    CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+    CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+    CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
+  }
+}
+
+TEST_CASE("the planned workspace includes the table of stochastic rounding") {
+  for (const char* rounding : {"nearest", "stochastic"}) {
+    const Stage stage;
+    Sizes sizes;
+    const shampoo_allocator allocator = sizes.allocator();
+    ModelSpec spec;
+    spec.keys = {{"method", "sgd"}, {"state_rounding", rounding}};
+    spec.params = std::vector<ParamSpec>(1000, ParamSpec{{1}});
+    spec.allocator = &allocator;
+    const Model model(spec);
+    REQUIRE(sizes.all.size() == 2);
+    const auto workspace = static_cast<size_t>(PlannedBytes(model.plan.get(), "workspace"));
+    CHECK(sizes.all[0] <= workspace);
+  }
+}
+
+TEST_CASE("gathered shards round states as one rank does") {
+  for (const Keys& method : kRoundedMethods) {
+    for (const auto& [grid, has_all_to_all] : {std::pair{Grid{1, 3}, true}, {Grid{2, 2}, false}}) {
+      CAPTURE(method[0].second);
+      CAPTURE(grid.copies);
+      const Stage stage;
+      const ModelSpec spec = RoundedModel(method, {{"shard_mode", "gather"}, {"comm_bucket_bytes", "2048"}});
+      CheckShards(spec, grid, has_all_to_all);
+    }
+  }
+}
+
+TEST_CASE("replicas round states as one rank does") {
+  for (const Keys& method : kRoundedMethods) {
+    CAPTURE(method[0].second);
+    const Stage stage;
+    const ModelSpec spec = RoundedModel(method);
+    Model alone(spec);
+    DeviceRanks ranks(spec, 3);
+    alone.FillParams(1);
+    ranks.FillParams(1);
+    for (uint64_t t = 1; t <= 4; ++t) {
+      alone.Step(t);
+      ranks.Step(t);
+      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    }
+    ranks.Status();
+    CHECK(ranks.SameParams());
+    for (size_t p = 0; p < alone.params(); ++p) {
+      CHECK(Distance(ranks[1].ParamValues(p), alone.ParamValues(p)) <= (OnFake() ? 0 : 1e-2));
+    }
+  }
+}
+
+TEST_CASE("local shards of an elementwise method round states and parameters as one rank does") {
+  for (const Keys& method : {kRoundedMethods[0], kRoundedMethods[1]}) {
+    CAPTURE(method[0].second);
+    const Stage stage;
+    const Keys more = {{"param_rounding", "stochastic"}, {"weight_ema", "0.9"}, {"average_dtype", "bf16"}};
+    CheckShards(RoundedModel(method, more, SHAMPOO_BF16), {1, 3}, false);
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
