@@ -647,7 +647,7 @@ const Key kKeys[] = {
             "stochastically, up or down with probabilities that make the expected error 0. stochastic allows a "
             "second_moment_dtype and grafting_dtype of bf16 with a decay near 1. The random numbers depend only on "
             "rounding_seed, the step and the position in the parameter, so runs can be repeated on any number of "
-            "ranks. Factor matrices and roots are rounded to nearest. Not supported on a GPU yet.",
+            "ranks. Factor matrices and roots are rounded to nearest.",
      .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
     {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How a step rounds what it writes to out, the new parameter or the update, if its dtype is bf16. The "
