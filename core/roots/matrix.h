@@ -34,6 +34,13 @@ double TraceOf(const SymmetricView<Real>& matrix) {
   return trace;
 }
 
+// Returns the matrix whose root the spec describes: divided by a power of its trace with the key trace_scaling.
+template <typename Real>
+SymmetricView<Real> DividedByTrace(const RootSpec& spec, SymmetricView<Real> matrix) {
+  if (spec.trace_scaling != 0) matrix.divisor *= TraceDivisor(spec, TraceOf(matrix));
+  return matrix;
+}
+
 // The destination of a symmetric matrix, of which the upper triangle or all elements are written.
 template <typename Real>
 struct SymmetricTarget {

@@ -24,12 +24,12 @@ SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigen
 }
 
 // Returns the number by which the key trace_scaling divides a matrix with this trace before the root of the matrix is
-// computed: max(trace, epsilon)^trace_scaling. The trace may be infinite.
-SHAMPOO_HD inline double TraceDivisor(const GroupSettings& settings, double trace) {
-  if (settings.trace_scaling == 0) return 1;
+// computed: max(trace, epsilon)^trace_scaling. The trace may be infinite. The epsilon of the spec must not be resolved.
+SHAMPOO_HD inline double TraceDivisor(const RootSpec& spec, double trace) {
+  if (spec.trace_scaling == 0) return 1;
   // The limits keep the product with a bias correction a normal number.
-  const double size = std::fmin(std::fmax(std::fmax(trace, settings.epsilon), 1e-290), DBL_MAX);
-  return std::pow(size, settings.trace_scaling);
+  const double size = std::fmin(std::fmax(std::fmax(trace, spec.epsilon), 1e-290), DBL_MAX);
+  return std::pow(size, spec.trace_scaling);
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.

@@ -40,6 +40,9 @@ struct RootSpec {
   // bound on the largest eigenvalue.
   double epsilon = 0;
   double relative_epsilon = 0;
+  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). On the CPU, the callers
+  // of ComputeRoot() and MeasureRoot() do this (DividedByTrace).
+  double trace_scaling = 0;
   // The coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
@@ -88,6 +91,7 @@ constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator
   spec.method = MethodOfRoot(settings, numerator, denominator, n);
   spec.epsilon = settings.epsilon;
   spec.relative_epsilon = settings.root_relative_epsilon;
+  spec.trace_scaling = settings.trace_scaling;
   spec.tolerance = settings.root_tolerance;
   spec.max_iterations = settings.root_max_iterations;
   spec.order = settings.root_order;

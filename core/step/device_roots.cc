@@ -40,7 +40,7 @@ bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
 }
 
 // Computes the root on the device with the solver for one matrix and, if that fails, by an iteration. *outcome is
-// replaced if one of them succeeds.
+// replaced if one of them succeeds. factor: not yet divided by its trace, because the device does this.
 template <typename Real>
 Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor, const SymmetricTarget<Real>& inverse,
                      RootOutcome* outcome) {
@@ -98,11 +98,12 @@ Status RecoverPair(const RootSpec& spec, const Block& block, int k, double corre
   pair.LoadFactor();
   const double limit = RootLimit(block, static_cast<size_t>(k));
   const bool is_square = block.factor[static_cast<size_t>(k)].form == SymmetricForm::kSquare;
-  const SymmetricView<Real> factor{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
+  const SymmetricView<Real> unscaled{pair.d(), pair.factor(), correction, is_square ? pair.d() : pair.ld()};
+  const SymmetricView<Real> factor = DividedByTrace(spec, unscaled);
   const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
   attempts->retry.limit = limit;
   if (MayRetryOnDevice(spec, outcome->failure)) {
-    SHAMPOO_RETURN_IF_ERROR(RetryOnDevice(attempts, factor, inverse, outcome));
+    SHAMPOO_RETURN_IF_ERROR(RetryOnDevice(attempts, unscaled, inverse, outcome));
   }
   if (!outcome->ok()) {
     std::vector<double> elements(static_cast<size_t>(RootWorkspace<double>::Elements(spec.method, pair.d())));

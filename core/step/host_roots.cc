@@ -246,7 +246,8 @@ RootReport HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::W
   spec.id = first_factor_[b] + root.dim;
   const RootMemory memory{block.root_dtype, slot.elements.data(), slot.ints.data(), &recovery_, worker};
   auto* const matrix = static_cast<Real*>(root.matrix);
-  SymmetricView<Real> factor{n, matrix, FactorCorrection(settings, job.steps[b]), n};
+  SymmetricView<Real> factor =
+      DividedByTrace(spec, SymmetricView<Real>{n, matrix, FactorCorrection(settings, job.steps[b]), n});
   auto* const copy = reinterpret_cast<Real*>(slot.factor.data());
   if (settings.track_root_residuals) std::copy_n(matrix, n * n, copy);
   RootReport report;

@@ -20,11 +20,12 @@ RootSpec SpecOf(const StepItem& item, int k, bool may_be_diagonal) {
 }  // namespace
 
 template <typename Real>
-bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,
-                 const SymmetricTarget<Real>& inverse) {
+bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& unscaled, char* arena,
+                 const RootMemory& memory, const SymmetricTarget<Real>& inverse) {
   const Block& block = *item.block;
   int32_t* const flag = reinterpret_cast<int32_t*>(arena + block.diagonal.offset) + k;
   const RootSpec spec = SpecOf(item, k, *flag != 0);
+  const SymmetricView<Real> factor = DividedByTrace(spec, unscaled);
   const double limit = RootLimit(block, static_cast<size_t>(k));
   RootReport& report = item.roots[k];
   report.outcome = ComputeRoot(spec, factor, memory, limit, inverse);

@@ -166,12 +166,11 @@ class ShampooDirection {
     const RootMemory memory{context_.block.root_dtype, own + context_.layout.root,
                             reinterpret_cast<int32_t*>(own + context_.layout.root_ints), context_.memory.recovery,
                             &scope};
-    SymmetricView<Real> factor =
+    const SymmetricView<Real> factor =
         context_.item.schedule.task == RootTask::kFromSnapshot
             ? SymmetricView<Real>{pair.d(), SnapshotOf(k),
                                   FactorCorrection(*context_.program.settings, *SnapshotStep()), pair.d()}
             : SymmetricView<Real>{pair.d(), pair.factor(), context_.program.factor_correction, pair.ld()};
-    factor.divisor *= TraceDivisor(*context_.program.settings, TraceOf(factor));
     const SymmetricTarget<Real> inverse{pair.inverse(), pair.ld(), pair.full()};
     if (RefreshRoot(context_.item, k, factor, context_.memory.arena, memory, inverse)) pair.StoreInverse();
   }

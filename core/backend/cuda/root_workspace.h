@@ -37,7 +37,7 @@ inline int64_t RootPieceRows(int64_t n) { return std::max<int64_t>(1, kRootPiece
 inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootPieceRows(n); }
 
 // Sizes of RootMember and RootPartial: the records of each matrix and of each piece of a matrix.
-inline constexpr int64_t kRootMemberBytes = 96;
+inline constexpr int64_t kRootMemberBytes = 104;
 inline constexpr int64_t kRootPartialBytes = 24;
 
 // Bytes after the arrays of a chunk, for the inputs and the status of a root that is retried alone (RetryInputs).

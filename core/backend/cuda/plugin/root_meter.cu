@@ -91,7 +91,7 @@ struct CompareMatrixBody {
     const int64_t elements = piece.rows * chunk.n;
     const double* const original = RowsOf(chunk, piece, measured.originals);
     const double* const power = RowsOf(chunk, piece, measured.roots);
-    const double divisor = *chunk.divisor;
+    const double divisor = chunk.members[piece.member].divisor;
     const double shift = chunk.status[piece.member].shift;
     const auto element = [&](int64_t i) {
       return original[i] / divisor + (PlaceAt(piece, chunk.n, i).on_diagonal() ? shift : 0);

@@ -28,7 +28,7 @@ struct RootBatch {
   int64_t root = 1;                 // r in the exponent -exponent_multiplier / r
   // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
   void* matrices = nullptr;
-  const double* divisor = nullptr;                  // on the device: A = F / *divisor
+  const double* divisor = nullptr;                  // on the device: A = F / *divisor, before trace_scaling
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
   const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
@@ -53,11 +53,11 @@ struct RootChunk;
 struct RunningCount;
 
 // Computes the roots of whole batches with the group's method:
-// X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (clamp, diagonal shortcut,
-// relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports a root that the
-// method cannot compute, that is not finite, that is above `limit`, or that is not a root of its matrix. A matrix that
-// is not finite is replaced before it is passed to a solver. With track_root_residuals, roots are then compared with
-// those computed in float64.
+// X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (trace_scaling, clamp,
+// diagonal shortcut, relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports
+// a root that the method cannot compute, that is not finite, that is above `limit`, or that is not a root of its
+// matrix. A matrix that is not finite is replaced before it is passed to a solver. With track_root_residuals, roots are
+// then compared with those computed in float64.
 class RootSolver {
  public:
   // Creates a solver for batches of these sizes. Queries cuSOLVER's memory sizes and allocates its host memory.

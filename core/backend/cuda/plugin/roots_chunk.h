@@ -16,6 +16,7 @@ namespace shampoo::cuda {
 
 // The record of a member, which is one matrix of a chunk, while its root is computed.
 struct RootMember {
+  double divisor;  // of the matrix: that of the chunk times TraceDivisor
   double epsilon;  // added to the eigenvalues of the unscaled matrix
   double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
   double error;    // max |Y - I|; method cans: |r| of the check
@@ -67,7 +68,7 @@ struct RootChunk {
   double limit;
   double largest_residual;  // the largest residual with which the result of an iteration counts as a root
   void* matrices;
-  const double* divisor;
+  const double* divisor;                  // before trace_scaling; RootMember::divisor includes it
   const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: there is no shortcut
   const RootStatus* compared;             // see RootBatch
   const int32_t* active;

@@ -33,8 +33,8 @@ template <typename Real, typename Root>
 SHAMPOO_DEVICE inline void FromDiagonal(const Cta& cta, const RootChunk& chunk, Root* to) {
   const int64_t n = chunk.n;
   const Real* const matrix = static_cast<const Real*>(chunk.matrices) + cta.index() * chunk.stride;
-  const double divisor = *chunk.divisor;
   const RootMember& member = chunk.members[cta.index()];
+  const double divisor = member.divisor;
   const int scale = chunk.spec.relative_epsilon > 0 ? member.scale : 0;
   const auto element = [&](int64_t i) { return ldexp(static_cast<double>(matrix[i * n + i]) / divisor, -scale); };
   if (member.zero != 0) return cta.ForEach(n, [&](int64_t i) { to[i] = Root{1}; });

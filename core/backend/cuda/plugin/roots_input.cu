@@ -52,8 +52,11 @@ struct BeginMemberBody {
   SHAMPOO_DEVICE RootMember Begin(int64_t index, uint64_t off_diagonal, uint64_t diagonal, double trace) const {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
-    const double largest = magnitude / *chunk.divisor;
     RootMember member{};
+    // The sum of the eigenvalues may be infinite. Their mean is not.
+    const double sum = trace / *chunk.divisor * static_cast<double>(chunk.n);
+    member.divisor = *chunk.divisor * TraceDivisor(spec, sum);
+    const double largest = magnitude / member.divisor;
     member.converged = 1;
     member.factor = 1;
     member.diagonal = !IsNan(magnitude) && off_diagonal == 0;
@@ -66,7 +69,7 @@ struct BeginMemberBody {
     const bool is_relative = spec.relative_epsilon > 0;
     // The spec with the epsilon of this matrix.
     RootSpec resolved = spec;
-    resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / *chunk.divisor) : 0;
+    resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / member.divisor) : 0;
     if (chunk.compared != nullptr) resolved.epsilon = chunk.compared[index].epsilon;
     member.epsilon = resolved.epsilon;
     member.zero = is_relative && finite && IsNegligible(magnitude, chunk.computation);
@@ -118,7 +121,7 @@ struct LoadBody {
     const Real* const from = static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
     Root* const target = MatrixOf<Root>(chunk, to, piece.member) + piece.first * n;
     const Root shift = with_shift ? static_cast<Root>(member.shift) : Root{0};
-    const ElementScaling<Root> scaled(member.scale, *chunk.divisor);
+    const ElementScaling<Root> scaled(member.scale, member.divisor);
     cta.ForEach(piece.rows * n, [&](int64_t i) {
       const bool on_diagonal = PlaceAt(piece, n, i).on_diagonal();
       Root value = on_diagonal ? Root{1} : Root{0};
