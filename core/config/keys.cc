@@ -705,7 +705,7 @@ const Key kKeys[] = {
      .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
     {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
      .doc = "Exponent e: a factor matrix A is divided by max(trace(A), epsilon)^e before its inverse root is computed. "
-            "0: off. Not supported on a GPU yet.",
+            "0: off.",
      .methods = kShampoo, .for_replay = true, .least = 0, .most = 1, .number = &Settings::trace_scaling},
     {.name = "row_sum_epsilon", .type = KeyType::kBool, .default_text = "false",
      .doc = "With root_method higher_order, epsilon is relative to the largest row sum of magnitudes of a factor "
@@ -716,7 +716,7 @@ const Key kKeys[] = {
      .methods = kAllMethods & ~kMuon, .for_replay = true, .least = 0, .most = 1, .most_open = true,
      .number = &Settings::momentum_dampening},
     {.name = "count_empty_steps", .type = KeyType::kBool, .default_text = "false",
-     .doc = "A group counts the steps in which none of its parameters has a gradient. Not supported on a GPU yet.",
+     .doc = "A group counts the steps in which none of its parameters has a gradient.",
      .for_replay = true, .flag = &Settings::count_empty_steps},
 };
 // clang-format on

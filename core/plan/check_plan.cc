@@ -120,12 +120,6 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
         "above 1 or with several shards in shard_mode gather: expected averaging none and weight_ema 0, or one "
         "replica and no gathered shards, or a plan for SHAMPOO_CPU");
   }
-  if (settings.trace_scaling > 0 || settings.count_empty_steps) {
-    return Unsupported(
-        "keys trace_scaling (", settings.trace_scaling, ") and count_empty_steps (",
-        settings.count_empty_steps ? "true" : "false",
-        ") are not supported on a GPU yet (device_type SHAMPOO_CUDA): expected 0 and false, or a plan for SHAMPOO_CPU");
-  }
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include "core/step/device_step.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "core/base/catch_exceptions.h"
@@ -175,8 +176,10 @@ Status DeviceStep::Prepare(bool captured) {
     if (inputs_.buffers.HasGradient(param)) next_.has_gradient[g] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
-    if (next_.steps[g] == 0) continue;
-    if (is_pending && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
+    const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
+    if (next_.steps[g] == 0 && !counts_all) continue;
+    const bool is_known = counts_all || peers_->IsStepKnown(pending_.has_gradient[g] != 0);
+    if (is_pending && !is_known) return UnreportedStep(g);
     const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
     const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);
@@ -198,9 +201,9 @@ Status DeviceStep::Prepare(bool captured) {
 
 // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
 // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-// replays make a step of its group if the last step did.
+// replays update its group if the last step did.
 bool DeviceStep::TakesPartInReplays(const Param& param) const {
-  return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] != 0;
+  return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] > 0;
 }
 
 void DeviceStep::ListTasks(bool captured) {
@@ -353,7 +356,7 @@ Status DeviceStep::FinishSteps() {
   if (!was_made) return {};
   const int64_t* const counted = peers_->CountedSteps(pending_.steps.data(), engine_->counted_steps());
   for (size_t g = 0; g < pending_.steps.size(); ++g) {
-    if (counted[g] != 0) counters_.steps[g] = counted[g];
+    if (counted[g] != 0) counters_.steps[g] = std::abs(counted[g]);
   }
   if (counters_.has_block_counters() && (pending_.any_task || counters_.count_gradients())) {
     counters_.TakeBlockCounters(*engine_);

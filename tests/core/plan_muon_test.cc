@@ -140,14 +140,11 @@ TEST_CASE("a plan for a GPU rejects exact orthogonalization, and accepts muon, s
   CheckOk(status({{"shape_scale", "muon"}}));
 }
 
-TEST_CASE("a plan for a GPU rejects trace_scaling and count_empty_steps") {
+TEST_CASE("a plan for a GPU accepts the keys that exist for trajectories of a later release") {
   Placement gpu;
   gpu.device = DeviceType::kCuda;
-  CheckError(PlanStatusOf({{"trace_scaling", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu), Code::kUnsupported,
-             "keys trace_scaling (0.5) and count_empty_steps (false) are not supported on a GPU yet (device_type "
-             "SHAMPOO_CUDA): expected 0 and false, or a plan for SHAMPOO_CPU");
-  CheckError(PlanStatusOf({{"count_empty_steps", "true"}}, ParamOf(Shape::Of({6, 5})), gpu), Code::kUnsupported,
-             "keys trace_scaling (0) and count_empty_steps (true) are not supported on a GPU yet");
+  CheckOk(PlanStatusOf({{"trace_scaling", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu));
+  CheckOk(PlanStatusOf({{"count_empty_steps", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
   CheckOk(PlanStatusOf({{"momentum", "0.5"}, {"momentum_dampening", "0.5"}}, ParamOf(Shape::Of({6, 5})), gpu));
   CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
 }

@@ -112,7 +112,11 @@ struct DeviceParam {
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
-  int32_t active;
+  int32_t active;  // the step counts in this group
+  // 0: no parameter of the group has a gradient, and the step only counts (count_empty_steps). A rank of an agreement
+  // of shards may have 0 although another rank has a gradient, unless blocks are gathered.
+  int32_t has_gradients;
+  int32_t is_prepared;  // the launches of the step fit the step number, in case that has_gradients is not 0
 };
 
 // The state of one block within the current step.

@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 21;
+inline constexpr int32_t kInterface = 22;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -284,7 +284,7 @@ struct RootRetry {
   Dtype computation;
   Dtype root_dtype;
   double limit;    // the largest magnitude that an element of the root may have
-  double divisor;  // the matrix is divided by this number first
+  double divisor;  // the matrix is divided by this number first, before trace_scaling
   void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
 };
 
@@ -350,8 +350,9 @@ struct Table {
   // Waits at least for the step with this ticket (0: does not wait), and copies the report of the steps so far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. Use it only with an agreement of shards, which may activate groups that are not active according to the
-  // host. It is valid only for steps that read_report has waited for.
+  // nothing. The number is negative if the step only counted in the group (DeviceGroup::has_gradients). Use it only
+  // with an agreement of shards, which may activate groups that are not active according to the host. It is valid only
+  // for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);

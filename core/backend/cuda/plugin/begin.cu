@@ -80,19 +80,8 @@ SHAMPOO_DEVICE inline DeviceGroup StepOf(const GroupSettings& in_force, int64_t 
   step.settings = in_force;
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
   step.schedule = GroupScheduleOf(step.settings, t);
-  step.active = 1;
+  step.active = step.has_gradients = step.is_prepared = 1;
   return step;
-}
-
-SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
-                                       int32_t key = 0) {
-  if (state->rejected != 0) return;
-  CountRejection(state);
-  state->report.rejection = rejection;
-  state->report.group = group;
-  state->report.value = value;
-  state->report.dim = key;
-  state->report.block = -1;
 }
 
 struct BeginGroupsBody {
@@ -105,15 +94,26 @@ struct BeginGroupsBody {
   int32_t any_task;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    cta.Once([&] {
-      for (int32_t i = 0; i < count; ++i) Begin(i);
-    });
+    for (int32_t i = 0; i < count; ++i) {
+      const bool has_gradients = !settings[i].count_empty_steps || HasGradients(cta, first + i);
+      cta.Once([&] { Begin(i, has_gradients); });
+    }
   }
 
-  SHAMPOO_DEVICE void Begin(int32_t i) const {
+  // Returns whether this rank has a gradient of the group.
+  SHAMPOO_DEVICE bool HasGradients(const Cta& cta, int32_t group) const {
+    const auto has_gradient = [&](int64_t p) {
+      const DeviceParam& param = tables.params[p];
+      return param.group == group && param.elements > 0 && tables.buffers[p].grad != nullptr;
+    };
+    return cta.First(tables.param_count, has_gradient) < tables.param_count;
+  }
+
+  SHAMPOO_DEVICE void Begin(int32_t i, bool has_gradients) const {
     const int32_t group = first + i;
     DeviceGroup& step = tables.groups[group];
-    step.active = 0;
+    step.active = step.has_gradients = 0;
+    step.is_prepared = 1;
     // Set these members also for groups that are not active: other shard ranks may step these groups, and all ranks
     // compare these numbers.
     step.settings = InForce(settings[i]);
@@ -136,8 +136,13 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host or the capture has prepared the following launches for a certain step. That step must be this one.
-    if (!IsPreparedFor(i, counter + 1)) {
+    // The host or the capture has prepared the following launches for a certain step. That step must be this one if it
+    // updates parameters. With gathered blocks and count_empty_steps, only the first agreement shows whether any rank
+    // has a gradient, so DecideBody rejects the step.
+    step.has_gradients = has_gradients ? 1 : 0;
+    step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
+    const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
+    if (step.is_prepared == 0 && has_gradients && !may_be_empty) {
       RejectGroup(state, Rejection::kSchedule, group, static_cast<double>(counter));
     }
   }
@@ -181,7 +186,9 @@ struct EndStepBody {
         ++report.steps;
       }
       for (int32_t g = 0; tables.counted_steps != nullptr && g < tables.group_count; ++g) {
-        tables.counted_steps[g] = made && tables.groups[g].active != 0 ? tables.groups[g].t : 0;
+        const DeviceGroup& group = tables.groups[g];
+        const int64_t counted = made && group.active != 0 ? group.t : 0;
+        tables.counted_steps[g] = group.has_gradients != 0 ? counted : -counted;
       }
       if (skipped > 0) {
         report.nonfinite_blocks += static_cast<int64_t>(skipped);

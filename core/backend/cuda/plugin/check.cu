@@ -285,6 +285,16 @@ struct DecideBody {
   }
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     if (tables.state->rejected != 0) return;
+    const int64_t unprepared = cta.First(tables.group_count, [&](int64_t g) {
+      const DeviceGroup& group = tables.groups[g];
+      return group.active != 0 && group.has_gradients != 0 && group.is_prepared == 0;
+    });
+    if (unprepared < tables.group_count) {
+      const auto group = static_cast<int32_t>(unprepared);
+      return cta.Once([&] {
+        RejectGroup(tables.state, Rejection::kSchedule, group, static_cast<double>(tables.groups[group].t - 1));
+      });
+    }
     const BlockWork* const work = tables.work;
     // Search in the order of the plan, so that the report names the first block at fault.
     const int64_t rejecting = cta.First(tables.block_count, [&](int64_t b) {

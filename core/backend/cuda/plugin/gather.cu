@@ -42,8 +42,14 @@ struct TakeAgreedGradientsBody {
       const int64_t first = cta.First(tables.param_count, [&](int64_t p) {
         return tables.params[p].group == g && segments.AgreedGradientOf(p) >= kGradient;
       });
-      cta.Once([&] { tables.groups[g].active = first < tables.param_count ? 1 : 0; });
+      cta.Once([&] { TakeGroup(g, first < tables.param_count); });
     }
+  }
+
+  SHAMPOO_DEVICE void TakeGroup(int32_t g, bool has_gradients) const {
+    DeviceGroup& group = tables.groups[g];
+    group.has_gradients = has_gradients ? 1 : 0;
+    group.active = has_gradients || (group.active != 0 && group.settings.count_empty_steps) ? 1 : 0;
   }
 };
 

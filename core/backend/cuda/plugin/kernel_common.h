@@ -27,6 +27,18 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
+// Rejects the step because of a group.
+SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
+                                       int32_t key = 0) {
+  if (state->rejected != 0) return;
+  CountRejection(state);
+  state->report.rejection = rejection;
+  state->report.group = group;
+  state->report.value = value;
+  state->report.dim = key;
+  state->report.block = -1;
+}
+
 // Writes the outputs of elements that a step leaves unchanged.
 class UnchangedOutputs {
  public:
