@@ -587,6 +587,41 @@ TEST_CASE("roots of a gathered group without gradients do not prevent the captur
   }
 }
 
+TEST_CASE("roots of a gathered group that only counts steps do not prevent the capture of a step") {
+  for (const int64_t counted : {int64_t{-4}, int64_t{4}}) {
+    CAPTURE(counted);
+    StepFixture::Setup setup;
+    AddGatheredMatrix(&setup, true);
+    AddGatheredMatrix(&setup, false, 1);
+    setup.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}, {"count_empty_steps", "true"}}};
+    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, setup);
+    rank.one.device.counted_steps = {1, counted};
+    CheckOk(rank.one.Step());
+    CheckOk(rank.one.Report());
+    const Status captured = rank.one.Capture();
+    CHECK(captured.ok() == (counted < 0));
+    if (counted > 0) CheckError(captured, Code::kState, "at step 5 of group 1 inverse roots are due");
+    if (counted < 0) CHECK(rank.one.device.steps.back().expected_step == Ints{2, 5});
+  }
+}
+
+TEST_CASE("a step counts in groups without gradients if count_empty_steps is set, also before its report is known") {
+  const OnDevice::Keys keys = {{"count_empty_steps", "true"}};
+  DeviceShard rank(nullptr, keys);
+  rank.one.BindGradient(nullptr);
+  rank.one.device.counted_steps = {-1};
+  CheckOk(rank.one.Step());
+  CHECK(rank.one.device.steps.back().expected_step == Ints{1});
+  CheckOk(rank.one.Capture());
+  CHECK(rank.one.device.steps.back().expected_step == Ints{2});
+  OnDevice one(keys);
+  one.BindGradient(nullptr);
+  for (const int64_t number : {1, 2, 3}) {
+    CheckOk(one.Step());
+    CHECK(one.device.steps.back().expected_step == Ints{number});
+  }
+}
+
 TEST_CASE("the hosts determine the error of a step that the devices of the shards rejected") {
   const size_t step_at = sizeof(ShardHeader);
   const size_t gradient_at = step_at + sizeof(int64_t);

@@ -1,10 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods in eigenbases, and norms. The signs of eigenvectors are arbitrary, so bases and filtered gradients are not
-// compared; second moments, eigenvalues and parameters do not depend on signs.
+// Methods in eigenbases, and norms.
 #include <cmath>
-#include <sstream>
 
 #include "tests/cuda/against_cpu/course.h"
 
@@ -20,23 +18,6 @@ Course BasisCourseOf(const Keys& keys, const std::vector<std::vector<int64_t>>& 
     course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   }
   return course;
-}
-
-std::string DifferenceWithoutSigns(const Course& course) {
-  const Results host = Run(course, SHAMPOO_CPU);
-  const Results device = Run(course, SHAMPOO_CUDA);
-  if (host.names != device.names) return "the device and the CPU have different states";
-  std::ostringstream text;
-  for (size_t i = 0; i < host.names.size(); ++i) {
-    const std::string& name = host.names[i];
-    if (name.find("/basis.") != std::string::npos || name.find("/filtered_grad") != std::string::npos) continue;
-    const double distance = Distance(device.values[i], host.values[i]);
-    if (!(distance <= 1e-9)) text << name << " differs by " << distance << "\n";
-  }
-  for (size_t i = 0; i < host.counts.size(); ++i) {
-    if (host.counts[i] != device.counts[i]) text << "count " << i << " differs\n";
-  }
-  return text.str();
 }
 
 void CheckBasisKeys(const Keys& keys, int64_t steps = 8) {

@@ -28,6 +28,10 @@ struct Course {
 // counters; "" if there are none.
 std::string Difference(const Course& course);
 
+// Does the same for a method in eigenbases, with a tolerance of 1e-9. The signs of eigenvectors are arbitrary, so bases
+// and filtered gradients are not compared. Second moments, eigenvalues and parameters do not depend on signs.
+std::string DifferenceWithoutSigns(const Course& course);
+
 // The results of a course.
 struct Results {
   std::vector<std::string> names;  // of buffers and states

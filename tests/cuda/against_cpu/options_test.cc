@@ -173,6 +173,38 @@ TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"root_method", "newton"}, {"root_max_iterations", "4"}, {"epsilon", "30"}});
 }
 
+TEST_CASE("factor matrices that are divided by a power of their trace") {
+  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+    const Keys roots = {{"root_method", method}, {"epsilon", "1e-2"}, {"beta2", "0.9"}};
+    for (const char* exponent : {"0.5", "1"}) {
+      const Keys keys = roots + Keys{{"trace_scaling", exponent}};
+      CheckKeys(keys + Keys{{"precondition_frequency", "2"}, {"grafting", "adam"}});
+      CheckKeys(keys + Keys{{"epsilon", "0"}, {"root_relative_epsilon", "1e-2"}, {"precondition_1d", "true"}});
+      const Keys async = {{"root_async", "2"}, {"precondition_frequency", "4"}};
+      CheckKeys(keys + async, 13);
+      CheckKeys(keys + async + Keys{{"root_device", "host"}}, 13);
+    }
+  }
+  // The trace is less than epsilon.
+  CheckKeys({{"trace_scaling", "1"}, {"epsilon", "1000"}, {"initial_inverse", "identity"}});
+  const Keys pseudo_inverse = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}, {"root_rank_rtol", "1e-5"}};
+  CheckKeys(pseudo_inverse + Keys{{"trace_scaling", "0.5"}, {"beta2", "0.9"}}, 3);
+}
+
+TEST_CASE("a factor matrix is divided by a trace that float32 cannot represent") {
+  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+    CAPTURE(std::string(method));
+    Course course{.spec = {}, .steps = 2, .tolerance = 1e-4};
+    course.spec.keys = {{"trace_scaling", "1"}, {"epsilon", "1e-3"}, {"root_method", method}};
+    course.spec.params = {{{4, 4}}};
+    course.gradient = [](int64_t, size_t, size_t) {
+      const double g = 1e19 / 4;
+      return std::vector<double>{3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g};
+    };
+    CHECK(Difference(course) == "");
+  }
+}
+
 TEST_CASE("rank-deficient factor matrices with a pseudo-inverse") {
   Course course;
   course.spec.keys = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}, {"root_rank_rtol", "1e-5"}};

@@ -15,8 +15,8 @@ constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
 // A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. After the first
-// SetStep(), the segment of rank 0 in each agreement states that rank 0 has a gradient of every parameter and makes the
-// step of SetStep(). In all other exchanges, the segment of rank 0 is a copy of the segment of rank 1.
+// SetStep(), the segment of rank 0 in each agreement states that rank 0 makes the step of SetStep(), by default with a
+// gradient of every parameter. In all other exchanges, the segment of rank 0 is a copy of the segment of rank 1.
 class HolderComm {
  public:
   HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
@@ -32,8 +32,8 @@ class HolderComm {
     return ops;
   }
   // Sets the step of rank 0. Replays read it, too.
-  void SetStep(int64_t step) {
-    std::vector<char> sent(sent_.bytes(), static_cast<char>(shampoo::kGradient));
+  void SetStep(int64_t step, shampoo::GradientOnShard gradient = shampoo::kGradient) {
+    std::vector<char> sent(sent_.bytes(), static_cast<char>(gradient));
     std::memcpy(sent.data(), &step, sizeof step);
     MustCuda(cudaMemcpy(sent_.get(), sent.data(), sent.size(), cudaMemcpyHostToDevice));
     steps_ = true;
@@ -102,6 +102,45 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       CHECK(model.Stat("steps") == 5);
       CHECK(model.Stat("step.0") == 5);
     }
+  }
+}
+
+// Roots are due at steps 4 and 8.
+TEST_CASE("a rank that holds nothing replays steps without gradients that count, and rejects a replay with roots") {
+  for (const char* lag : {"0", "1"}) {
+    CAPTURE(std::string(lag));
+    const StageWithStream stream;
+    HolderComm comm;
+    const shampoo_comm_ops ops = comm.Ops();
+    ModelSpec spec = SpecOfRanks({{"shard_mode", "gather"}, {"status_lag", lag}, {"precondition_frequency", "4"}});
+    spec.keys = spec.keys + Keys{{"refresh_growth", "0"}, {"count_empty_steps", "true"}};
+    spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
+    spec.shard_ops = &ops;
+    Model model(spec, stream);
+    for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
+    for (const int64_t t : {1, 2, 3}) {
+      comm.SetStep(t, shampoo::kNoGradient);
+      model.Step();
+      model.Wait();
+    }
+    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    const Graph graph(&model);
+    for (const int64_t t : {4, 5, 6, 7}) {
+      comm.SetStep(t, t == 7 ? shampoo::kGradient : shampoo::kNoGradient);
+      graph.Launch();
+      model.Wait();
+      CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
+    }
+    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    comm.SetStep(8);
+    const Graph rejected(&model, SHAMPOO_E_STATE, "at step 8 of group 0 inverse roots are due");
+    graph.Launch();
+    CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+               "a captured step was replayed as step 8 of group 0");
+    CHECK(model.State("group.0/step")[0] == 7);
+    model.Step();
+    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    CHECK(model.Stat("step.0") == 8);
   }
 }
 

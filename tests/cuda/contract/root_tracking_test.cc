@@ -51,6 +51,23 @@ TEST_CASE("residuals of roots are the same as on the CPU, for every method and d
   }
 }
 
+TEST_CASE("residuals of roots of matrices that are divided by their trace are the same as on the CPU") {
+  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+    for (const Keys& async :
+         {Keys{{"root_async", "0"}}, Keys{{"root_async", "1"}}, Keys{{"root_async", "1"}, {"root_device", "host"}}}) {
+      CAPTURE(std::string(method));
+      CAPTURE(async.size());
+      const StageWithStream stream;
+      const Keys keys = {{"root_method", method}, {"trace_scaling", "0.5"}, {"status_lag", "0"}, {"root_dtype", "f64"}};
+      Pair pair(FiveShapes(kTracked + keys + async), stream);
+      pair.Train(1, 5);
+      Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+      CheckSameStats(pair.device, pair.host, 3e-5);
+      CHECK(pair.device.Stat("root_residual.max") < 1e-3);
+    }
+  }
+}
+
 TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
   for (const char* method : {"eigen", "cans", "newton"}) {
     for (const char* async : {"0", "1"}) {
@@ -114,13 +131,16 @@ TEST_CASE("one group is tracked, and the other one is not") {
 
 TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
   for (const int how : {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_WRONG_VECTORS}) {
-    for (const bool recovered_by_host : {false, true}) {
+    for (const auto& [recovered_by_host, trace] :
+         {std::pair{false, "0"}, std::pair{true, "0"}, std::pair{false, "0.5"}, std::pair{true, "0.5"}}) {
       const StageWithStream stream;
       ModelSpec spec;
       spec.keys = kTracked + Keys{{"epsilon", "1e-2"}, {"status_lag", "0"}, {"precondition_1d", "true"}};
+      spec.keys.emplace_back("trace_scaling", trace);
       spec.params = {{{12}}};
-      Model model(spec, stream);
-      model.FillParams(1);
+      Pair pair(spec, stream);
+      Model& model = pair.device;
+      pair.host.Step(1);
       // The solver for batches fails, and if recovered_by_host is set, the solver for one matrix fails, too.
       fake_cuda_fail_eigen(1, 0, how, 3);
       if (recovered_by_host) fake_cuda_fail_always("cusolverDnXsyevd", CUSOLVER_STATUS_INTERNAL_ERROR);
@@ -132,6 +152,7 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
       CHECK(model.Stat("root_error.max") < 1e-3);
       CHECK(model.Stat("root_residual.max") > 0);
       CHECK(model.Stat("root_residual.max") < 1e-3);
+      CHECK(Distance(model.State("p0/0/inverse.0"), pair.host.State("p0/0/inverse.0")) < 1e-3);
     }
   }
 }
