@@ -449,6 +449,24 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
 };
 
+// The divisor of a matrix by trace_scaling. The epsilon is 2.
+struct TraceCase {
+  double exponent;
+  double trace;
+  double expected;
+
+  SHAMPOO_HD double Run() const {
+    RootSpec spec;
+    spec.trace_scaling = exponent;
+    spec.epsilon = 2;
+    return TraceDivisor(spec, trace);
+  }
+};
+
+inline constexpr TraceCase kTraceCases[] = {
+    {0, 16, 1}, {0.5, 16, 4}, {1, 16, 16}, {1, 1, 2}, {1, -16, 2}, {0, kInfinite, 1}, {1, kInfinite, kMaxOfF64},
+};
+
 // Calls work(name, cases, count) for every table.
 template <typename Work>
 void ForEachTable(const Work& work) {
@@ -462,6 +480,7 @@ void ForEachTable(const Work& work) {
   each("small updates", kSmallCases);
   each("eigenvalues", kEigenvalueCases);
   each("coupled iterations", kCoupledCases);
+  each("traces", kTraceCases);
   each("replicas", kReplicaCases);
   each("shards", kShardCases);
   each("steps in eigenbases", kBasisCases);

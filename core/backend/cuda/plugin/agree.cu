@@ -81,8 +81,10 @@ struct CompareShardSegmentsBody {
       DeviceGroup& group = tables.groups[g];
       const int64_t t = step_of(g).step;
       if (group.active != 0 || t == 0) return;
-      group.active = group.has_gradients = group.is_prepared = 1;
+      group.active = 1;
       group.t = t;
+      group.has_gradients = 1;
+      group.is_prepared = 1;
     });
   }
 };

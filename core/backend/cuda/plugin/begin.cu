@@ -80,7 +80,9 @@ SHAMPOO_DEVICE inline DeviceGroup StepOf(const GroupSettings& in_force, int64_t 
   step.settings = in_force;
   static_cast<StepScalars&>(step) = MakeStepScalars(step.settings, t);
   step.schedule = GroupScheduleOf(step.settings, t);
-  step.active = step.has_gradients = step.is_prepared = 1;
+  step.active = 1;
+  step.has_gradients = 1;
+  step.is_prepared = 1;
   return step;
 }
 
@@ -112,7 +114,8 @@ struct BeginGroupsBody {
   SHAMPOO_DEVICE void Begin(int32_t i, bool has_gradients) const {
     const int32_t group = first + i;
     DeviceGroup& step = tables.groups[group];
-    step.active = step.has_gradients = 0;
+    step.active = 0;
+    step.has_gradients = 0;
     step.is_prepared = 1;
     // Set these members also for groups that are not active: other shard ranks may step these groups, and all ranks
     // compare these numbers.
