@@ -106,6 +106,7 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   next_.schedules.resize(groups);
   next_.steps.resize(groups);
   next_.has_gradient.resize(groups);
+  next_.has_unheld_param.resize(groups);
   next_.tasks.resize(blocks);
   next_.block_counters_before.resize(blocks);
 }
@@ -170,16 +171,19 @@ Status DeviceStep::Prepare(bool captured) {
   if (!knows_counters) return UnknownCounters();
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
   std::fill(next_.has_gradient.begin(), next_.has_gradient.end(), 0);
+  std::fill(next_.has_unheld_param.begin(), next_.has_unheld_param.end(), 0);
   for (const Param& param : inputs_.plan.params) {
     const auto g = static_cast<size_t>(param.desc.group);
     if (TakesPart(param)) next_.steps[g] = 1;
     if (inputs_.buffers.HasGradient(param)) next_.has_gradient[g] = 1;
+    if (TakesPart(param) && param.elements == 0) next_.has_unheld_param[g] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
     if (next_.steps[g] == 0 && !counts_all) continue;
-    const bool is_known = counts_all || peers_->IsStepKnown(pending_.has_gradient[g] != 0);
-    if (is_pending && !is_known) return UnreportedStep(g);
+    // With count_empty_steps the counter is known, but TakesPartInReplays() may need the report.
+    const bool needs_report = !counts_all || next_.has_unheld_param[g] != 0;
+    if (is_pending && needs_report && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
     const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
     const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);

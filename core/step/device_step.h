@@ -119,12 +119,13 @@ class DeviceStep final : public StepStrategy {
   // The step that is about to be enqueued.
   struct NextStep {
     std::vector<cuda::DeviceSettings> settings;
-    std::vector<GroupSchedule> schedules;        // by group
-    std::vector<int64_t> steps;                  // by group; 0: the group is not active
-    std::vector<unsigned char> has_gradient;     // by group: this rank has a gradient of it
-    std::vector<RootTask> tasks;                 // by block
-    std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
-    int64_t first_task = -1;                     // the first block that has a task on any rank; -1: none
+    std::vector<GroupSchedule> schedules;         // by group
+    std::vector<int64_t> steps;                   // by group; 0: the group is not active
+    std::vector<unsigned char> has_gradient;      // by group: this rank has a gradient of it
+    std::vector<unsigned char> has_unheld_param;  // by group: this rank has no element of some gathered parameter
+    std::vector<RootTask> tasks;                  // by block
+    std::vector<int64_t> block_counters_before;   // by block: as in DeviceCounters, before the step
+    int64_t first_task = -1;                      // the first block that has a task on any rank; -1: none
     bool any_refresh = false;
   };
 

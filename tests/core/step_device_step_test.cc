@@ -543,11 +543,13 @@ const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
 TEST_CASE("a shard cannot capture a step before it knows whether the group took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
   // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
-  for (const bool gathers : {false, true}) {
+  for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
     CAPTURE(gathers);
+    CAPTURE(std::string(counts));
     StepFixture::Setup setup;
     AddGatheredMatrix(&setup, false);
-    DeviceShard rank(nullptr, gathers ? kGathered : OnDevice::Keys{}, gathers ? setup : kOneMatrix);
+    const OnDevice::Keys keys = {{"count_empty_steps", counts}};
+    DeviceShard rank(nullptr, gathers ? kGathered + keys : keys, gathers ? setup : kOneMatrix);
     rank.one.BindGradient(nullptr);
     rank.one.device.counted_steps = {5};
     CheckOk(rank.one.Step());

@@ -119,6 +119,29 @@ TEST_CASE("several ranks capture and replay steps in which a group only counts")
   }
 }
 
+TEST_CASE("gathered shards reject a replay of a group that counts empty steps if another rule begins") {
+  const StageWithStream stream;
+  const RankKind kind{"gather", 1, 2, true};
+  const RankComms<StreamComm> comms(kind);
+  ModelSpec spec = SpecOfKind(kind);
+  spec.keys = {{"method", "muon"},
+               {"adam_lr", "0.01"},
+               {"grafting", "adam"},
+               {"shard_mode", "gather"},
+               {"start_preconditioning_step", "4"},
+               {"count_empty_steps", "true"}};
+  Model model(comms.Join(spec), stream);
+  model.FillParams(1);
+  model.Step(1);
+  const Graph graph(&model);
+  for (const double step : {2, 3, 3}) {
+    graph.Launch();
+    CHECK(model.State("group.0/step") == std::vector<double>{step});
+  }
+  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+             "a captured step was replayed as step 4 of group 0");
+}
+
 // Some shards of four hold no element of a parameter of group 1. The parameters of each group have equal shapes.
 ModelSpec ShardedGroups(const Keys& more) {
   ModelSpec spec;
