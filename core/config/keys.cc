@@ -559,13 +559,13 @@ const Key kKeys[] = {
      .doc = "What method soap does with the direction of a tensor that has two or more dimensions and factor matrices. "
             "none: nothing. orthogonalize: the direction is orthogonalized as by method muon, before grafting; a "
             "tensor of more than two dimensions is treated as a matrix. With orthogonalize, max_preconditioner_dim "
-            "must not split the tensor, and shape_scale scales only these directions; its default is muon. Not "
-            "supported on a GPU yet.",
+            "must not split the tensor, and shape_scale scales only these directions; its default is muon.",
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
-            "matrix products. exact: U V^T, by a singular value decomposition in float64, which takes much longer. "
-            "exact is not supported on a GPU yet.",
+            "matrix products. exact: U V^T, computed in float64, which takes much longer. Singular values below 2^-39 "
+            "(1.8e-12) of the Frobenius norm count as 0 and contribute nothing. On the CPU, exact uses a singular value "
+            "decomposition; on a GPU, it uses matrix products.",
      .methods = kMuon | kSoap, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "

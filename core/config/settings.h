@@ -164,6 +164,7 @@ struct GroupSettings {
   ShapeScale shape_scale = ShapeScale::kNone;
   DirectionMoment direction_moment = DirectionMoment::kNone;
   SoapPost soap_post = SoapPost::kNone;
+  Orthogonalization orthogonalization = Orthogonalization::kNewtonSchulz;
   MuonMath muon_math = MuonMath::kF32;
   Averaging averaging = Averaging::kNone;
   BasisMethod basis_method = BasisMethod::kEigen;
@@ -252,7 +253,6 @@ struct Settings : GroupSettings {
   ShardMode shard_mode = ShardMode::kLocal;
   OnBlockMismatch on_block_mismatch = OnBlockMismatch::kError;
   PreconditionMath precondition_math = PreconditionMath::kF32;
-  Orthogonalization orthogonalization = Orthogonalization::kNewtonSchulz;
   NsNorm ns_norm = NsNorm::kFrobenius;
   NsCoefficients ns_coefficients;
   int64_t ns_steps = 0;

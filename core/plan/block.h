@@ -163,6 +163,11 @@ constexpr bool OrthogonalizesDirection(const Block& block, const GroupSettings& 
   return settings.soap_post == SoapPost::kOrthogonalize && block.is_rotated() && block.matrix_rows > 0;
 }
 
+// Returns whether a step orthogonalizes the direction of a block, with method muon or soap_post.
+constexpr bool HasOrthogonalDirection(const Block& block, const GroupSettings& settings) {
+  return block.is_orthogonalized || OrthogonalizesDirection(block, settings);
+}
+
 constexpr const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }
 
 // Returns "<parameter>/<block>", the prefix of the names of a block's states.

@@ -171,7 +171,11 @@ bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
   double* const s = vt + k * columns;
   std::copy_n(x, n, a);
   if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
-  blas::Gemm(rows, columns, k, u, k, vt, columns, product, columns);
+  // Singular values descend. The comparison keeps a NaN, so that the result is not finite.
+  const double least = kLeastSingularValue * NormOf(k, s);
+  int64_t rank = k;
+  while (rank > 0 && s[rank - 1] < least) --rank;
+  blas::Gemm(rows, columns, rank, u, k, vt, columns, product, columns);
   std::transform(product, product + n, x, [](double value) { return static_cast<Real>(value); });
   return true;
 }

@@ -27,7 +27,8 @@ struct OrthogonalizeMemory {
 // smaller than the norm stays small. With coefficients that the user has chosen, the result may contain infinities or
 // NaN.
 //
-// exact: U V^T is computed from a singular value decomposition in float64.
+// exact: U V^T is computed from a singular value decomposition in float64. A singular value below kLeastSingularValue
+// times the Frobenius norm counts as 0, and its vectors contribute nothing.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

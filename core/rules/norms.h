@@ -33,9 +33,15 @@ SHAMPOO_HD inline double ShapeFactor(ShapeScale scale, int64_t rows, int64_t col
   return 1;
 }
 
+// Returns the number of rows for LimitNorm: 0 if shape_scale does not apply. If soap_post is set, shape_scale scales
+// only the directions that are orthogonalized.
+constexpr int64_t RowsToScale(const GroupSettings& settings, bool is_orthogonalized, int64_t matrix_rows) {
+  return settings.soap_post == SoapPost::kNone || is_orthogonalized ? matrix_rows : 0;
+}
+
 // Returns the scale of the direction of a tensor with this many elements after update_norm, shape_scale and
 // max_update_rms. scale.size: the norm of the direction, which is finite. matrix_rows: 0 if shape_scale does not apply,
-// for example because the tensor has fewer than two dims.
+// for example because the tensor has fewer than two dims (RowsToScale).
 SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_t elements, int64_t matrix_rows,
                                            int64_t matrix_columns, const DirectionScale& scale) {
   const double root = std::sqrt(static_cast<double>(elements));

@@ -58,9 +58,7 @@ class BlockIo {
       Write(context_.program, p, scale);
       return;
     }
-    // If soap_post is set, shape_scale scales only the directions that are orthogonalized.
-    const bool scales_shape = settings.soap_post == SoapPost::kNone || OrthogonalizesDirection(block, settings);
-    const int64_t rows = scales_shape ? block.matrix_rows : 0;
+    const int64_t rows = RowsToScale(settings, HasOrthogonalDirection(block, settings), block.matrix_rows);
     const DirectionScale sized = LimitNorm(settings, block.elements, rows, block.matrix_columns, scale);
     if (settings.averaging != Averaging::kNone) {
       ApplyAveraged(p, sized);
