@@ -123,8 +123,7 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   // If the block is gathered, only its owner logs the skipped update.
   if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
   LogText(LogLevel::kWarning, [&] {
-    return Cat(SkippedUpdateText(inputs.plan.group(without_update), inputs.plan.param(without_update), without_update),
-               one_of(updates));
+    return Cat(SkippedUpdateText(inputs.plan, inputs.plan.group(without_update), without_update), one_of(updates));
   });
   return now.block_without_update;
 }

@@ -260,7 +260,7 @@ void StepContext::RecordSkippedUpdates(bool logs_all) {
     if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs it
     if (item.skip_update) continue;                              // the gradient check has logged it
     LogText(LogLevel::kWarning,
-            [&] { return SkippedUpdateText(inputs_.plan.groups[group], *item.param, *item.block); });
+            [&] { return SkippedUpdateText(inputs_.plan, inputs_.plan.groups[group], *item.block); });
   }
 }
 

@@ -11,12 +11,15 @@ namespace shampoo {
 namespace {
 
 // Returns the other possible reasons for a skipped update of the block, as a part of a message.
-std::string OtherReason(const Settings& settings, const Block& block) {
+std::string OtherReason(const PlanData& plan, const Settings& settings, const Block& block) {
   std::string reason;
-  if (block.is_orthogonalized || OrthogonalizesDirection(block, settings)) {
-    reason = settings.orthogonalization == Orthogonalization::kExact
-                 ? ", or LAPACK could not compute the singular value decomposition for it"
-                 : ", or the iteration diverged with these ns_coefficients";
+  const bool is_exact = settings.orthogonalization == Orthogonalization::kExact;
+  if (HasOrthogonalDirection(block, settings)) {
+    if (!is_exact) {
+      reason = ", or the iteration diverged with these ns_coefficients";
+    } else if (plan.placement.device == DeviceType::kCpu) {
+      reason = ", or LAPACK could not compute the singular value decomposition for it";
+    }
   }
   if (block.radius.present()) {
     reason += ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
@@ -44,7 +47,8 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   const Settings& settings = hyper_parameters.settings(static_cast<size_t>(block.group));
   return Numeric("the direction of block ", BlockName(plan_.param(block), block),
-                 " was not finite, or would have overflowed its parameter or states", OtherReason(settings, block),
+                 " was not finite, or would have overflowed its parameter or states",
+                 OtherReason(plan_, settings, block),
                  "; the previous step skipped the update of the block. This step has changed nothing, and training can "
                  "continue. Try ",
                  AdviceOnEpsilon(settings), "a lower learning rate, wider dtypes, or on_nonfinite skip_block");
@@ -81,9 +85,10 @@ bool StepHistory::Stat(std::string_view name, double* value) const {
 
 std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
 
-std::string SkippedUpdateText(const Settings& settings, const Param& param, const Block& block) {
-  return Cat("the direction of block ", BlockName(param, block), " is not finite, or would overflow a dtype",
-             OtherReason(settings, block), ": the update of the block is skipped");
+std::string SkippedUpdateText(const PlanData& plan, const Settings& settings, const Block& block) {
+  return Cat("the direction of block ", BlockName(plan.param(block), block),
+             " is not finite, or would overflow a dtype", OtherReason(plan, settings, block),
+             ": the update of the block is skipped");
 }
 
 }  // namespace shampoo

@@ -57,6 +57,6 @@ class StepHistory {
 };
 
 // Returns the log message about a block whose update was skipped. settings: those of the block's group.
-std::string SkippedUpdateText(const Settings& settings, const Param& param, const Block& block);
+std::string SkippedUpdateText(const PlanData& plan, const Settings& settings, const Block& block);
 
 }  // namespace shampoo
