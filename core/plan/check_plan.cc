@@ -102,16 +102,6 @@ Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, 
         "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU (device_type "
         "SHAMPOO_CUDA)");
   }
-  if (settings.method == Method::kMuon && settings.orthogonalization != Orthogonalization::kNewtonSchulz) {
-    return Unsupported(
-        "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
-        "newton_schulz, or a plan for SHAMPOO_CPU");
-  }
-  if (settings.soap_post != SoapPost::kNone) {
-    return Unsupported(
-        "key soap_post: the value orthogonalize is not supported on a GPU yet (device_type SHAMPOO_CUDA): expected "
-        "none, or a plan for SHAMPOO_CPU");
-  }
   const bool gathers = placement.shard_world > 1 && default_group.shard_mode == ShardMode::kGather;
   const bool has_average = settings.averaging != Averaging::kNone || settings.weight_ema != 0;
   if (has_average && (placement.replica_world > 1 || gathers)) {

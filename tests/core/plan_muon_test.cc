@@ -125,13 +125,12 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
   CheckOk(status({{"update_floor_rows", "true"}}));  // without a floor
 }
 
-TEST_CASE("a plan for a GPU rejects exact orthogonalization, and accepts muon, sign and every norm_control") {
+TEST_CASE("a plan for a GPU accepts muon with exact orthogonalization, soap_post, sign and every norm_control") {
   Placement gpu;
   gpu.device = DeviceType::kCuda;
   const auto status = [&](const PlanKeys& keys) { return PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), gpu); };
-  CheckError(status({{"method", "muon"}, {"orthogonalization", "exact"}}), Code::kUnsupported,
-             "key orthogonalization: the value exact is not supported on a GPU yet (device_type SHAMPOO_CUDA): "
-             "expected newton_schulz, or a plan for SHAMPOO_CPU");
+  CheckOk(status({{"method", "muon"}, {"orthogonalization", "exact"}}));
+  CheckOk(status({{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}}));
   CheckOk(status({{"method", "muon"}, {"muon_math", "bf16"}}));
   CheckOk(status({{"method", "sign"}}));
   for (const char* const control : {"hyperball", "relative", "radial_brake", "radial"}) {

@@ -24,15 +24,28 @@ auto KindOf(const Block& block) {
 // Returns the distance between matrices of this size.
 int64_t MatrixStride(int64_t d) { return RoundUp(d * d, kElementAlignment); }
 
-// Return the smaller and the larger dim of a matrix.
-int64_t SmallerDim(const Block& block) { return std::min(block.shape[0], block.shape[1]); }
 int64_t LargerDim(const Block& block) { return std::max(block.shape[0], block.shape[1]); }
 
-int64_t MatrixElements(const Block& block) {
-  if (block.is_orthogonalized) return 2 * MatrixStride(SmallerDim(block));
+// Returns the distance between the Gram matrices of directions that are orthogonalized.
+int64_t GramStride(const Block& block) {
+  return MatrixStride(block.is_orthogonalized ? std::min(block.shape[0], block.shape[1])
+                                              : std::min(block.matrix_rows, block.matrix_columns));
+}
+
+// Returns the bytes of the two square matrices with which the directions of `count` blocks are orthogonalized, rounded
+// up so that the next ones are aligned.
+int64_t GramBytes(const Block& block, const DeviceSettings& group, int64_t count) {
+  if (!HasOrthogonalDirection(block, group)) return 0;
+  constexpr int64_t kAlignment = 256;
+  return RoundUp(2 * count * GramStride(block) * static_cast<int64_t>(SizeOf(IterationDtypeOf(block, group))),
+                 kAlignment);
+}
+
+// Returns the bytes of all matrices of a block.
+int64_t MatrixBytes(const Block& block, const DeviceSettings& group) {
   int64_t elements = 0;
   for (int k = 0; k < block.factor_count(); ++k) elements += block.has_factor(k) ? MatrixStride(block.shape[k]) : 0;
-  return elements;
+  return elements * static_cast<int64_t>(SizeOf(block.computation)) + GramBytes(block, group, 1);
 }
 
 // Returns whether a batch can contain this block.
@@ -45,8 +58,8 @@ bool IsAlike(const BlockBatch& batch, const Block& block) {
 
 // Appends `count` blocks of one kind (KindOf), from blocks[first] on, to the batch as a shape group, and assigns their
 // positions. *roots: the number of roots in all earlier shape groups. The function adds the roots of these blocks.
-void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t count, int64_t* roots,
-                   BlockBatch* batch) {
+void AddShapeGroup(const std::vector<const Block*>& blocks, const DeviceSettings* groups, size_t first, size_t count,
+                   int64_t* roots, BlockBatch* batch) {
   const Block& block = *blocks[first];
   ShapeGroup shape_group;
   shape_group.first = batch->items.size();
@@ -67,12 +80,13 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
     batch->matrix_elements += number * shape_group.matrix_stride[at];
     batch->matrix_tiles += number * MatrixTileCount(block.shape[k]);
   }
+  const DeviceSettings& group = groups[block.group];
+  if (HasOrthogonalDirection(block, group)) {
+    shape_group.gram_at = batch->gram_bytes;
+    shape_group.gram_stride = GramStride(block);
+    batch->gram_bytes += GramBytes(block, group, number);
+  }
   if (block.is_orthogonalized) {
-    for (size_t i : {0, 1}) {
-      shape_group.matrix_stride[i] = MatrixStride(SmallerDim(block));
-      matrix_base[i] = batch->matrix_elements;
-      batch->matrix_elements += number * shape_group.matrix_stride[i];
-    }
     vector_base[0] = batch->vector_elements;
     batch->vector_elements += number * LargerDim(block);
   }
@@ -82,10 +96,7 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
       item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
       item.vector_at[k] = vector_base[k] + i * block.shape[static_cast<int>(k)];
     }
-    if (block.is_orthogonalized) {
-      for (size_t k : {0, 1}) item.matrix_at[k] = matrix_base[k] + i * shape_group.matrix_stride[k];
-      item.vector_at[0] = vector_base[0] + i * LargerDim(block);
-    }
+    if (block.is_orthogonalized) item.vector_at[0] = vector_base[0] + i * LargerDim(block);
     batch->items.push_back(item);
   }
   batch->elements += number * shape_group.stride;
@@ -97,7 +108,12 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, size_t first, size_t
 
 int64_t TileCount(int64_t elements) { return (elements + kTileElements - 1) / kTileElements; }
 
-std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
+Dtype IterationDtypeOf(const Block& block, const GroupSettings& group) {
+  if (group.orthogonalization == Orthogonalization::kExact) return Dtype::kF64;
+  return group.muon_math == MuonMath::kBf16 ? Dtype::kBf16 : block.computation;
+}
+
+std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks, const DeviceSettings* groups) {
   std::vector<const Block*> sorted = blocks;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Block* a, const Block* b) {
     return std::tuple(KindOf(*a), a->phase) < std::tuple(KindOf(*b), b->phase);
@@ -109,12 +125,14 @@ std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
     size_t alike = 1;
     while (first + alike < sorted.size() && KindOf(*sorted[first + alike]) == KindOf(block)) ++alike;
     const int64_t elements = RoundUp(block.elements, kElementAlignment);
-    const int64_t matrix_elements = std::max<int64_t>(MatrixElements(block), 1);
+    const int64_t matrix_bytes = std::max<int64_t>(MatrixBytes(block, groups[block.group]), 1);
+    const int64_t most_bytes = kMaxBatchMatrixElements * static_cast<int64_t>(SizeOf(block.computation));
     while (alike > 0) {
       int64_t room = 0;
       if (!batches.empty() && IsAlike(batches.back(), block)) {
+        const int64_t used_bytes = batches.back().matrix_bytes() + batches.back().gram_bytes;
         room = std::min((kMaxBatchElements - batches.back().elements) / elements,
-                        (kMaxBatchMatrixElements - batches.back().matrix_elements) / matrix_elements);
+                        (most_bytes - used_bytes) / matrix_bytes);
       }
       if (room <= 0) {
         batches.emplace_back();
@@ -122,10 +140,10 @@ std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks) {
         batches.back().computation = block.computation;
         batches.back().in_basis = block.gradient_count.present();
         batches.back().is_orthogonalized = block.is_orthogonalized;
-        room = std::max<int64_t>(1, std::min(kMaxBatchElements / elements, kMaxBatchMatrixElements / matrix_elements));
+        room = std::max<int64_t>(1, std::min(kMaxBatchElements / elements, most_bytes / matrix_bytes));
       }
       const size_t taken = std::min(alike, static_cast<size_t>(room));
-      AddShapeGroup(sorted, first, taken, &roots, &batches.back());
+      AddShapeGroup(sorted, groups, first, taken, &roots, &batches.back());
       first += taken;
       alike -= taken;
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/backend/cuda/interface.h"
 #include "core/plan/block.h"
 
 namespace shampoo::cuda {
@@ -20,7 +21,7 @@ inline constexpr int64_t kTileElements = 4096;
 // Rows and columns of a tile of a symmetric matrix.
 inline constexpr int64_t kMatrixTile = 64;
 // A batch has at most kMaxBatchElements elements of tensors, and at most kMaxBatchMatrixElements elements of matrices,
-// unless a single block has more.
+// unless a single block has more. Matrices of another dtype count by their bytes.
 inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
 
@@ -42,13 +43,17 @@ struct ShapeGroup {
   int64_t stride = 0;      // elements between the starts of consecutive tensors
   // Elements between the starts of consecutive matrices, by dim.
   std::array<int64_t, kMaxDims> matrix_stride{};
+  // If the directions are orthogonalized: where the two square matrices of each block begin (BlockBatch::gram_bytes),
+  // in bytes. First the Gram matrices of all blocks, then the polynomials.
+  int64_t gram_at = 0;
+  int64_t gram_stride = 0;  // elements between the starts of consecutive matrices
 };
 
 struct BlockBatch {
   int bucket = 0;
   bool in_basis = false;  // a method in eigenbases steps the blocks, which then all belong to one group
-  // Method muon orthogonalizes the blocks. A block then has two matrices, whose size is its smaller dim, and one vector
-  // (vector_at[0]) with as many elements as its larger dim.
+  // Method muon orthogonalizes the blocks. A block then has one vector (vector_at[0]) with as many elements as its
+  // larger dim.
   bool is_orthogonalized = false;
   Dtype computation = Dtype::kF32;
   std::vector<BatchItem> items;
@@ -56,8 +61,11 @@ struct BlockBatch {
   int64_t elements = 0;         // in one buffer of tensors
   int64_t matrix_elements = 0;  // in one buffer of matrices
   int64_t vector_elements = 0;  // in one buffer of vectors
-  int64_t tiles = 0;            // of all tensors
-  int64_t matrix_tiles = 0;     // of all matrices
+  // In the buffer of Gram matrices: two square matrices for each direction that is orthogonalized, whose size is the
+  // smaller dim of the direction as a matrix.
+  int64_t gram_bytes = 0;
+  int64_t tiles = 0;         // of all tensors
+  int64_t matrix_tiles = 0;  // of all matrices
 
   int64_t matrix_bytes() const { return matrix_elements * static_cast<int64_t>(SizeOf(computation)); }
 };
@@ -70,7 +78,10 @@ constexpr int64_t MatrixTileCount(int64_t d) {
   return rows * (rows + 1) / 2;
 }
 
-// Returns the batches of the blocks, ordered by bucket.
-std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks);
+// Returns the dtype in which a direction of the group is orthogonalized (HasOrthogonalDirection).
+Dtype IterationDtypeOf(const Block& block, const GroupSettings& group);
+
+// Returns the batches of the blocks, ordered by bucket. groups: the settings of all groups of the plan.
+std::vector<BlockBatch> MakeBatches(const std::vector<const Block*>& blocks, const DeviceSettings* groups);
 
 }  // namespace shampoo::cuda

@@ -9,6 +9,7 @@
 #include "core/backend/cuda/loader.h"
 #include "core/base/amount.h"
 #include "core/comm/segment_header.h"
+#include "core/rules/muon.h"
 
 namespace shampoo::cuda {
 namespace {
@@ -16,6 +17,11 @@ namespace {
 Status StatusOfResult(const Result& result) {
   if (result.code == Code::kOk) return {};
   return Status(result.code, result.text == nullptr ? "the CUDA backend reported no reason" : result.text);
+}
+
+NewtonSchulz NewtonSchulzOf(const Settings& settings) {
+  if (settings.orthogonalization == Orthogonalization::kExact) return {{}, NsNorm::kFrobenius, kExactSteps};
+  return {settings.ns_coefficients, settings.ns_norm, settings.ns_steps};
 }
 
 }  // namespace
@@ -30,7 +36,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<const PlanData> plan, const Table* ta
   }
   for (const Settings& settings : plan_->groups) {
     groups_.push_back(DeviceSettingsOf(settings));
-    newton_schulz_.push_back({settings.ns_coefficients, settings.ns_norm, settings.ns_steps});
+    newton_schulz_.push_back(NewtonSchulzOf(settings));
   }
   if (plan_->rounds_stochastically()) FindRoundings();
 }

@@ -33,10 +33,39 @@ struct BasisBytes {
   }
 };
 
+// Bytes of the buffers for directions that are orthogonalized, for the largest batch.
+struct OrthogonalBytes {
+  int64_t grams = 0, third = 0, wide = 0;
+  int64_t vectors = 0;  // elements
+
+  void Add(const BlockBatch& batch, const DeviceSettings* groups) {
+    if (batch.gram_bytes == 0) return;
+    const auto any = [&](const auto& needs) {
+      return std::any_of(batch.items.begin(), batch.items.end(),
+                         [&](const BatchItem& item) { return needs(*item.block, groups[item.block->group]); });
+    };
+    grams = std::max(grams, batch.gram_bytes);
+    if (any(NeedsThirdBuffer)) {
+      third = std::max(third, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
+    }
+    if (any(NeedsWideBuffer)) {
+      wide = std::max(wide, 2 * batch.elements * static_cast<int64_t>(sizeof(double)));
+    }
+    if (batch.is_orthogonalized) vectors = std::max(vectors, batch.vector_elements);
+  }
+};
+
 }  // namespace
 
-bool NeedsThirdBuffer(const DeviceSettings& group) {
-  return group.dual_norm_scale || group.muon_math == MuonMath::kBf16;
+bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group) {
+  if (!HasOrthogonalDirection(block, group)) return false;
+  const Dtype dtype = IterationDtypeOf(block, group);
+  return dtype == block.computation ? group.dual_norm_scale : dtype == Dtype::kBf16;
+}
+
+bool NeedsWideBuffer(const Block& block, const DeviceSettings& group) {
+  return HasOrthogonalDirection(block, group) && block.computation == Dtype::kF32 &&
+         IterationDtypeOf(block, group) == Dtype::kF64;
 }
 
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group) {
@@ -73,8 +102,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   int64_t root_bytes = 0;
   int64_t meter_bytes = 0;
   BasisBytes basis;
-  int64_t muon_tensor_bytes = 0;
-  int64_t muon_vectors = 0;
+  OrthogonalBytes orthogonal;
   for (const BlockBatch& batch : layout.batches) {
     items += static_cast<int64_t>(batch.items.size());
     tiles += batch.tiles;
@@ -92,13 +120,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
     matrix_bytes = std::max(matrix_bytes, batch.matrix_bytes());
     if (HasAsyncRoots(batch, groups)) async_matrix_bytes += batch.matrix_bytes();
     if (batch.in_basis) basis.Add(batch, groups);
-    if (batch.is_orthogonalized) {
-      const auto needs_third = [&](const BatchItem& item) { return NeedsThirdBuffer(groups[item.block->group]); };
-      if (std::any_of(batch.items.begin(), batch.items.end(), needs_third))
-        muon_tensor_bytes =
-            std::max(muon_tensor_bytes, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
-      muon_vectors = std::max(muon_vectors, batch.vector_elements);
-    }
+    orthogonal.Add(batch, groups);
     for (const ShapeGroup& shape_group : batch.shape_groups) {
       const Block& block = *batch.items[shape_group.first].block;
       const auto count = static_cast<int64_t>(shape_group.count);
@@ -123,7 +145,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
 
   layout.root_workspace_bytes = std::max(least_root_bytes, root_bytes + meter_bytes);
 
-  layout.blas_bytes = std::clamp(8 * (tensor_bytes + matrix_bytes), kMinBlasBytes, kMaxBlasBytes);
+  layout.blas_bytes = std::clamp(8 * (tensor_bytes + matrix_bytes + orthogonal.grams), kMinBlasBytes, kMaxBlasBytes);
 
   const auto place = [&layout](int64_t bytes) {
     const int64_t at = layout.bytes;
@@ -174,8 +196,10 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.basis.rotated = place(basis.rotated);
   layout.basis.sums = place(basis.vectors * 2 * static_cast<int64_t>(sizeof(double)));
   layout.basis.orders = place(TableBytes<int32_t>(basis.vectors));
-  layout.muon.third = place(muon_tensor_bytes);
-  layout.muon.divisors = place(TableBytes<double>(muon_vectors));
+  layout.orthogonal.grams = place(orthogonal.grams);
+  layout.orthogonal.third = place(orthogonal.third);
+  layout.orthogonal.wide = place(orthogonal.wide);
+  layout.orthogonal.divisors = place(TableBytes<double>(orthogonal.vectors));
   layout.blas = place(static_cast<int64_t>(HandleCount(layout.batches)) * layout.blas_bytes);
   layout.root_workspace = place(layout.root_workspace_bytes);
   const bool has_async_roots = async_matrix_bytes > 0;

@@ -43,11 +43,13 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for method muon. `third`: a third buffer of tensors, if some group needs it (NeedsThirdBuffer). `divisors`:
-  // the divisors of rows or columns, if second_moment is row or short.
-  struct MuonLayout {
-    int64_t third, divisors;
-  } muon;
+  // Memory for directions that are orthogonalized, with method muon or soap_post. `grams`: the square matrices of
+  // BlockBatch::gram_bytes. `third`: a third buffer of tensors, if some group needs it (NeedsThirdBuffer). `wide`: two
+  // float64 tensors for each tensor of a batch, if some group needs them (NeedsWideBuffer). `divisors`: the divisors of
+  // rows or columns, if second_moment is row or short.
+  struct OrthogonalLayout {
+    int64_t grams, third, wide, divisors;
+  } orthogonal;
   int64_t bytes;
 
   int64_t root_count;
@@ -66,8 +68,10 @@ struct PlanCounts {
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 
-// Returns whether the iteration of method muon needs a third buffer of tensors for this group.
-bool NeedsThirdBuffer(const DeviceSettings& group);
+// Returns whether a direction of the group is orthogonalized in a third buffer of tensors, or in the buffer of float64
+// tensors.
+bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group);
+bool NeedsWideBuffer(const Block& block, const DeviceSettings& group);
 
 // Returns how many rows of norm sums (NormControlRow) a block has: 0 if steps do not control its norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);

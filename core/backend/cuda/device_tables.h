@@ -40,8 +40,9 @@ struct DeviceBlock {
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
   int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
-  // With method muon.
+  // With method muon and soap_post.
   int32_t orthogonalized;
+  Dtype iteration_dtype;     // the dtype in which the direction is orthogonalized
   int32_t starts_in_second;  // the iteration begins in the second buffer of tensors
   NsNorm ns_norm;            // the matrix is first divided by this norm and by ns_divisor
   double ns_divisor;

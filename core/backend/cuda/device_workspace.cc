@@ -27,7 +27,7 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
   const int shards = plan.placement.shard_world;
   const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
   // Plan adds the other exchange buffers.
-  return LayOutDevice(MakeBatches(blocks), groups.data(), counts, 0).bytes + agreement;
+  return LayOutDevice(MakeBatches(blocks, groups.data()), groups.data(), counts, 0).bytes + agreement;
 }
 
 }  // namespace shampoo::cuda

@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 22;
+inline constexpr int32_t kInterface = 23;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -97,9 +97,9 @@ struct GatherView {
   int64_t bytes;  // in the exchange buffers
 };
 
-// How the directions of a group are orthogonalized, with method muon.
+// How the directions of a group are orthogonalized, with method muon or soap_post.
 struct NewtonSchulz {
-  NsCoefficients coefficients;
+  NsCoefficients coefficients;  // with orthogonalization exact: only the divisor, which is 1 (ExactEntryOf)
   NsNorm norm;
   int64_t steps;
 };

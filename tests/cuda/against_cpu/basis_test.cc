@@ -86,6 +86,38 @@ TEST_CASE("the keys that reproduce other implementations take the same steps as 
   }
 }
 
+TEST_CASE("soap_post takes the same steps as on the CPU") {
+  const Keys post = {{"soap_post", "orthogonalize"}};
+  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};
+  const Keys exact = post + Keys{{"orthogonalization", "exact"}};
+  for (const Keys& method : {kSoap, kKlSoap}) {
+    for (const Keys& keys : {post, exact, post + Keys{{"ns_steps", "4"}, {"ns_norm", "schatten4"}}}) {
+      CheckBasisKeys(method + keys);
+      CheckBasisKeys(method + keys + before);
+      CheckBasisKeys(method + keys + Keys{{"first_step", "use"}, {"update_norm", "rms"}, {"shape_scale", "rms_adam"}});
+    }
+    CheckBasisKeys(method + exact + Keys{{"use_merge_dims", "true"}, {"ignored_dims", "2,1,3,1"}});
+    CheckBasisKeys(method + post + Keys{{"basis_method", "qr"}, {"norm_control", "radial"}, {"update_floor", "0.3"}});
+  }
+  for (const char* grafting : {"sgd", "adam"}) {
+    CheckBasisKeys(kSoap + post + before + Keys{{"grafting", grafting}});
+    CheckBasisKeys(kSoap + exact + before + Keys{{"grafting", grafting}, {"weight_decay", "0.1"}});
+  }
+}
+
+TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stacked matrices and parts as on the CPU") {
+  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
+    const Keys keys = {{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+    Course course = BasisCourseOf(kSoap + keys, {{3, 4, 5}, {5, 4}, {4, 5}, {2, 4, 4}, {9, 4}, {4, 4}}, 6);
+    course.spec.params[0].fan = course.spec.params[1].fan = 1;
+    course.spec.params[3].stack_dims = 1;
+    course.spec.params[4].row_splits = {4, 5};
+    course.spec.params[5].role = SHAMPOO_HEAD;
+    course.has_gradient = [](int64_t t, size_t p) { return (t + static_cast<int64_t>(p)) % 4 != 0; };
+    CHECK(DifferenceWithoutSigns(course) == "");
+  }
+}
+
 TEST_CASE("blocks whose gradients are missing in different steps count their own updates") {
   for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
     Course course = BasisCourseOf(method, {{4, 3}, {4, 3}, {4, 3}, {6}}, 11);

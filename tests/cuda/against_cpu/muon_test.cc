@@ -183,6 +183,138 @@ TEST_CASE("gradients of zeros, of any scale and of low rank take the same steps 
   }
 }
 
+const Keys kExact = {{"orthogonalization", "exact"}};
+
+TEST_CASE("exact orthogonalization takes the same steps as on the CPU") {
+  CheckMuonKeys(kExact, 6);
+  for (const char* nesterov : {"false", "true"}) {
+    CheckMuonKeys(kExact + Keys{{"use_nesterov", nesterov}, {"weight_decay", "0.1"}, {"shape_scale", "rms_adam"}});
+    CheckMuonKeys(kExact + Keys{{"use_nesterov", nesterov}, {"dual_norm_scale", "true"}});
+  }
+  for (const char* moment : {"row", "short", "element"}) {
+    CheckMuonKeys(kExact + Keys{{"second_moment", moment}, {"beta2", "0.9"}});
+  }
+  CheckMuonKeys(kExact + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "3"}, {"shape_scale", "none"}}, 4);
+  CheckMuonKeys(kExact + Keys{{"norm_control", "hyperball"}, {"update_floor", "0.3"}});
+}
+
+TEST_CASE("exact orthogonalization of matrices of several tiles takes the same steps as on the CPU") {
+  const Stage stage;
+  fake_cuda_set_protection(0);
+  for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
+    Course course{.spec = {}, .steps = 1};
+    course.spec.keys = Keys{{"method", "muon"}} + kExact;
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{130, 70}, {70, 300}, {130, 70}}) {
+      course.spec.params.push_back({shape, dtype, dtype, dtype});
+    }
+    CHECK(Difference(course) == "");
+  }
+}
+
+// In the groups of one batch, the iterations have three dtypes.
+TEST_CASE("groups with different orthogonalizations take the same steps alone and together") {
+  const Keys groups[] = {
+      {{"ns_steps", "6"}}, {{"muon_math", "bf16"}}, kExact, kExact + Keys{{"dual_norm_scale", "true"}}};
+  const std::vector<std::vector<int64_t>> shapes = {{9, 7}, {7, 12}, {6, 6}, {12, 5}};
+  const auto results = [&](const std::vector<size_t>& chosen) {
+    const Stage stage;
+    ModelSpec spec;
+    spec.keys = {{"method", "muon"}, {"computation_dtype", "f32"}};
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      spec.params.push_back({shapes[chosen[i]]});
+      spec.params.push_back({shapes[chosen[i]]});
+      spec.params[2 * i].group = spec.params[2 * i + 1].group = static_cast<int32_t>(i) + 1;
+      spec.groups.push_back(spec.keys + groups[chosen[i]]);
+    }
+    Model model(spec);
+    std::vector<std::vector<double>> params;
+    for (size_t p = 0; p < spec.params.size(); ++p) {
+      model.SetParam(p, std::vector<double>(static_cast<size_t>(spec.params[p].shape[0] * spec.params[p].shape[1])));
+    }
+    for (int step = 1; step <= 3; ++step) {
+      for (size_t p = 0; p < spec.params.size(); ++p) {
+        const std::vector<int64_t>& shape = spec.params[p].shape;
+        std::vector<double> gradient(static_cast<size_t>(shape[0] * shape[1]));
+        for (size_t i = 0; i < gradient.size(); ++i)
+          gradient[i] = std::sin(static_cast<double>(i * i + p % 2) + static_cast<double>(step));
+        model.SetGradient(p, gradient);
+      }
+      model.Step();
+    }
+    for (size_t p = 0; p < spec.params.size(); ++p) params.push_back(model.ParamValues(p));
+    return params;
+  };
+  const auto together = results({0, 1, 2, 3});
+  for (size_t g = 0; g < 4; ++g) {
+    CAPTURE(g);
+    const auto alone = results({g});
+    CHECK(together[2 * g] == alone[0]);
+    CHECK(together[2 * g + 1] == alone[1]);
+    CHECK(alone[0] != std::vector<double>(alone[0].size()));
+  }
+}
+
+// Returns a gradient with the singular values s, of which there are min(rows, columns).
+std::vector<double> GradientOf(int64_t rows, int64_t columns, const std::vector<double>& s) {
+  const auto reflected = [](int64_t n, int64_t i, int64_t j, double phase) {
+    double square = 0;
+    for (int64_t k = 0; k < n; ++k) square += std::pow(std::cos(static_cast<double>(k * k) + phase), 2);
+    const double product = std::cos(static_cast<double>(i * i) + phase) * std::cos(static_cast<double>(j * j) + phase);
+    return (i == j ? 1 : 0) - 2 * product / square;
+  };
+  std::vector<double> gradient(static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (size_t k = 0; k < s.size(); ++k) {
+        const auto at = static_cast<int64_t>(k);
+        gradient[static_cast<size_t>(i * columns + j)] +=
+            s[k] * reflected(rows, i, at, 0.3) * reflected(columns, at, j, 0.7);
+      }
+    }
+  }
+  return gradient;
+}
+
+TEST_CASE("exact orthogonalization gives the directions of the CPU for singular values of any size, and for zeros") {
+  const std::vector<double> spectra[] = {{1, 1e-3, 1e-6, 1e-9, 1e-11},  // all are above the least singular value
+                                         {1, 0.5, 1e-13, 1e-14, 1e-16},
+                                         {1, 1, 1, 0, 0},
+                                         {0, 0, 0, 0, 0}};
+  for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
+    for (const auto& spectrum : spectra) {
+      for (const double scale : {1e-30, 1.0, 1e30}) {
+        CAPTURE(dtype);
+        CAPTURE(spectrum[1]);
+        CAPTURE(scale);
+        // Errors of the input are relative to its norm, so they are larger in the direction of a smaller singular
+        // value. In float32, directions are compared whose singular values are not rounding errors.
+        const bool is_small = spectrum[4] > 0 && spectrum[4] < 1;
+        if (dtype == SHAMPOO_F32 && spectrum[4] != 0) continue;
+        Course course{.spec = {}, .steps = 1, .tolerance = spectrum[4] == 1e-11 ? 1e-4 : is_small ? 1e-10 : 0};
+        course.spec.keys = Keys{{"method", "muon"}, {"beta1", "0"}, {"weight_decay", "0"}} + kExact;
+        for (const std::vector<int64_t>& shape : {std::vector<int64_t>{5, 7}, {7, 5}, {5, 5}}) {
+          course.spec.params.push_back({shape, dtype, dtype, dtype});
+        }
+        course.gradient = [&](int64_t, size_t p, size_t) {
+          const std::vector<int64_t>& shape = course.spec.params[p].shape;
+          std::vector<double> gradient = GradientOf(shape[0], shape[1], spectrum);
+          if (dtype == SHAMPOO_F32) {
+            // float32 represents these gradients exactly: rank 3, and zeros.
+            for (size_t i = 0; i < gradient.size(); ++i) {
+              const size_t row = i / static_cast<size_t>(shape[1]);
+              const size_t column = i % static_cast<size_t>(shape[1]);
+              gradient[i] = spectrum[0] == 0 ? 0 : row < 3 && column == row ? 1 + static_cast<double>(row) : 0;
+            }
+          }
+          for (double& value : gradient) value *= scale;
+          return gradient;
+        };
+        CHECK(Difference(course) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("a direction is bit-identical if all gradients are multiplied by a power of two") {
   const auto params_after = [](double scale) {
     Course course{.spec = {}, .steps = 3};

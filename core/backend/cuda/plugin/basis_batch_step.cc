@@ -8,6 +8,7 @@
 //   filter    gradient                                        rotated gradient        direction in the eigenbases
 //   factors   gradient                (between)               whitened gradient       direction in the eigenbases
 //   back      gradient                direction               (between)               direction in the eigenbases
+//   soap_post gradient                direction               overwritten             direction in the eigenbases
 //   refresh   (between)               direction               state                   rotated state
 //
 // With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
@@ -35,11 +36,13 @@ BasisRun WholeGroup(const ShapeGroup& group, int dim) {
 }  // namespace
 
 BasisBatchStep::BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace,
-                               const ShapeGroupStreams& streams, RootSolver* solver, bool tf32)
+                               const ShapeGroupStreams& streams, const Orthogonalizer& orthogonalizer,
+                               RootSolver* solver, bool tf32)
     : plan_(plan),
       layout_(layout),
       workspace_(workspace),
       streams_(streams),
+      orthogonalizer_(orthogonalizer),
       solver_(solver, workspace + layout.root_workspace),
       tf32_(tf32) {}
 
@@ -142,6 +145,9 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
   SHAMPOO_RETURN_IF_ERROR(Rotate(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, batch_tables.second, basis.third));
+  if (batch.gram_bytes > 0) {
+    SHAMPOO_RETURN_IF_ERROR(orthogonalizer_.Preload({tables, batch_tables, batch, batch_tables.second, basis.third}));
+  }
   SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
   // Also loads the kernels for the products of orthogonal iteration and of the solver for one matrix.
   return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) -> Status {
@@ -153,7 +159,6 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
 
 // Computes the direction in the current bases, and then updates the factor matrices and the eigenbases.
 Status BasisBatchStep::StepAfter(const Work& work) const {
-  const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
   const bool has_first = HasTask(work, RootTask::kInitialize);
   if (has_first) SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
@@ -167,7 +172,7 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(Rotate(work));
   SHAMPOO_RETURN_IF_ERROR(Filter(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
-  SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, tensors.second, basis.third));
+  SHAMPOO_RETURN_IF_ERROR(CompleteDirection(work));
   // The first gradient may also be an update at which a refresh is due.
   const TaskSelection refreshed{.computes = true, .initializes = IsBasisDue(work.settings, 1)};
   if (HasTask(work, RootTask::kCompute) || (refreshed.initializes && has_first)) {
@@ -194,7 +199,7 @@ Status BasisBatchStep::StepBefore(const Work& work) const {
     SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kElementwise));
     SHAMPOO_CUDA_TRY(DivideByGrafting(work.stream, work.args));
   }
-  return RotateBack(work, basis.fourth, tensors.second, basis.third);
+  return CompleteDirection(work);
 }
 
 // Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order after).
@@ -238,6 +243,16 @@ Status BasisBatchStep::RotateBack(const Work& work, void* from, void* to, void* 
                      .transposed = true,
                      .may_use_tf32 = true});
   });
+}
+
+// Rotates the direction back, and orthogonalizes it with soap_post.
+Status BasisBatchStep::CompleteDirection(const Work& work) const {
+  const BasisTables& basis = work.args.basis;
+  const BatchTables& tensors = work.args.batch;
+  SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, tensors.second, basis.third));
+  if (work.batch.gram_bytes == 0) return {};
+  return orthogonalizer_.Run(work.stream, {work.args.tables, tensors, work.batch, tensors.second, basis.third},
+                             [](int) { return true; });
 }
 
 Status BasisBatchStep::Filter(const Work& work) const {

@@ -8,6 +8,7 @@
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/basis_kernels.h"
 #include "core/backend/cuda/plugin/basis_solver.h"
+#include "core/backend/cuda/plugin/orthogonalizer.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/shape_group_streams.h"
 #include "core/backend/cuda/plugin/tensor_products.h"
@@ -28,7 +29,7 @@ class BasisBatchStep {
 
   // workspace: device memory of this layout. solver: computes eigenvectors. All must outlive the object.
   BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
-                 RootSolver* solver, bool tf32);
+                 const Orthogonalizer& orthogonalizer, RootSolver* solver, bool tf32);
 
   Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
   // Makes the libraries load the kernels of all products and eigendecompositions of the batch. The state's `go` must
@@ -64,6 +65,7 @@ class BasisBatchStep {
   Status StepBefore(const Work& work) const;
   Status Rotate(const Work& work) const;
   Status RotateBack(const Work& work, void* from, void* to, void* other) const;
+  Status CompleteDirection(const Work& work) const;
   Status Filter(const Work& work) const;
   Status InitializeBases(const Work& work) const;
   Status UpdateFactors(const Work& work) const;
@@ -85,6 +87,7 @@ class BasisBatchStep {
   const DeviceLayout& layout_;
   char* const workspace_;
   const ShapeGroupStreams& streams_;
+  const Orthogonalizer& orthogonalizer_;
   const BasisSolver solver_;
   const bool tf32_;
 };

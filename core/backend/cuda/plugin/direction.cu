@@ -157,7 +157,8 @@ struct ScaleBody {
       if (keeps_norm) work.scale.down *= kept / norm;
       if (ScalesByDualNorm(group, work)) ScaleByDualNorm(dual_norm, &work.scale);
       if (IsFinite(work.scale.size)) {
-        work.scale = LimitNorm(group.settings, block.elements, block.matrix_rows, block.matrix_columns, work.scale);
+        const int64_t rows = RowsToScale(group.settings, block.orthogonalized != 0, block.matrix_rows);
+        work.scale = LimitNorm(group.settings, block.elements, rows, block.matrix_columns, work.scale);
       }
       if (block.iterate_offset.present()) SetAveraging(tables, block, group, &work);
       DecideCheck(tables, b);

@@ -122,7 +122,7 @@ Status Engine::Build(const EngineDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(copies_.Create());
   SHAMPOO_RETURN_IF_ERROR(done_.Create());
   SHAMPOO_RETURN_IF_ERROR(forked_.Create());
-  std::vector<BlockBatch> batches = MakeBatches(owned);
+  std::vector<BlockBatch> batches = MakeBatches(owned, plan_.groups);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
     // Only the first handles, which are bound to the caller's stream, need cuSOLVER: roots are computed in that stream.
@@ -156,12 +156,14 @@ Status Engine::Build(const EngineDesc& desc) {
   const bool has_bases = std::any_of(layout_.batches.begin(), layout_.batches.end(),
                                      [](const BlockBatch& batch) { return batch.in_basis; });
   shampoo_products_ = std::make_unique<ShampooProducts>(plan_, layout_, workspace_.data(), streams_, tf32_);
+  orthogonalizer_ = std::make_unique<Orthogonalizer>(plan_, layout_, workspace_.data(), streams_, tf32_);
   if (has_bases) {
-    basis_step_ = std::make_unique<BasisBatchStep>(plan_, layout_, workspace_.data(), streams_, roots_.get(), tf32_);
+    basis_step_ = std::make_unique<BasisBatchStep>(plan_, layout_, workspace_.data(), streams_, *orthogonalizer_,
+                                                   roots_.get(), tf32_);
   }
   const bool orthogonalizes = std::any_of(layout_.batches.begin(), layout_.batches.end(),
                                           [](const BlockBatch& batch) { return batch.is_orthogonalized; });
-  if (orthogonalizes) muon_step_ = std::make_unique<MuonStep>(plan_, layout_, workspace_.data(), streams_, tf32_);
+  if (orthogonalizes) muon_step_ = std::make_unique<MuonStep>(layout_, workspace_.data(), *orthogonalizer_);
   if (desc.state == nullptr) {
     SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();

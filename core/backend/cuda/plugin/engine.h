@@ -16,6 +16,7 @@
 #include "core/backend/cuda/plugin/host_root_transfer.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 #include "core/backend/cuda/plugin/muon_step.h"
+#include "core/backend/cuda/plugin/orthogonalizer.h"
 #include "core/backend/cuda/plugin/phase_timer.h"
 #include "core/backend/cuda/plugin/rank_exchanges.h"
 #include "core/backend/cuda/plugin/root_solver.h"
@@ -137,6 +138,7 @@ struct Engine {
   OwnedEvent done_;
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<ShampooProducts> shampoo_products_;
+  std::unique_ptr<Orthogonalizer> orthogonalizer_;
   std::unique_ptr<BasisBatchStep> basis_step_;  // nullptr: no method works in eigenbases
   std::unique_ptr<MuonStep> muon_step_;         // nullptr: method muon orthogonalizes no block
   // Async roots on the device or on the host; at most one of the two exists.

@@ -63,7 +63,9 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.momentum = block.momentum;
   made.tiles = TileCount(block.elements);
   const NewtonSchulz& newton_schulz = plan.newton_schulz[block.group];
-  made.orthogonalized = block.is_orthogonalized ? 1 : 0;
+  const DeviceSettings& settings = plan.groups[block.group];
+  made.orthogonalized = HasOrthogonalDirection(block, settings) ? 1 : 0;
+  made.iteration_dtype = IterationDtypeOf(block, settings);
   made.starts_in_second = newton_schulz.steps % 2 == 0 ? 1 : 0;
   made.ns_norm = newton_schulz.norm;
   made.ns_divisor = newton_schulz.coefficients.divisor;

@@ -1,0 +1,23 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/block_tile.h"
+
+// Functions that the kernels of directions that are orthogonalized share.
+namespace shampoo::cuda {
+
+// Returns whether the step orthogonalizes a block.
+SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
+  return IsStepped(tables, b) && tables.blocks[b].orthogonalized != 0 &&
+         tables.work[b].rule == DirectionRule::kPrecondition;
+}
+
+// Launches a body for the computation dtype.
+template <template <typename> typename Body, typename... Args>
+cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, const Args&... args) {
+  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{args...})
+                                    : Launch(stream, ctas, Body<float>{args...});
+}
+
+}  // namespace shampoo::cuda

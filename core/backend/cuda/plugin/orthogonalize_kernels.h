@@ -1,0 +1,59 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/plugin/device_kernels.h"
+#include "core/backend/cuda/plugin/kernel_tables.h"
+
+// The kernels that orthogonalize directions. Orthogonalize (core/roots) does the same on the CPU. orthogonalizer.cc
+// gives the order of the kernels and the contents of the buffers.
+namespace shampoo::cuda {
+
+struct OrthogonalizeArgs {
+  Tables tables;
+  BatchTables batch;
+  void* source;  // the buffer of tensors with the matrices to orthogonalize
+  void* spare;   // a buffer of tensors that may be overwritten; it may be the source
+  void* third;   // DeviceLayout::OrthogonalLayout
+  void* wide;
+  Dtype computation;
+};
+
+// Copies the matrices in `source` to the buffers in which the iteration begins, divided by a power of two and by their
+// norms. Writes sums[2 i + 1] and products[i] of the batch.
+cudaError_t ScaleForIteration(cudaStream_t stream, const OrthogonalizeArgs& args);
+
+// The matrices of a shape group, all of the same size, in the dtype of the iteration.
+struct EqualMatrices {
+  void* data;
+  int64_t stride;  // elements between the starts of consecutive matrices
+  int64_t size;
+  int64_t count;
+};
+// Copies the lower triangles to the upper ones.
+cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
+// Completes the polynomials P = a I + b A + c A A of the matrices A of `gram`. On entry, `polynomial` contains c A A,
+// unless c is 0 (has_square false). Reads only lower triangles, and writes both triangles of P. The matrices P have the
+// same stride as those of `gram`.
+struct PolynomialTerms {
+  double a, b;
+  bool has_square;
+};
+cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
+                                const PolynomialTerms& terms);
+
+// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
+// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the
+// tensors and their transposes, both triangles. first_item: the first item of the shape group in the batch.
+struct EqualTensors {
+  void* data;
+  int64_t stride;
+  int64_t elements;
+};
+cudaError_t CompleteSchatten(cudaStream_t stream, const OrthogonalizeArgs& args, Dtype dtype, int64_t first_item,
+                             const EqualMatrices& gram, const EqualTensors& tensors);
+// Converts tensors from this dtype to float32.
+cudaError_t ConvertTensors(cudaStream_t stream, Dtype dtype, const EqualTensors& from, int64_t count, float* to,
+                           int64_t to_stride);
+
+}  // namespace shampoo::cuda

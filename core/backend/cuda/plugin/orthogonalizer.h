@@ -1,0 +1,86 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "core/backend/cuda/device_layout.h"
+#include "core/backend/cuda/interface.h"
+#include "core/backend/cuda/plugin/cuda_handles.h"
+#include "core/backend/cuda/plugin/gemm.h"
+#include "core/backend/cuda/plugin/orthogonalize_kernels.h"
+#include "core/backend/cuda/plugin/shape_group_streams.h"
+#include "core/base/status.h"
+
+namespace shampoo::cuda {
+
+// Orthogonalizes the directions of a batch, for method muon and for soap_post. In each step of the iteration, the same
+// batched products process all matrices of a shape group. orthogonalization exact uses products only, too: it takes
+// more steps, in float64 (ExactEntryOf).
+class Orthogonalizer {
+ public:
+  // The matrices are in the buffer `source`. The results are in the buffer `second` of the batch.
+  struct Call {
+    const Tables& tables;
+    const BatchTables& work;
+    const BlockBatch& batch;
+    void* source;
+    void* spare;  // a buffer of tensors that may be overwritten; it may be `source`
+  };
+
+  // workspace: device memory of this layout. All arguments must outlive the object.
+  Orthogonalizer(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
+                 bool tf32)
+      : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
+
+  // Orthogonalizes the blocks of the groups that `selects` selects. In all blocks of these groups, the step must have
+  // the rule kPrecondition, or ignore the result.
+  template <typename Selects>
+  Status Run(cudaStream_t stream, const Call& call, const Selects& selects) const {
+    const OrthogonalizeArgs args = ArgsOf(call);
+    SHAMPOO_CUDA_TRY(ScaleForIteration(stream, args));
+    return streams_.ForEach(stream, call.batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
+      const Block& block = *call.batch.items[shape_group.first].block;
+      if (!HasOrthogonalDirection(block, plan_.groups[block.group]) || !selects(block.group)) return {};
+      const Work work = WorkOf(args, call.batch, shape_group);
+      return Iterate(handles, work, work.how.steps);
+    });
+  }
+  // Makes cuBLAS load the kernels of all products of the batch. The state's `go` must be 0.
+  Status Preload(const Call& call) const;
+
+ private:
+  // The matrices of a shape group in the buffers.
+  struct Work {
+    const OrthogonalizeArgs& args;
+    const BlockBatch& batch;
+    const ShapeGroup& shape_group;
+    const DeviceSettings& settings;
+    const NewtonSchulz& how;
+    int64_t rows, columns;
+    Dtype dtype;     // of the iteration
+    int64_t stride;  // between tensors, in elements of this dtype
+    EqualMatrices gram;
+    void* polynomial;
+    bool is_wide() const { return rows <= columns; }
+    int64_t larger() const { return is_wide() ? columns : rows; }
+    NsCoefficients::Entry Entry(int64_t step) const;
+  };
+
+  OrthogonalizeArgs ArgsOf(const Call& call) const;
+  Work WorkOf(const OrthogonalizeArgs& args, const BlockBatch& batch, const ShapeGroup& shape_group) const;
+  GemmOptions OptionsOf(const Work& work) const {
+    return {.dtype = work.dtype, .tf32 = tf32_ && work.dtype == Dtype::kF32};
+  }
+  // Takes `steps` steps of the iteration.
+  Status Iterate(const Handles& handles, const Work& work, int64_t steps) const;
+  Status MultiplyGram(const Handles& handles, const Work& work, const void* x) const;
+  Status MultiplyPolynomial(const Handles& handles, const Work& work, const NsCoefficients::Entry& entry, const void* x,
+                            void* next) const;
+
+  const PlanView& plan_;
+  const DeviceLayout& layout_;
+  char* const workspace_;
+  const ShapeGroupStreams& streams_;
+  const bool tf32_;
+};
+
+}  // namespace shampoo::cuda
