@@ -11,6 +11,8 @@ namespace {
 
 const Keys kMuon = {{"method", "muon"}, {"adam_lr", "0.01"}};
 const Keys kSign = {{"method", "sign"}};
+const Keys kExact = {{"orthogonalization", "exact"}};
+const Keys kSoapPost = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "1000"}};
 const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"update_floor_rows", "true"}};
 
 // Matrices of several shapes, a vector and a head.
@@ -28,6 +30,10 @@ const std::vector<Keys> kCases = {kMuon,
                                   kMuon + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
                                   kMuon + Keys{{"muon_math", "bf16"}, {"ns_norm", "schatten4"}},
                                   kMuon + Keys{{"grafting", "adam"}, {"ns_coefficients", "3,-2,1;2,-1,0"}},
+                                  kMuon + kExact,
+                                  kMuon + kExact + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
+                                  kSoapPost,
+                                  kSoapPost + kExact,
                                   kSign + Keys{{"dual_norm_scale", "true"}},
                                   kSign + kNormed,
                                   Keys{{"method", "adam"}, {"norm_control", "hyperball"}}};
@@ -91,10 +97,12 @@ TEST_CASE("a step of a thousand matrices of equal size takes as many launches an
 
 TEST_CASE("each step of the iteration takes three products for each shape, or two if its coefficient c is 0" *
           NeedsFake()) {
-  for (const auto& [coefficients, products] : {std::pair{"jordan", 15}, {"cubic5", 10}}) {
+  for (const auto& [keys, products] : {std::pair{Keys{{"ns_coefficients", "jordan"}}, 15},
+                                       {Keys{{"ns_coefficients", "cubic5"}}, 10},
+                                       {kExact, 24 * 3}}) {
     const Stage stage;
     ModelSpec spec;
-    spec.keys = kMuon + Keys{{"ns_coefficients", coefficients}};
+    spec.keys = kMuon + keys;
     spec.params = {{{4, 3}}, {{4, 3}}};
     Model model(spec);
     model.FillParams(1);
@@ -196,7 +204,8 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
 }
 
 TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
-  for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed}) {
+  for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed, kMuon + kExact,
+                           kSoapPost + kExact + Keys{{"precondition_frequency", "2"}}}) {
     for (const auto& [copies, shards] : {std::pair{1, 2}, {2, 2}}) {
       CAPTURE(copies);
       CAPTURE(shards);

@@ -153,6 +153,35 @@ TEST_CASE("with methods in eigenbases, later steps work after any call of a step
   }
 }
 
+TEST_CASE("with exact orthogonalization, later steps work after any call of a step has failed" * NeedsFake()) {
+  const Keys exact = {{"orthogonalization", "exact"}};
+  const Keys soap = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "2"}};
+  for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}}, soap}) {
+    for (const char* lag : {"0", "1"}) {
+      ModelSpec spec;
+      spec.keys = keys + exact + Keys{{"status_lag", lag}};
+      spec.params = {{{4, 3}}, {{3, 5}}};
+      CHECK(FailEachCallOf(spec) > 200);
+    }
+  }
+}
+
+TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * NeedsFake()) {
+  UsePlugin();
+  const int64_t first = CallsToDescribe();
+  ModelSpec spec;
+  spec.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}};
+  spec.params = {{{2, 3}}};
+  shampoo_optimizer* made = nullptr;
+  const int64_t calls = FailEach(
+      AttemptToCreate(spec, &made),
+      [&](int64_t n) {
+        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+      },
+      [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
+  CHECK(calls > 30);
+}
+
 TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();

@@ -130,7 +130,7 @@ const char* const kKernels[] = {"SetBuffersBody",
                                 "KeepNormBody",
                                 "LineBody",
                                 "DivideDirectionBody",
-                                "WidenBody",
+                                "ConvertBody",
                                 "AveragedDifferenceBody",
                                 "AveragedDirectionBody",
                                 "AdvanceAveragesBody"};
@@ -216,6 +216,7 @@ std::vector<Trial> Trials() {
     return made;
   };
   const Keys muon = {{"method", "muon"}, {"second_moment", "row"}, {"beta2", "0.8"}};
+  const Keys exact = {{"orthogonalization", "exact"}};
   const Keys rich = {{"grafting", "adam"}, {"momentum", "0.9"}};
   const Keys newton = {{"root_method", "newton"}};
   const Keys higher = {{"root_method", "higher_order"}, {"root_order", "4"}};
@@ -286,6 +287,13 @@ std::vector<Trial> Trials() {
        .target = 2,
        .strict = true},
       {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys{{"muon_math", "bf16"}}), .strict = true},
+      // The exact iteration converges even if it misses a product.
+      {.name = "muon exactly", .spec = spec_of_method(muon + exact), .target = 2},
+      {.name = "orthogonalized soap",
+       .spec = spec(soap + Keys{{"soap_post", "orthogonalize"}}, {{4, 3}}),
+       .target = 3,
+       .steps = 4,
+       .strict = true},
       {.name = "muon by elements", .spec = spec_of_method(muon + Keys{{"second_moment", "element"}}), .target = 2},
       {.name = "schedule_free",
        .spec = spec_of_method({{"method", "sign"}, {"averaging", "schedule_free"}}),
