@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "core/blas/scratch.h"
 #include "core/config/ns_coefficients.h"
 #include "core/roots/orthogonalize.h"
+#include "core/rules/muon.h"
 
 namespace shampoo {
 namespace {
@@ -182,6 +185,52 @@ TEST_CASE("zeros stay zeros, and the largest and the smallest numbers neither ov
     CHECK(x[0] == x[3]);
     CHECK(x[1] == 0);
   }
+}
+
+TEST_CASE("exact orthogonalization leaves out singular values at rounding level, and keeps NaN") {
+  Settings exact;
+  exact.orthogonalization = Orthogonalization::kExact;
+  const double above = 1.01 * kLeastSingularValue;
+  const double below = 0.99 * kLeastSingularValue;
+  CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, above}) == std::vector<double>{1, 0, 0, 1});
+  CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, below}) == std::vector<double>{1, 0, 0, 0});
+  CHECK(Orthogonalized<float>(exact, 2, 3, {0, 0, 0, 0, 3e-30F, 0}) == std::vector<float>{0, 0, 0, 0, 1, 0});
+  // Rank 1: the result is the matrix divided by its norm, whatever a solver completes the null space with.
+  const std::vector<double> a = {1, 2, 2, 2, 4, 4, 2, 4, 4};
+  const std::vector<double> x = Orthogonalized<double>(exact, 3, 3, a);
+  for (size_t i = 0; i < a.size(); ++i) CHECK(std::fabs(x[i] - a[i] / 9) < 1e-15);
+  blas::Scratch scratch;
+  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
+  const blas::ScratchUse use(&scratch);
+  std::vector<double> nan = {1, 0, 0, std::numeric_limits<double>::quiet_NaN()};
+  std::vector<double> memory(static_cast<size_t>(OrthogonalizeMemory<double>::Elements(exact.orthogonalization, 2, 2)));
+  if (Orthogonalize<double>(exact, 2, 2, nan.data(), {memory.data()})) {
+    CHECK(std::any_of(nan.begin(), nan.end(), [](double value) { return std::isnan(value); }));
+  }
+}
+
+double AfterExactSteps(double s) {
+  for (int64_t step = 0; step < kExactSteps; ++step) {
+    const NsCoefficients::Entry entry = ExactEntryOf(step);
+    const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
+    // The larger singular values stay large, so that rounding errors stay relatively small.
+    if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
+    s = next;
+  }
+  return s;
+}
+
+TEST_CASE("the steps of exact orthogonalization on a device map singular values to 0 or 1") {
+  CHECK(AfterExactSteps(0) == 0);
+  for (double s = 0x1p-37; s < 1; s *= 1.0003) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-12);
+  for (const double s : {1.0, 1 + 1e-15, 1 + 1e-9}) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-15);
+  for (double s = 0x1p-41; s < 0x1p-37; s *= 1.01) {
+    CAPTURE(s);
+    const double after = AfterExactSteps(s);
+    CHECK((after >= 0 && after < 1 + 1e-12));
+    CHECK(after >= (s >= 0x1p-38 ? 0.99 : 0));
+  }
+  for (double s = 0x1p-41; s > 1e-17; s *= 0.9) CHECK(AfterExactSteps(s) < 2e-5);
 }
 
 TEST_CASE("coefficients that diverge give infinity or NaN, not a wrong finite result") {

@@ -212,6 +212,8 @@ struct MuonCase {
     kOutputsByRow,    // rows, columns
     kOutputsByShort,  // rows, columns
     kDivided,         // d, divisor
+    kScaledRows,      // rows, whether the direction is orthogonalized
+    kScaledPostRows,  // the same, with soap_post
   };
   Ask ask;
   double a, b;
@@ -234,6 +236,12 @@ struct MuonCase {
         return MeansAreOfOutputs(DirectionMoment::kShort, static_cast<int64_t>(a), static_cast<int64_t>(b)) ? 1 : 0;
       case Ask::kDivided:
         return DividedByMoment(a, b);
+      case Ask::kScaledRows:
+      case Ask::kScaledPostRows: {
+        GroupSettings settings;
+        if (ask == Ask::kScaledPostRows) settings.soap_post = SoapPost::kOrthogonalize;
+        return static_cast<double>(RowsToScale(settings, b != 0, static_cast<int64_t>(a)));
+      }
     }
     return kNoResult;
   }
@@ -257,6 +265,9 @@ inline constexpr MuonCase kMuonCases[] = {
     {AskMuon::kOutputsByShort, 4, 3, 1},
     {AskMuon::kDivided, 6, 2, 3},
     {AskMuon::kDivided, 6, 0, 0},
+    {AskMuon::kScaledRows, 4, 0, 4},
+    {AskMuon::kScaledPostRows, 4, 0, 0},
+    {AskMuon::kScaledPostRows, 4, 1, 4},
 };
 
 // The schedule of a block at step t of its group.
