@@ -203,6 +203,28 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
   CHECK(model.Stat("nonfinite_blocks") == 3);
 }
 
+TEST_CASE("the error about a skipped update names the SVD on the CPU only") {
+  for (const int32_t device : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
+    const Stage stage;
+    ModelSpec spec;
+    spec.device_type = device;
+    spec.keys = kMuon + kExact + Keys{{"lr", "1e7"}};
+    spec.params = {{{4, 3}}};
+    spec.params[0].out_dtype = SHAMPOO_F16;
+    spec.params[0].in_place = false;
+    Model model(spec);
+    model.FillParams(1);
+    model.Step(1);
+    CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_OK, "");
+    model.FillGradients(2);
+    const shampoo_status status = model.TryStep();
+    const std::string text = shampoo_last_error();
+    CHECK(status == SHAMPOO_E_NUMERIC);
+    CHECK(text.find("the direction of block p0/0 was not finite, or would have overflowed") == 0);
+    CHECK((text.find("LAPACK") != std::string::npos) == (device == SHAMPOO_CPU));
+  }
+}
+
 TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys{{"precondition_frequency", "2"}}}) {
