@@ -94,9 +94,11 @@ TEST_CASE("factor_correction kl") {
 
 TEST_CASE("with factor_correction kl, a gradient that is too large after whitening skips the update of its block") {
   Course course{.spec = {}, .steps = 9};
-  course.spec.keys = {{"factor_correction", "kl"},     {"epsilon", "1e-30"}, {"use_merge_dims", "false"},
-                      {"precondition_frequency", "2"}, {"grafting", "adam"}, {"root_async", "1"},
-                      {"on_nonfinite", "skip_block"}};
+  course.spec.keys = {{"factor_correction", "kl"},    {"epsilon", "1e-30"},
+                      {"use_merge_dims", "false"},    {"precondition_frequency", "2"},
+                      {"grafting", "adam"},           {"root_async", "1"},
+                      {"on_nonfinite", "skip_block"}, {"refresh_growth", "0"},
+                      {"inverse_root_override", "0"}, {"beta2", "1"}};
   course.spec.params.assign(2, {{2, 2}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32});
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);

@@ -144,9 +144,13 @@ bool EndsWith(const std::string& name, const std::string& end) {
   return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
-// Compares parameters and narrow states after few steps, in which rounding errors do not accumulate.
-void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vector<int64_t>>& shapes) {
+// Compares parameters and narrow states after few steps, in which rounding errors do not accumulate. allowed_f32: the
+// part of the elements that may differ with computation_dtype f32. With wrong random numbers, about half of them would
+// differ.
+void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vector<int64_t>>& shapes,
+                   double allowed_f32 = 0.05) {
   for (const char* computation : {"f32", "f64"}) {
+    const double allowed = std::string(computation) == "f32" ? allowed_f32 : 0.05;
     CAPTURE(keys[0].second);
     CAPTURE(std::string(computation));
     Course course{.spec = {}, .steps = steps};
@@ -170,7 +174,7 @@ void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vecto
       of_device.values.push_back(Magnitudes(device.values[i]));
     }
     of_device.names = of_host.names;
-    CHECK(Differing(of_device, of_host, 0.05) == "");
+    CHECK(Differing(of_device, of_host, allowed) == "");
   }
 }
 
@@ -186,13 +190,15 @@ TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU")
 }
 
 TEST_CASE("with stochastic rounding, methods in eigenbases round as the CPU, also when a refresh turns their states") {
-  // No factor matrix has a null space, whose basis would be arbitrary.
+  // No factor matrix has a null space, whose basis would be arbitrary. In float32, the eigenvectors of neighboring
+  // eigenvalues differ between implementations by a part of the spacing of bfloat16 numbers.
+  constexpr double kAllowedF32 = 0.25;
   const std::vector<std::vector<int64_t>> shapes = {{20, 20}, {400}};
   const Keys soap = Keys{{"method", "soap"}, {"shampoo_beta", "0.99"}, {"precondition_frequency", "2"}} + kSecondMoment;
-  CheckMostBits(soap, 1, shapes);
-  CheckMostBits(soap, 3, shapes);
-  CheckMostBits(soap + kGrafting + Keys{{"basis_order", "before"}}, 2, shapes);
-  CheckMostBits({{"method", "kl_shampoo"}, {"precondition_frequency", "2"}}, 2, shapes);
+  CheckMostBits(soap, 1, shapes, kAllowedF32);
+  CheckMostBits(soap, 3, shapes, kAllowedF32);
+  CheckMostBits(soap + kGrafting + Keys{{"basis_order", "before"}}, 2, shapes, kAllowedF32);
+  CheckMostBits({{"method", "kl_shampoo"}, {"precondition_frequency", "2"}}, 2, shapes, kAllowedF32);
 }
 
 }  // namespace
