@@ -10,7 +10,8 @@ namespace shampoo {
 inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
 inline constexpr uint32_t kSkipsStep = 2;           // all ranks skip the step: it succeeds without changing anything
 inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
-inline constexpr uint32_t kRoundFlags = 7;
+inline constexpr uint32_t kExports = 8;             // the rank exports averages instead of making a step
+inline constexpr uint32_t kRoundFlags = 15;
 
 // The header that every rank sends in front of its payload. All ranks run on the same kind of machine, so the header is
 // sent as raw bytes.
@@ -18,6 +19,8 @@ struct RoundHeader {
   int32_t code;  // Code of the rank's failure; 0: none
   uint32_t flags;
   int64_t place;  // PlaceOfRound()
+
+  constexpr bool exports() const { return (flags & kExports) != 0; }
 };
 
 inline constexpr int64_t kMaxRounds = int64_t{1} << 31;  // in a step

@@ -23,6 +23,8 @@ struct SegmentHeader {
   uint64_t parameters;        // hash of the parameters, in steps that compare them
   int64_t failing_root;       // the factor matrix whose root failed too often, which the next step reports; -1: none
   int64_t unused;
+
+  constexpr bool exports() const { return round.exports(); }
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 

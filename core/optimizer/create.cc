@@ -281,9 +281,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 
   std::vector<std::unique_ptr<DeviceRanks>> ranks;
-  if (plan_->gathers) {
-    ranks.push_back(std::make_unique<GatheringDeviceShards>(inputs, desc.shard_comm, ids.of_shards, engine.get()));
-  } else if (shards_agree) {
+  if (shards_agree) {
     ranks.push_back(std::make_unique<DeviceShards>(inputs, desc.shard_comm, ids.of_shards, engine.get()));
   }
   if (plan_->placement.replica_world > 1) {

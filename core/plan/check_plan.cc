@@ -95,20 +95,12 @@ Status CheckPlacement(const Placement& placement) {
   return {};
 }
 
-Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, const Placement& placement) {
+Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
   if (placement.device == DeviceType::kCpu) {
     if (settings.muon_math == MuonMath::kF32) return {};
     return Unsupported(
         "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU (device_type "
         "SHAMPOO_CUDA)");
-  }
-  const bool gathers = placement.shard_world > 1 && default_group.shard_mode == ShardMode::kGather;
-  const bool has_average = settings.averaging != Averaging::kNone || settings.weight_ema != 0;
-  if (has_average && (placement.replica_world > 1 || gathers)) {
-    return Unsupported(
-        "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world "
-        "above 1 or with several shards in shard_mode gather: expected averaging none and weight_ema 0, or one "
-        "replica and no gathered shards, or a plan for SHAMPOO_CPU");
   }
   return {};
 }

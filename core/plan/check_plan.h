@@ -13,7 +13,7 @@ Status CheckPlacement(const Placement& placement);
 
 // Checks that the keys of a group are supported on the plan's device. shard_mode is in the settings of the default
 // group.
-Status CheckDeviceKeys(const Settings& default_group, const Settings& settings, const Placement& placement);
+Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
 // Checks that the keys of a group are allowed with root_device, which is in the settings of the default group.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 

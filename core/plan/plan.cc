@@ -72,7 +72,7 @@ Status Plan::AddSettings(const Config& config) {
         "key communicate: the value params is not allowed if the key output is updates, because the ranks then need "
         "the updates: set communicate=updates or output=parameters");
   }
-  SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(own, settings, open_->placement));
+  SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(settings, open_->placement));
   SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {

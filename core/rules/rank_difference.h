@@ -20,11 +20,15 @@ struct ReplicaDifference {
 };
 
 // Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
-// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs.
+// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs. But
+// whether a rank exports averages, which is one of the inputs, is compared first: then nothing else is comparable.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
   const auto& first = header_of(0);
+  for (int64_t rank = 1; rank < world; ++rank) {
+    if (header_of(rank).exports() != first.exports()) return {rank, RankDifference::kInputs};
+  }
   for (int64_t rank = 1; rank < world; ++rank) {
     if (header_of(rank).step != first.step) return {rank, RankDifference::kStep};
     if (header_of(rank).hyper_parameters != first.hyper_parameters) return {rank, RankDifference::kScalars};

@@ -128,10 +128,4 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   return now.block_without_update;
 }
 
-Status CannotExportAverages() {
-  return Unsupported(
-      "averages cannot be exported on a GPU yet with several replicas or with shard_mode gather: such an optimizer "
-      "cannot have averages, so use the parameters themselves");
-}
-
 }  // namespace shampoo

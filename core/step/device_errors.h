@@ -25,7 +25,4 @@ Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSc
 // skipped, or -1 if there is none.
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now);
 
-// Returns the error of an export of averages if several ranks hold copies of the parameters or gather blocks.
-Status CannotExportAverages();
-
 }  // namespace shampoo

@@ -70,11 +70,6 @@ Status SeveralDevices::CheckCapture(const PlanData& plan) const {
   return CheckBasisCapture(plan);
 }
 
-Status SeveralDevices::CheckExport() const {
-  for (const auto& ranks : ranks_) SHAMPOO_RETURN_IF_ERROR(ranks->CheckExport());
-  return {};
-}
-
 bool SeveralDevices::is_skipped_update_known() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->is_skipped_update_known(); });
 }

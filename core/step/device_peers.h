@@ -21,8 +21,6 @@ class DevicePeers {
   virtual Status PriorFailure() const = 0;
   // Returns an error if a step of the plan cannot be captured together with these ranks.
   virtual Status CheckCapture(const PlanData& plan) const = 0;
-  // Returns an error if averages cannot be exported.
-  virtual Status CheckExport() const = 0;
   // Returns whether a step may return the error of an earlier step. All ranks must return it from the same call, but
   // during a capture the host does not wait for the device, so the ranks may have different reports.
   virtual bool CanReturnEarlierErrors(bool captured) const = 0;
@@ -43,7 +41,8 @@ class DevicePeers {
   // report.
   virtual bool has_to_await_reports() const = 0;
   // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
-  // of this rank if it cannot make the step. counters: by group. args->captured and args->expected_step must be set.
+  // of this rank if it cannot make the step. counters: by group. args->captured, args->exports and
+  // args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
@@ -64,7 +63,6 @@ class SingleDevice final : public DevicePeers {
  public:
   Status PriorFailure() const override { return {}; }
   Status CheckCapture(const PlanData& /*plan*/) const override { return {}; }
-  Status CheckExport() const override { return {}; }
   bool CanReturnEarlierErrors(bool /*captured*/) const override { return true; }
   bool is_skipped_update_known() const override { return true; }
   bool CanReportFailure(bool /*captured*/) const override { return false; }
@@ -93,7 +91,6 @@ class SeveralDevices final : public DevicePeers {
 
   Status PriorFailure() const override;
   Status CheckCapture(const PlanData& plan) const override;
-  Status CheckExport() const override;
   bool CanReturnEarlierErrors(bool captured) const override { return !captured; }
   bool is_skipped_update_known() const override;
   bool CanReportFailure(bool captured) const override { return !captured; }

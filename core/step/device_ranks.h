@@ -23,7 +23,6 @@ class DeviceRanks {
 
   // See DevicePeers. The functions that are implemented here suit replicas, which have the same gradients and know of
   // the same skipped updates.
-  virtual Status CheckExport() const = 0;
   virtual bool is_skipped_update_known() const { return true; }
   virtual bool IsStepKnown(bool /*has_gradient*/) const { return true; }
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const { return expected; }

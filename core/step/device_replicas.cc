@@ -36,7 +36,9 @@ int64_t DeviceReplicas::staging_bytes() const {
 void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
   collectives_.Begin(args->captured != 0);
   ReplicaInputs& compared = args->captured != 0 ? captured_inputs_ : step_inputs_;
-  compared.Set([&](const Param& param) { return inputs_.buffers.HasGradient(param); }, {}, counters, false);
+  const bool exports = args->exports != 0;
+  compared.Set([&](const Param& param) { return exports || inputs_.buffers.HasGradient(param); }, {}, counters,
+               exports ? ReplicaInputs::kExports : ReplicaInputs::kSteps);
   args->gather = collectives_.gather();
   args->inputs_hash = compared.Hash();
   args->place = PlaceOfRound(rounds_.optimizer(), 0);

@@ -27,7 +27,6 @@ class DeviceReplicas final : public DeviceRanks {
   int32_t optimizer() const override { return rounds_.optimizer(); }
   const char* kind() const override { return "replica"; }
   int64_t staging_bytes() const override;
-  Status CheckExport() const override { return CannotExportAverages(); }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
   // The first exchange has the headers.

@@ -23,7 +23,12 @@ int64_t DeviceShards::staging_bytes() const {
 
 void DeviceShards::Prepare(const int64_t* /*counters*/, cuda::StepArgs* args) {
   collectives_.Begin(args->captured != 0);
-  RoundsOf(args->captured != 0).SetInputs({args->expected_step, inputs_.plan.groups.size()});
+  ShardRounds& rounds = RoundsOf(args->captured != 0);
+  if (args->exports != 0) {
+    rounds.BeginExport();
+  } else {
+    rounds.SetInputs({args->expected_step, inputs_.plan.groups.size()});
+  }
   args->shard_gather = collectives_.gather();
   args->shard_all_to_all = collectives_.all_to_all();
   args->shard_place = PlaceOfRound(optimizer(), ShardRounds::kRound);

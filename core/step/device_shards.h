@@ -15,7 +15,7 @@ namespace shampoo {
 // The ranks that hold the other shards of the parameters of an optimizer on a device. The devices agree before anything
 // is written. After a rejected step, the hosts run the agreement of the CPU backend with the same inputs to find the
 // text of the error.
-class DeviceShards : public DeviceRanks {
+class DeviceShards final : public DeviceRanks {
  public:
   // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
   DeviceShards(const StepInputs& inputs, const std::shared_ptr<Communicator>& comm, int32_t optimizer,
@@ -25,7 +25,6 @@ class DeviceShards : public DeviceRanks {
   int32_t optimizer() const override { return step_.optimizer(); }
   const char* kind() const override { return "shard"; }
   int64_t staging_bytes() const override;
-  Status CheckExport() const override { return {}; }
   // A shard rank may not know that an update of another shard was skipped.
   bool is_skipped_update_known() const override { return false; }
   // Other shards may step groups of which this rank has no gradient.
@@ -46,13 +45,6 @@ class DeviceShards : public DeviceRanks {
   ShardRounds step_;      // with the inputs of the last step that was not captured
   ShardRounds captured_;  // with the inputs of the last captured step
   DeviceCollectives collectives_;
-};
-
-// Shard ranks that gather the blocks (shard_mode gather).
-class GatheringDeviceShards final : public DeviceShards {
- public:
-  using DeviceShards::DeviceShards;
-  Status CheckExport() const override { return CannotExportAverages(); }
 };
 
 }  // namespace shampoo

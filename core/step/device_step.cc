@@ -18,6 +18,8 @@ namespace shampoo {
 namespace {
 
 constexpr const char* kPreviousStep = "the previous step was rejected, and this one has changed nothing either";
+constexpr const char* kAverages = "the state of the averages";
+constexpr const char* kStepBeforeExport = "an earlier step was rejected, and nothing was exported";
 
 Status UnknownCounters() {
   return WrongState(
@@ -41,36 +43,6 @@ int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t 
 }
 
 }  // namespace
-
-DeviceCounters::DeviceCounters(const PlanData& plan) : steps(plan.groups.size()), block_counters(plan.blocks.size()) {
-  has_block_counters_ = std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& block) {
-    return plan.Owns(block) && (block.snapshot_step.present() || block.gradient_count.present());
-  });
-  count_gradients_ = std::any_of(plan.blocks.begin(), plan.blocks.end(),
-                                 [](const Block& block) { return block.gradient_count.present(); });
-}
-
-Status DeviceCounters::Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream) {
-  const auto bytes = static_cast<int64_t>(steps.size() * sizeof steps[0]);
-  SHAMPOO_RETURN_IF_ERROR(engine.Download(steps.data(), arena, bytes, stream));
-  if (has_block_counters_) {
-    SHAMPOO_RETURN_IF_ERROR(engine.ReadBlockCounters(arena, stream));
-    TakeBlockCounters(engine);
-  }
-  arena_ = arena;
-  has_unseen_write_ = false;
-  return {};
-}
-
-void DeviceCounters::TakeBlockCounters(const cuda::DeviceEngine& engine) {
-  std::copy_n(engine.block_counters(), block_counters.size(), block_counters.begin());
-}
-
-void DeviceCounters::SetInitial(const char* arena) {
-  std::fill(steps.begin(), steps.end(), 0);
-  std::fill(block_counters.begin(), block_counters.end(), 0);
-  arena_ = arena;
-}
 
 void StartedRoots::ForgetUnlessFrom(const char* arena) {
   if (arena_ != arena) Forget();
@@ -109,6 +81,18 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   next_.has_unheld_param.resize(groups);
   next_.tasks.resize(blocks);
   next_.block_counters_before.resize(blocks);
+  next_.exported.resize(inputs.plan.params.size());
+}
+
+// Finishes the pending step, and reads the counters of the state if they are not known. fetched: the error of this
+// read, if this rank can report it to the others.
+Status DeviceStep::FinishEarlierSteps(bool captured, Status* fetched) {
+  if (captured) return PollReport(0);
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
+  if (counters_.AreKnown(inputs_.state.in())) return {};
+  *fetched = FetchCounters();
+  // After a failed fetch, this rank does not know whether a replay was rejected. If so, other ranks return an error.
+  return fetched->ok() || !counters_.may_be_replayed() ? Status() : peers_->AbortOnError(std::move(*fetched));
 }
 
 Status DeviceStep::Step(Status caller_status, void* stream) {
@@ -117,11 +101,8 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(engine_->IsCapturing(stream, &captured)));
   if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture(inputs_.plan));
   memory_->UseStream(stream);
-  SHAMPOO_RETURN_IF_ERROR(captured ? PollReport(0) : peers_->AbortOnError(FinishSteps()));
   Status fetched;
-  if (!captured && !counters_.AreKnown(inputs_.state.in())) fetched = FetchCounters();
-  // After a failed fetch, this rank does not know whether a replay was rejected. If so, other ranks return an error.
-  if (!fetched.ok() && counters_.may_be_replayed()) return peers_->AbortOnError(std::move(fetched));
+  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(captured, &fetched));
   Status checked;
   if (peers_->CanReturnEarlierErrors(captured)) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
@@ -129,6 +110,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
     if (!checked.ok() && peers_->is_skipped_update_known()) return checked;
   }
   SetSettings();
+  next_.exports = false;
   if (checked.ok()) checked = std::move(fetched);
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return Prepare(captured); });
@@ -203,14 +185,13 @@ Status DeviceStep::Prepare(bool captured) {
   return RejectCapture(inputs_, block, next_.schedules[g], next_.steps[g]);
 }
 
-// Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
-// replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-// replays update its group if the last step did.
-bool DeviceStep::TakesPartInReplays(const Param& param) const {
-  return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] > 0;
-}
-
 void DeviceStep::ListTasks(bool captured) {
+  // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
+  // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
+  // replays make a step of its group if the last step did.
+  const auto takes_part_in_replays = [this](const Param& param) {
+    return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] != 0;
+  };
   started_roots_.ForgetUnlessFrom(inputs_.state.in());
   next_.any_refresh = false;
   next_.first_task = -1;
@@ -230,7 +211,7 @@ void DeviceStep::ListTasks(bool captured) {
       counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], TakesPart(param));
     }
     if (!TakesPart(param) || !block.is_preconditioned) continue;
-    if (captured && !TakesPartInReplays(param)) continue;
+    if (captured && !takes_part_in_replays(param)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = !block.is_rotated() && IsRegularTask(schedule, block.phase);
@@ -245,14 +226,19 @@ void DeviceStep::ListTasks(bool captured) {
   }
 }
 
-AsyncRootSource::StepRoots DeviceStep::NextRoots() {
-  return {&next_.tasks,       next_.first_task >= 0, &next_.settings,
-          next_.steps.data(), inputs_.state.in(),    next_.block_counters_before.data(),
-          memory_->stream()};
+AsyncRootSource::StepRoots DeviceStep::NextStep::Roots(const char* state_in, void* stream) {
+  return {&tasks, first_task >= 0, &settings, steps.data(), state_in, block_counters_before.data(), stream};
+}
+
+void DeviceStep::NextStep::SetExport(double factor, std::span<const Buffers> bound, std::span<void* const> weights) {
+  exports = true;
+  blend = factor;
+  std::fill(exported.begin(), exported.end(), Buffers{});
+  for (size_t p = 0; p < weights.size(); ++p) exported[p] = {bound[p].param, nullptr, weights[p], nullptr};
 }
 
 Status DeviceStep::PrepareAsyncRoots() {
-  SHAMPOO_RETURN_IF_ERROR(async_roots_->Prepare(NextRoots()));
+  SHAMPOO_RETURN_IF_ERROR(async_roots_->Prepare(next_.Roots(inputs_.state.in(), memory_->stream())));
   for (size_t b = 0; b < next_.tasks.size(); ++b) {
     const bool is_adopted = next_.tasks[b] == RootTask::kAdoptDeviceRoots;
     if (is_adopted) started_roots_.SetStarted(b, next_.block_counters_before[b]);
@@ -264,7 +250,9 @@ Status DeviceStep::PrepareAsyncRoots() {
 Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
-  if (!checked.ok()) {
+  args.exports = next_.exports ? 1 : 0;
+  args.blend = next_.blend;
+  if (!checked.ok() || next_.exports) {
     std::fill(next_.steps.begin(), next_.steps.end(), 0);
     std::fill(next_.tasks.begin(), next_.tasks.end(), RootTask::kNone);
     next_.any_refresh = false;
@@ -275,7 +263,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   peers_->Prepare(counters_.steps.data(), checked, &args);
   args.stream = memory_->stream();
   args.groups = next_.settings.data();
-  args.buffers = inputs_.buffers.all().data();
+  args.buffers = next_.exports ? next_.exported.data() : inputs_.buffers.all().data();
   args.buffers_changed = buffers_changed_ ? 1 : 0;
   args.state_in = inputs_.state.in();
   args.state_out = inputs_.state.out();
@@ -288,16 +276,20 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   args.again = again ? 1 : 0;
   int64_t ticket = 0;
   Status enqueued = engine_->Step(args, &ticket);
-  if (enqueued.ok() && !captured) enqueued = async_roots_->StartFromStep(NextRoots());
+  if (!captured) last_ticket_ = ticket;
+  if (next_.exports) {
+    SHAMPOO_RETURN_IF_ERROR(peers_->TakeFailure());
+    return enqueued;
+  }
+  if (enqueued.ok() && !captured) {
+    enqueued = async_roots_->StartFromStep(next_.Roots(inputs_.state.in(), memory_->stream()));
+  }
   if (!enqueued.ok()) counters_.Forget();  // the step may have completed nevertheless
   if (!enqueued.ok() || !checked.ok()) started_roots_.Forget();
   if (captured) {
     if (inputs_.state.in() != inputs_.state.out()) started_roots_.DisableAfterCapture();
-  } else {
-    last_ticket_ = ticket;
-    if (enqueued.ok() && checked.ok()) {
-      started_roots_.Record(inputs_.plan, next_.tasks, next_.steps, inputs_.state.out());
-    }
+  } else if (enqueued.ok() && checked.ok()) {
+    started_roots_.Record(inputs_.plan, next_.tasks, next_.steps, inputs_.state.out());
   }
   SHAMPOO_RETURN_IF_ERROR(peers_->TakeFailure());
   SHAMPOO_RETURN_IF_ERROR(std::move(enqueued));
@@ -305,9 +297,9 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   return {};
 }
 
-// Enqueues a step that is not captured. checked: the result of the host's checks. If a CUDA call fails, the other ranks
-// wait in a collective of the step. If the ranks have not agreed to make the step yet, this rank enqueues the step
-// again to report its error, and all ranks reject the step.
+// Enqueues a step that is not captured, or an export. checked: the result of the host's checks. If a CUDA call fails,
+// the other ranks wait in a collective of the step. If the ranks have not agreed to make the step yet, this rank
+// enqueues the step again to report its error, and all ranks reject the step.
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
   if (enqueued.ok()) return {};
@@ -434,16 +426,38 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
   return {};
 }
 
-// Enqueues an export on the stream of the last call. Needs no exchange with other ranks: plans with averages have one
-// replica, and every rank has the averages of the elements that it holds.
+// Enqueues an export on the stream of the last call. Without other replicas and gathered blocks, every rank has the
+// averages of the elements that it holds, so no exchange is needed.
 Status DeviceStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
+  if (inputs_.plan.ranks() > 1) return ExportWithPeers(std::move(caller_status), blend, weights);
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
-  SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable("the state of the averages"));
-  SHAMPOO_RETURN_IF_ERROR(peers_->CheckExport());
+  SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable(kAverages));
   // A pending step may write a state that is not usable yet.
   if (!inputs_.state.CheckUsable(inputs_.state.out()).ok()) SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   SHAMPOO_RETURN_IF_ERROR(CheckExport(inputs_, weights));
   return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
+}
+
+// Exports the averages of blocks that several ranks own. The devices make the exchanges of a step. Unlike a step, an
+// export waits until it is done, so that a rank does not use averages that it has not received.
+Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
+  SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
+  Status readable = memory_->CheckReadable(kAverages);
+  // During a capture, all ranks return this error. They can continue outside of the capture.
+  if (readable.code() == Code::kState) return readable;
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(std::move(readable)));
+  Status checked;
+  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(false, &checked));
+  SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kStepBeforeExport));
+  SetSettings();
+  if (checked.ok()) checked = std::move(caller_status);
+  if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
+  next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
+  // If counters differ between ranks, RaiseRejection() reports the number of the last step.
+  for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
+  SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
+  SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));
+  return RaiseRejection(nullptr);
 }
 
 Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {

@@ -10,50 +10,11 @@
 #include "core/backend/cuda/device_state_memory.h"
 #include "core/rules/schedule.h"
 #include "core/step/async_root_source.h"
+#include "core/step/device_counters.h"
 #include "core/step/device_peers.h"
 #include "core/step/step_strategy.h"
 
 namespace shampoo {
-
-// The host's copy of the step counters, and of the states snapshot_step and gradient_count, in an arena on a device.
-class DeviceCounters {
- public:
-  explicit DeviceCounters(const PlanData& plan);
-
-  bool has_block_counters() const { return has_block_counters_; }
-  // Returns whether the state gradient_count of some block may change in every step.
-  bool count_gradients() const { return count_gradients_; }
-  std::vector<int64_t> steps;  // by group
-  // By block: the state snapshot_step (with root_async) or gradient_count (of a method in eigenbases). Set for this
-  // rank's blocks, otherwise 0.
-  std::vector<int64_t> block_counters;
-
-  // Returns whether this copy equals the values in the arena.
-  bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // Returns whether this copy equals the values in the arena, unless replays of captured steps have changed the arena.
-  // The host does not see these replays.
-  bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
-
-  void SetKnown(const char* arena) { arena_ = arena; }
-  // Reads the values in the arena, in the order of the stream.
-  Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies the block counters from the engine, which has their values after the finished steps.
-  void TakeBlockCounters(const cuda::DeviceEngine& engine);
-  void SetInitial(const char* arena);
-  void Forget() { arena_ = nullptr; }
-  void MarkUnseenWrite() { has_unseen_write_ = true; }
-  bool has_unseen_write() const { return has_unseen_write_; }
-  bool may_be_replayed() const { return may_be_replayed_; }
-  // Call after a step was captured: from then on unseen replays may change the values in the arena at any time.
-  void MarkCaptured() { may_be_replayed_ = true; }
-
- private:
-  const char* arena_ = nullptr;  // the arena with these values; nullptr: none
-  bool may_be_replayed_ = false;
-  bool has_unseen_write_ = false;
-  bool has_block_counters_ = false;  // a block of this rank has such a state
-  bool count_gradients_ = false;
-};
 
 // The async roots (root_async) that were started, on the device or on the host. They are usable as long as only steps
 // with the same settings change the state. Otherwise they are computed again when they are due.
@@ -127,14 +88,22 @@ class DeviceStep final : public StepStrategy {
     std::vector<int64_t> block_counters_before;   // by block: as in DeviceCounters, before the step
     int64_t first_task = -1;                      // the first block that has a task on any rank; -1: none
     bool any_refresh = false;
+    // An export that several ranks make together instead of a step.
+    bool exports = false;
+    double blend = 0;
+    std::vector<Buffers> exported;  // by parameter: the parameter, and the memory that receives the average
+
+    // Sets what an export writes. weights: by parameter; empty: this rank only reports an error.
+    void SetExport(double blend, std::span<const Buffers> bound, std::span<void* const> weights);
+    AsyncRootSource::StepRoots Roots(const char* state_in, void* stream);
   };
 
+  Status FinishEarlierSteps(bool captured, Status* fetched);
+  Status ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights);
   bool TakesPart(const Param& param) const;
   void SetSettings();
   Status Prepare(bool captured);
-  bool TakesPartInReplays(const Param& param) const;
   void ListTasks(bool captured);
-  AsyncRootSource::StepRoots NextRoots();
   Status PrepareAsyncRoots();
   Status Enqueue(bool captured, const Status& checked, bool again = false);
   Status EnqueueOrAbort(Status checked);

@@ -171,7 +171,7 @@ Status GatheredStep::Export(Status caller_status, double blend, std::span<void* 
   if (decision.status.ok()) decision.status = export_.Check(weights);
   context_.participants().ChooseAll();
   context_.ClearExcluded();
-  shards_->ClearInputs();
+  shards_->BeginExport();
   shards_->AgreeOnCode(&decision, nullptr);
   if (!decision.status.ok()) return JoinRejected(std::move(decision));
   export_.Begin(blend, weights);

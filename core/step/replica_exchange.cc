@@ -65,7 +65,8 @@ SegmentHeader ReplicaExchange::EmptyHeader(int64_t bucket, const Status& own) co
 
 SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& decision, const StepContext& context) {
   SegmentHeader header{};
-  header.round = rounds_.HeaderFor(bucket, decision.status, decision.is_forwarded ? kFailureIsForwarded : 0);
+  const uint32_t flags = (decision.is_forwarded ? kFailureIsForwarded : 0) | (decision.exports ? kExports : 0);
+  header.round = rounds_.HeaderFor(bucket, decision.status, flags);
   header.failing_root = inputs_.history.roots().failing_root();
   if (bucket > 0 || !decision.status.ok()) return header;
 

@@ -33,6 +33,11 @@ ShardHeader ShardRounds::HeaderOf(int rank) {
   return header;
 }
 
+void ShardRounds::BeginExport() {
+  ClearInputs();
+  exports_ = true;
+}
+
 void ShardRounds::ClearInputs() {
   std::fill(own_steps_.begin(), own_steps_.end(), 0);
   std::fill(own_gradients_.begin(), own_gradients_.end(), kNoElements);
@@ -53,6 +58,7 @@ void ShardRounds::SetInputs(std::span<const int64_t> steps) {
 }
 
 void ShardRounds::TakeGradients() {
+  exports_ = false;
   for (size_t p = 0; p < own_gradients_.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     own_gradients_[p] = param.elements == 0                        ? kNoElements
@@ -107,7 +113,7 @@ void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context
 
 Status ShardRounds::RunRound(StepDecision* decision) {
   const uint32_t flags = (decision->is_forwarded ? kFailureIsForwarded : 0) | (decision->skip_step ? kSkipsStep : 0) |
-                         (decision->needs_exact_check ? kNeedsExactCheck : 0);
+                         (decision->needs_exact_check ? kNeedsExactCheck : 0) | (exports_ ? kExports : 0);
   const ShardHeader own{rounds_.HeaderFor(kRound, decision->status, flags),
                         inputs_.state.hyper_parameters().Hash(reads_bound_scalars_)};
   failure_ = {};
@@ -130,12 +136,23 @@ Status ShardRounds::RunRound(StepDecision* decision) {
     // therefore fetched now. The caller fetches the text of any other failure, possibly after another exchange.
     return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
   }
+  SHAMPOO_RETURN_IF_ERROR(CompareActions());
   SHAMPOO_RETURN_IF_ERROR(CompareHyperParameters());
   SHAMPOO_RETURN_IF_ERROR(CompareGradients());
   return CompareSteps();
 }
 
 Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failure_, {}), own_text_); }
+
+Status ShardRounds::CompareActions() {
+  for (int rank = 1; rank < comm()->world(); ++rank) {
+    if (rounds_.header(rank).exports() == rounds_.header(0).exports()) continue;
+    return WrongState("shard rank ", rounds_.header(rank).exports() ? rank : 0, " exports averages and shard rank ",
+                      rounds_.header(rank).exports() ? 0 : rank, " makes a step", kNothingChanged,
+                      ". Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
+  }
+  return {};
+}
 
 Status ShardRounds::CompareHyperParameters() {
   int differing = differing_rank_;

@@ -39,8 +39,8 @@ class ShardAgreement {
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
   // the error of another rank.
   virtual Status AgreeAgain(Status own) = 0;
-  // Discards the steps and gradients that the last step compared. An export calls this, because it needs neither.
-  virtual void ClearInputs() = 0;
+  // Call before the agreements of an export, which has neither steps nor gradients to compare.
+  virtual void BeginExport() = 0;
   // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
 };
@@ -51,7 +51,7 @@ class NoShards final : public ShardAgreement {
   Status PriorFailure() const override { return {}; }
   void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override {}
   Status AgreeAgain(Status own) override { return own; }
-  void ClearInputs() override {}
+  void BeginExport() override {}
   void Report(const Status& /*failure*/) override {}
 };
 
@@ -74,13 +74,13 @@ class ShardRounds final : public ShardAgreement {
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepDecision* decision, StepContext* context) override;
   Status AgreeAgain(Status own) override;
-  void ClearInputs() override;
+  void BeginExport() override;
   void Report(const Status& failure) override;
 
   // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
   // gathered blocks, one more exchange follows before the text is fetched. A rank on which this agreement failed
   // reports the failure in that exchange. If context is nullptr, compares the inputs that the last agreement,
-  // SetInputs() or ClearInputs() has left.
+  // SetInputs() or BeginExport() has left.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the text of an error. Returns the error that all
   // ranks return. differing_rank: the first rank whose hyper-parameters differ from those of rank 0, if devices have
@@ -102,9 +102,11 @@ class ShardRounds final : public ShardAgreement {
   void AgreeWithText(StepDecision* decision, const StepContext* context);
   void TakeInputs(const StepDecision& decision, const StepContext& context);
   void TakeGradients();
+  void ClearInputs();
   Status RunRound(StepDecision* decision);
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   ShardHeader HeaderOf(int rank);
+  Status CompareActions();
   Status CompareHyperParameters();
   Status CompareGradients();
   Status CompareSteps();
@@ -112,6 +114,7 @@ class ShardRounds final : public ShardAgreement {
   StepInputs inputs_;
   Rounds rounds_;
   bool reads_bound_scalars_;
+  bool exports_ = false;    // see BeginExport()
   int differing_rank_ = 0;  // see AgreeOnError()
   RoundFailure failure_;    // the failure of the last agreement, while its text is due
   std::string own_text_;

@@ -148,28 +148,22 @@ TEST_CASE("a plan for a GPU accepts the keys that exist for trajectories of a la
   CheckOk(PlanStatusOf({{"drop_weighting", "true"}}, ParamOf(Shape::Of({6, 5})), gpu));
 }
 
-TEST_CASE("a plan for GPUs rejects averages with several copies of the parameters and with gathered shards") {
-  const char* const text =
-      "keys averaging and weight_ema are not supported yet on GPUs (device_type SHAMPOO_CUDA) with replica_world above "
-      "1 or with several shards in shard_mode gather: expected averaging none and weight_ema 0, or one replica and no "
-      "gathered shards, or a plan for SHAMPOO_CPU";
+TEST_CASE("averages have the same states on GPUs as on the CPU, with several replicas and with gathered shards") {
   for (const PlanKeys& keys :
        {PlanKeys{{"averaging", "gpa"}}, {{"averaging", "schedule_free"}}, {{"weight_ema", "0.9"}}}) {
-    PlanKeys gathered = keys;
-    gathered.push_back({"shard_mode", "gather"});
-    Placement copies;
-    copies.device = DeviceType::kCuda;
-    copies.replica_world = 2;
-    CheckError(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), copies), Code::kUnsupported, text);
-    Placement shards;
-    shards.device = DeviceType::kCuda;
-    shards.shard_world = 2;
-    CheckError(PlanStatusOf(gathered, ParamOf(Shape::Of({6, 5})), shards), Code::kUnsupported, text);
-    CheckOk(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), shards));
-    Placement one;
-    one.device = DeviceType::kCuda;
-    CheckOk(PlanStatusOf(keys, ParamOf(Shape::Of({6, 5})), one));
-    CheckOk(PlanStatusOf(gathered, ParamOf(Shape::Of({6, 5})), one));
+    for (const bool gathers : {false, true}) {
+      PlanKeys placed = keys;
+      placed.push_back({"shard_mode", gathers ? "gather" : "local"});
+      Placement ranks;
+      (gathers ? ranks.shard_world : ranks.replica_world) = 2;
+      std::unique_ptr<Plan> on_cpu;
+      std::unique_ptr<Plan> on_gpu;
+      CheckOk(MakePlanOf(placed, ParamOf(Shape::Of({6, 5})), &on_cpu, ranks));
+      ranks.device = DeviceType::kCuda;
+      CheckOk(MakePlanOf(placed, ParamOf(Shape::Of({6, 5})), &on_gpu, ranks));
+      CHECK(on_gpu->data()->blocks[0].average_offset().present());
+      CHECK(on_gpu->data()->state_bytes() == on_cpu->data()->state_bytes());
+    }
   }
 }
 

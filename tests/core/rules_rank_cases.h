@@ -15,6 +15,8 @@ namespace shampoo {
 struct ReplicaCase {
   struct Header {
     int step, hyper_parameters, inputs, parameters;
+    bool is_export = false;
+    constexpr bool exports() const { return is_export; }
   };
   Header rank1, rank2;
   int64_t rank;               // expected
@@ -37,6 +39,7 @@ inline constexpr ReplicaCase kReplicaCases[] = {
     {{0, 0, 1, 1}, {0, 1, 0, 0}, 2, RankDifference::kScalars},
     {{0, 0, 0, 1}, {0, 0, 1, 0}, 2, RankDifference::kInputs},
     {{0, 0, 0, 1}, {0, 0, 0, 1}, 1, RankDifference::kParameters},
+    {{1, 1, 1, 1}, {0, 0, 1, 0, true}, 2, RankDifference::kInputs},
 };
 
 // What three shard ranks send about a group or a parameter.

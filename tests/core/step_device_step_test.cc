@@ -50,11 +50,7 @@ struct OnDevice {
     std::vector<std::unique_ptr<DeviceRanks>> ranks;
     if (shard_comm != nullptr) {
       const int32_t id = shard_comm->TakeOptimizerId();
-      if (plan->gathers) {
-        ranks.push_back(std::make_unique<GatheringDeviceShards>(inputs(), shard_comm, id, engine.get()));
-      } else {
-        ranks.push_back(std::make_unique<DeviceShards>(inputs(), shard_comm, id, engine.get()));
-      }
+      ranks.push_back(std::make_unique<DeviceShards>(inputs(), shard_comm, id, engine.get()));
     }
     if (comm != nullptr) {
       ranks.push_back(std::make_unique<DeviceReplicas>(inputs(), comm, comm->TakeOptimizerId(), engine.get()));
@@ -560,16 +556,6 @@ TEST_CASE("a shard cannot capture a step before it knows whether the group took 
     CheckOk(rank.one.Capture());
     CHECK(rank.one.device.steps.back().expected_step == Ints{6});
   }
-}
-
-TEST_CASE("averages are not exported on devices that hold copies of the parameters or gather blocks") {
-  const char* const says = "averages cannot be exported on a GPU yet with several replicas";
-  CheckError(DeviceReplica().one.step->Export({}, 0, {}), Code::kUnsupported, says);
-  StepFixture::Setup setup;
-  AddGatheredMatrix(&setup, false);
-  CheckError(DeviceShard(nullptr, kGathered, setup).one.step->Export({}, 0, {}), Code::kUnsupported, says);
-  DeviceShard rank;
-  CheckOk(DeviceShards(rank.one.inputs(), rank.comm.shared(), 1, rank.one.engine.get()).CheckExport());
 }
 
 TEST_CASE("roots of a gathered group without gradients do not prevent the capture of a step") {

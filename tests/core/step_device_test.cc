@@ -198,7 +198,6 @@ TEST_CASE("a single device reports no failures of other ranks") {
   SingleDevice single;
   CheckOk(single.PriorFailure());
   CheckOk(single.TakeFailure());
-  CheckOk(single.CheckExport());
   for (const bool captured : {false, true}) {
     CHECK(single.CanReturnEarlierErrors(captured));
     CHECK(!single.CanReportFailure(captured));

@@ -25,7 +25,7 @@ struct Field {
 
 const std::vector<Field<int32_t>> kRoundFields = {
     {"status code", offsetof(RoundHeader, code), {-1, 10, 255, INT32_MIN, INT32_MAX}},
-    {"set of flags", offsetof(RoundHeader, flags), {-1, 8, 255, INT32_MIN, INT32_MAX}}};
+    {"set of flags", offsetof(RoundHeader, flags), {-1, 16, 255, INT32_MIN, INT32_MAX}}};
 const std::vector<Field<int64_t>> kPlaceFields = {
     {"optimizer number", offsetof(RoundHeader, place), {-1, int64_t{1} << 32, INT64_MIN, INT64_MAX}},
     {"round number", offsetof(RoundHeader, place), {0xffffffff, 0x80000000}}};

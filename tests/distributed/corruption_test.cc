@@ -36,7 +36,7 @@ const Number kNumbers[] = {
     {kReplicas, "factor matrix index", 48, kHuge},
     {kShards, "status code", 0, 1 << 20, 4},
     {kShards, "set of flags", 4, 255, 4},
-    {kShards, "set of flags", 4, 8, 4},
+    {kShards, "set of flags", 4, 16, 4},
     {kShards, "optimizer number", 8, kHuge},
     {kShards, "step of a group", 24, -5},
     {kShards, "step of a group", 24, kHuge},

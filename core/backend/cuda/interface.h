@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 23;
+inline constexpr int32_t kInterface = 24;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
@@ -198,9 +198,15 @@ struct StepArgs {
   Code failure;
   // 1: the last call failed while it enqueued this step. The step keeps its ticket, and `failure` has the error.
   int32_t again;
+  // 1: instead of a step, the ranks export averages (shampoo_optimizer_export). They make the exchanges of a step, in
+  // which the owners of blocks send what an export adds to the parameters. `buffers` has the parameters and, as
+  // outputs, the addresses that receive the averages (nullptr: not wanted). No state changes. Tickets of exports are
+  // negative, so that the tickets of steps count the steps.
+  int32_t exports;
+  double blend;  // of the export
 };
 
-// An export of averages (shampoo_optimizer_export).
+// An export of averages (shampoo_optimizer_export) that needs no exchange with other ranks.
 struct ExportArgs {
   void* stream;
   const Buffers* buffers;  // by parameter: device addresses
@@ -344,10 +350,11 @@ struct Table {
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
   // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
-  // Enqueues an export. Only for plans of one replica whose blocks are not gathered.
+  // Enqueues an export. Only for plans of one replica whose blocks are not gathered; see StepArgs::exports.
   Result (*export_averages)(Engine* engine, const ExportArgs* args);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
-  // Waits at least for the step with this ticket (0: does not wait), and copies the report of the steps so far.
+  // Waits at least for the step or export with this ticket (0: does not wait), and copies the report of the steps so
+  // far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
   // nothing. The number is negative if the step only counted in the group (DeviceGroup::has_gradients). Use it only

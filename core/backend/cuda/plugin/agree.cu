@@ -20,9 +20,8 @@ struct WriteShardSegmentBody {
     const int64_t own = tables.shard_rank;
     const StepState& state = *tables.state;
     cta.Once([&] {
-      const bool skips = state.rejected == 0 && state.go == 0;
       ShardHeader& header = segments.HeaderOf(own);
-      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, place};
+      header.round = {static_cast<int32_t>(CodeOf(state)), FlagsOf(state), place};
       header.hyper_parameters = scalars_hash;
       for (int32_t g = 0; g < tables.group_count; ++g) {
         header.hyper_parameters = MixedWithScalars(header.hyper_parameters, tables.groups[g].settings);
@@ -59,6 +58,9 @@ struct CompareShardSegmentsBody {
     if (state->counted == 2) return;
     rank = segments.First(cta, [](const ShardHeader& header) { return header.round.code != 0; });
     if (rank < world) return reject(rank, RankDifference::kFailed);
+    const bool exports = segments.HeaderOf(0).round.exports();
+    rank = segments.First(cta, [&](const ShardHeader& header) { return header.round.exports() != exports; });
+    if (rank < world) return reject(rank, RankDifference::kInputs);
     const uint64_t scalars = segments.HeaderOf(0).hyper_parameters;
     rank = segments.First(cta, [&](const ShardHeader& header) { return header.hyper_parameters != scalars; });
     if (rank < world) return reject(rank, RankDifference::kScalars);

@@ -107,6 +107,37 @@ struct AdvanceAveragesBody {
   }
 };
 
+// Writes what an export adds to the parameters of a bucket to the buffers in which updates are exchanged.
+struct SendAveragesBody {
+  Tables tables;
+  int32_t bucket;
+  double blend;
+
+  SHAMPOO_DEVICE void operator()(const Cta& cta) const {
+    const DeviceTile& tile = tables.scan_tiles[cta.index()];
+    const DeviceBlock& block = tables.blocks[tile.block];
+    const bool sends = block.owned != 0 && block.bucket == bucket && block.average_offset().present();
+    if (tables.state->rejected != 0 || !sends) return;
+    if (block.computation == Dtype::kF64) {
+      Send<double>(cta, tile, block);
+    } else {
+      Send<float>(cta, tile, block);
+    }
+  }
+
+  template <typename Real>
+  SHAMPOO_DEVICE void Send(const Cta& cta, const DeviceTile& tile, const DeviceBlock& block) const {
+    const StateSlot& slot = block.average_offset();
+    const char* const offset = tables.state_out + slot.offset;
+    char* const sent = tables.exchange_buffers + block.exchange_at;
+    const auto factor = static_cast<Real>(ExportFactor(tables.groups[block.group].settings, blend));
+    const int64_t begin = TileBegin(tile);
+    cta.ForEach(TileSize(block, tile), [&](int64_t i) {
+      WriteAs(sent, block.exchange_dtype, begin + i, factor * ReadAs<Real>(offset, slot.dtype, begin + i));
+    });
+  }
+};
+
 constexpr int kExportsAtOnce = 64;
 
 struct ExportBody {
@@ -158,6 +189,10 @@ cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchT
 
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables) {
   return LaunchRounding<AdvanceAveragesBody>(stream, tables.scan_tile_count, tables);
+}
+
+cudaError_t SendAverages(cudaStream_t stream, const Tables& tables, int32_t bucket, double blend) {
+  return Launch(stream, tables.scan_tile_count, SendAveragesBody{tables, bucket, blend});
 }
 
 cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,

@@ -40,6 +40,7 @@ struct BeginStepBody {
   int64_t acknowledged_rejections;
   Code failure;
   int32_t again;
+  int32_t exports;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     cta.Once([&] {
@@ -55,6 +56,7 @@ struct BeginStepBody {
       const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
       state.counted = is_own ? 1 : is_unseen ? 2 : 0;
       state.failure = failure;
+      state.exports = exports;
       state.rejected = is_unseen || failure != Code::kOk ? 1 : 0;
       state.go = state.rejected == 0 ? 1 : 0;
     });
@@ -175,7 +177,8 @@ struct EndStepBody {
   int32_t refreshed;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
-    const bool made = tables.state->rejected == 0 && tables.state->go != 0;
+    const bool exports = tables.state->exports != 0;
+    const bool made = tables.state->rejected == 0 && tables.state->go != 0 && !exports;
     const auto is_skipped = [&](int64_t b) { return tables.work[b].update_skipped != 0; };
     const int64_t blocks = made ? tables.block_count : 0;
     const double skipped = cta.Sum(blocks, [&](int64_t b) { return is_skipped(b) ? 1.0 : 0.0; });
@@ -188,7 +191,7 @@ struct EndStepBody {
         }
         ++report.steps;
       }
-      for (int32_t g = 0; tables.counted_steps != nullptr && g < tables.group_count; ++g) {
+      for (int32_t g = 0; tables.counted_steps != nullptr && !exports && g < tables.group_count; ++g) {
         const DeviceGroup& group = tables.groups[g];
         const int64_t counted = made && group.active != 0 ? group.t : 0;
         tables.counted_steps[g] = group.has_gradients != 0 ? counted : -counted;
@@ -269,7 +272,8 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 }
 
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args) {
-  return Launch(stream, 1, BeginStepBody{tables, ticket, args.acknowledged_rejections, args.failure, args.again});
+  return Launch(stream, 1,
+                BeginStepBody{tables, ticket, args.acknowledged_rejections, args.failure, args.again, args.exports});
 }
 
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,

@@ -22,8 +22,8 @@ cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket,
 // narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
-// Ends a step: writes the counters, the report and, if roots were refreshed, their statuses. reports_counters: whether
-// the counters of blocks may have changed and are reported, too (Table::block_counters).
+// Ends a step or an export: writes the counters, the report and, if roots were refreshed, their statuses.
+// reports_counters: whether the counters of blocks may have changed and are reported, too (Table::block_counters).
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool reports_counters, bool refreshed);
 // Copies the counters of blocks in an arena to host memory.
 cudaError_t ReportBlockCounters(cudaStream_t stream, const Tables& tables, const char* arena);
@@ -126,7 +126,10 @@ cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchT
 // of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
 // weight_ema.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
-// An output of an export.
+// In an export of several ranks: for the blocks of a bucket that this rank owns, writes what the export adds to the
+// parameters to the buffers in which updates are exchanged.
+cudaError_t SendAverages(cudaStream_t stream, const Tables& tables, int32_t bucket, double blend);
+// An output of an export that needs no exchange.
 struct ExportedParam {
   const void* param;
   void* weights;  // nullptr: not wanted

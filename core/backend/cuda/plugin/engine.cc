@@ -334,7 +334,7 @@ Status Engine::IsCapturing(cudaStream_t stream, int32_t* captured) {
 Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
-  if (ticket > 0 && ticket <= recorded_) {
+  if (ticket != 0 && ticket <= recorded_) {
     // Usually the work has already ended, so that no wait is needed.
     const cudaError_t state = cudaEventQuery(done_.get());
     if (state == cudaErrorNotReady) {

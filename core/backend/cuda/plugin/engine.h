@@ -78,6 +78,7 @@ struct Engine {
   Status RecordWork(cudaStream_t stream);
   // The parts of a step; see engine_step.cc.
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
+  Status EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases, size_t batch);
   // See engine_roots.cc.
   struct RootRun;
@@ -146,10 +147,11 @@ struct Engine {
   std::unique_ptr<HostRootTransfer> host_root_transfer_;
   std::unique_ptr<HostExchange> host_exchange_;  // nullptr: all communicators take device memory
   std::unique_ptr<PhaseTimer> timer_;            // nullptr: no times are measured
-  int64_t tickets_ = 0;
-  bool advances_averages_ = false;  // some group has averaging schedule_free or weight_ema
-  int64_t recorded_ = 0;            // the last ticket that done_ covers
-  bool has_work_ = false;           // done_ has been recorded, for a step or for another call
+  int64_t tickets_ = 0;                          // the ticket of the last step
+  int64_t export_tickets_ = 0;                   // the ticket of the last export; see StepArgs::exports
+  bool advances_averages_ = false;               // some group has averaging schedule_free or weight_ema
+  int64_t recorded_ = 0;                         // the last ticket that done_ covers
+  bool has_work_ = false;                        // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
   bool was_captured_ = false;  // some step was captured
   bool lost_work_ = false;     // a call has failed, and work may be running that done_ does not cover

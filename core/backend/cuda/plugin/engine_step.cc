@@ -26,7 +26,10 @@ bool Preconditions(const StepArgs& args, const Block& block) {
 }  // namespace
 
 Status Engine::Step(const StepArgs& args, int64_t* ticket) {
-  *ticket = args.again != 0 ? tickets_ : ++tickets_;
+  const bool exports = args.exports != 0;
+  int64_t& last = exports ? export_tickets_ : tickets_;
+  if (args.again == 0) last += exports ? -1 : 1;
+  *ticket = last;
   const DeviceScope scope(device_);
   SHAMPOO_RETURN_IF_ERROR(scope.status());
   const auto stream = static_cast<cudaStream_t>(args.stream);
@@ -34,7 +37,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   tables.state_in = static_cast<const char*>(args.state_in);
   tables.state_out = static_cast<char*>(args.state_out);
   if (!handles_.empty()) SHAMPOO_RETURN_IF_ERROR(handles_[0].Bind(stream));
-  Status status = Enqueue(args, *ticket, tables);
+  Status status = exports ? EnqueueExport(args, *ticket, tables) : Enqueue(args, *ticket, tables);
   Status joined = exchanges_.Join(stream);
   if (status.ok()) status = std::move(joined);
   lost_work_ = lost_work_ || !status.ok();
@@ -43,6 +46,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   Status recorded = RecordWork(stream);
   if (!status.ok()) return status;
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
+  if (exports) return {};
   recorded_ = *ticket;
   // Async roots are enqueued last, so that no work of this step waits for them.
   return async_roots_ ? async_roots_->Submit(args, plan_) : Status();
@@ -98,18 +102,36 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
     SHAMPOO_CUDA_TRY(FindFlags(stream, tables, flags));
   }
   size_t batch = 0;
-  for (int32_t bucket = 0; bucket < exchanges_.bucket_count(); ++bucket) {
+  const auto step_bucket = [&](int32_t bucket) -> Status {
     for (; batch < batch_tables_.size() && layout_.batches[batch].bucket == bucket; ++batch) {
       SHAMPOO_RETURN_IF_ERROR(StepBatch(args, ticket, tables, phases, batch));
     }
-    SHAMPOO_RETURN_IF_ERROR(exchanges_.Send(args, tables, bucket, phases));
-    // Receive the previous bucket only now: its exchange ran while this bucket was computed.
-    if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, bucket - 1, phases));
-  }
-  SHAMPOO_RETURN_IF_ERROR(exchanges_.Receive(args, tables, exchanges_.bucket_count() - 1, phases));
+    return {};
+  };
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.ShareBuckets(args, tables, phases, step_bucket));
   if (advances_averages_) SHAMPOO_CUDA_TRY(AdvanceAverages(stream, tables));
   SHAMPOO_CUDA_TRY(EndStep(stream, tables, has_tasks || basis_step_, refreshes));
   return phases.End();
+}
+
+// Enqueues an export of several ranks. It makes the exchanges of a step, so that failures are reported in the same way.
+// No group is active and no parameter has a gradient, so nothing is collected.
+Status Engine::EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables) {
+  const auto stream = static_cast<cudaStream_t>(args.stream);
+  const StepPhases phases(nullptr, stream);  // an export belongs to no phase of a step
+  buffers_are_set_ = false;                  // the next step sets its own buffers again
+  SHAMPOO_CUDA_TRY(SetBuffers(stream, tables, args.buffers, plan_.param_count));
+  SHAMPOO_CUDA_TRY(BeginStep(stream, tables, ticket, args));
+  SHAMPOO_CUDA_TRY(BeginGroups(stream, tables, args.groups, args.expected_step, narrowest_.data(), false));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Collect(args, tables, phases));
+  if (plan_.verify_replicas > 0) SHAMPOO_CUDA_TRY(HashParameters(stream, tables, plan_.param_count));
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.Agree(args, tables, phases));
+  const auto export_bucket = [&](int32_t bucket) {
+    return StatusOf(SendAverages(stream, tables, bucket, args.blend), "SendAverages");
+  };
+  SHAMPOO_RETURN_IF_ERROR(exchanges_.ShareBuckets(args, tables, phases, export_bucket));
+  SHAMPOO_CUDA_TRY(EndStep(stream, tables, false, false));
+  return {};
 }
 
 Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases,

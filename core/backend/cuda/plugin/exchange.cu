@@ -18,8 +18,9 @@ struct WriteHeaderBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
+    const bool exports = state.exports != 0;
     // All ranks must skip the same blocks.
-    const double skipped = cta.Sum(tables.block_count, [&](int64_t b) {
+    const double skipped = cta.Sum(exports ? 0 : tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
       // With gathered blocks, only the owner of a block knows whether it must be skipped.
       const bool excluded = tables.gathers == 0 && work.rejection != Rejection::kNone && work.state_at_fault == 0;
@@ -31,8 +32,7 @@ struct WriteHeaderBody {
             : 0;
     cta.Once([&] {
       SegmentHeader header{};
-      const bool skips = state.rejected == 0 && state.go == 0;
-      header.round = {static_cast<int32_t>(CodeOf(state)), skips ? kSkipsStep : 0, args.place};
+      header.round = {static_cast<int32_t>(CodeOf(state)), FlagsOf(state), args.place};
       header.parameters = parameters;
       header.failing_root = -1;
       // With gathered blocks, only the replica that owns an unusable block decides to skip the step. The other replicas
@@ -41,6 +41,10 @@ struct WriteHeaderBody {
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
+      for (int32_t g = 0; exports && g < tables.group_count; ++g) {
+        const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_in)[g];
+        header.step = counter > header.step ? counter : header.step;
+      }
       for (int32_t g = 0; g < tables.group_count; ++g) {
         const DeviceGroup& group = tables.groups[g];
         header.step = group.active != 0 && group.t > header.step ? group.t : header.step;
@@ -104,14 +108,17 @@ struct ApplyExchangedBody {
     if (tables.state->rejected != 0 || block.bucket != bucket) return;
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
-    const bool takes_part = tables.buffers[block.param].grad != nullptr && tables.groups[block.group].active != 0;
+    const bool exports = tables.state->exports != 0;
     BlockWork& work = tables.work[tile.block];
-    const bool skipped = work.rejection != Rejection::kNone && work.state_at_fault == 0;
-    if (tables.state->go == 0 || !takes_part || skipped) return PassThrough(cta, tables, block, begin, size);
+    const bool skipped = !exports && work.rejection != Rejection::kNone && work.state_at_fault == 0;
+    if (tables.state->go == 0 || !ReceivesUpdate(tables, block) || skipped) {
+      return PassThrough(cta, tables, block, begin, size);
+    }
     const char* const sent = tables.exchange_buffers + block.exchange_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
-    const bool owner_skipped =
-        cta.First(bytes, [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kSkippedMark; }) == bytes;
+    const bool owner_skipped = !exports && cta.First(bytes, [&](int64_t i) {
+      return static_cast<unsigned char>(sent[i]) != kSkippedMark;
+    }) == bytes;
     if (owner_skipped) {
       PassThrough(cta, tables, block, begin, size);
       if (begin == 0) cta.Once([&] { work.update_skipped = 1; });

@@ -171,9 +171,11 @@ struct PackUpdatesBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const SliceTile tile(tables, first + cta.index());
     const DeviceBlock& block = tables.blocks[tile.slice.block];
-    if (tables.state->go == 0 || tables.buffers[block.buffers].grad == nullptr) return;
+    const bool exports = tables.state->exports != 0;
+    const bool sends = exports ? block.average_offset().present() : tables.buffers[block.buffers].grad != nullptr;
+    if (tables.state->go == 0 || !sends) return;
     const BlockWork& work = tables.work[tile.slice.block];
-    const bool skipped = work.go == 0 || work.update_skipped != 0;
+    const bool skipped = !exports && (work.go == 0 || work.update_skipped != 0);
     char* const update = tables.exchange_buffers + tile.slice.update_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
     if (skipped) {
@@ -203,10 +205,10 @@ struct ApplySlicesBody {
     if (tables.state->rejected != 0) return;
     const DeviceBlock& block = tables.blocks[tile.slice.block];
     const Buffers& buffers = tables.buffers[block.param];
-    const bool takes_part = buffers.grad != nullptr && tables.groups[block.group].active != 0;
-    if (tables.state->go == 0 || !takes_part) return PassThroughSlice(cta, tile, block, buffers);
+    if (tables.state->go == 0 || !ReceivesUpdate(tables, block)) return PassThroughSlice(cta, tile, block, buffers);
     const char* const update = tables.exchange_buffers + tile.slice.update_at;
-    if (IsMarkedSkipped(cta, update, static_cast<int64_t>(SizeOf(block.exchange_dtype)))) {
+    const bool exports = tables.state->exports != 0;
+    if (!exports && IsMarkedSkipped(cta, update, static_cast<int64_t>(SizeOf(block.exchange_dtype)))) {
       PassThroughSlice(cta, tile, block, buffers);
       // The owner of the block has already recorded that the update is skipped.
       if (tile.begin == 0 && block.owned == 0) cta.Once([&] { tables.work[tile.slice.block].update_skipped = 1; });

@@ -39,13 +39,25 @@ SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, in
   state->report.block = -1;
 }
 
-// Writes the outputs of elements that a step leaves unchanged.
+// Returns whether this rank applies what it receives for a block, as far as that depends on the parameter of the block.
+SHAMPOO_DEVICE inline bool ReceivesUpdate(const Tables& tables, const DeviceBlock& block) {
+  const Buffers& buffers = tables.buffers[block.param];
+  return tables.state->exports != 0 ? block.average_offset().present() && buffers.out != nullptr
+                                    : buffers.grad != nullptr && tables.groups[block.group].active != 0;
+}
+
+// Returns whether the outputs receive updates instead of parameters.
+SHAMPOO_DEVICE inline bool OutputsUpdates(const Tables& tables, const DeviceBlock& block) {
+  return tables.state->exports == 0 && tables.groups[block.group].output == Output::kUpdates;
+}
+
+// Writes the outputs of elements that a step leaves unchanged, or the parameters that an export copies.
 class UnchangedOutputs {
  public:
   SHAMPOO_DEVICE UnchangedOutputs(const Tables& tables, const DeviceBlock& block, const Buffers& buffers)
       : buffers_(buffers),
         param_(tables.params[block.param]),
-        updates_(tables.groups[block.group].output == Output::kUpdates),
+        updates_(OutputsUpdates(tables, block)),
         writes_(buffers.out != nullptr && (updates_ || buffers.out != buffers.param)) {}
 
   SHAMPOO_DEVICE bool any() const { return buffers_.param != nullptr && (writes_ || buffers_.copy != nullptr); }
@@ -78,20 +90,26 @@ class ReceivedOutputs {
   // index: of the block.
   SHAMPOO_DEVICE ReceivedOutputs(const Tables& tables, int32_t index, const Buffers& buffers)
       : buffers_(buffers),
+        exports_(tables.state->exports != 0),
         param_(tables.params[tables.blocks[index].param]),
-        updates_(tables.groups[tables.blocks[index].group].output == Output::kUpdates),
-        receives_params_(tables.exchange_params != 0),
+        updates_(OutputsUpdates(tables, tables.blocks[index])),
+        receives_params_(tables.exchange_params != 0 && !exports_),
         rounding_(tables, index, RoundedState::kParam) {}
 
   // place: in the caller's buffers. element: in the block.
   SHAMPOO_DEVICE void Write(int64_t place, int64_t element, Real received) const {
     const Real value = receives_params_ ? received : ReadAs<Real>(buffers_.param, param_.param_dtype, place) + received;
-    rounding_.Write(buffers_.out, param_.out_dtype, place, element, updates_ ? received : value);
+    if (exports_) {  // to nearest, because an export is not a step
+      WriteAs(buffers_.out, param_.out_dtype, place, value);
+    } else {
+      rounding_.Write(buffers_.out, param_.out_dtype, place, element, updates_ ? received : value);
+    }
     if (buffers_.copy != nullptr) WriteAs(buffers_.copy, param_.copy_dtype, place, value);
   }
 
  private:
   const Buffers& buffers_;
+  const bool exports_;
   const DeviceParam& param_;
   const bool updates_;
   const bool receives_params_;

@@ -34,6 +34,12 @@ SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   }
 }
 
+// Returns the flags of this rank's header.
+SHAMPOO_DEVICE inline uint32_t FlagsOf(const StepState& state) {
+  const bool skips = state.rejected == 0 && state.go == 0;
+  return (skips ? kSkipsStep : 0) | (state.exports != 0 ? kExports : 0);
+}
+
 // Rejects the step because of another rank.
 SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDifference difference,
                                           bool among_shards) {

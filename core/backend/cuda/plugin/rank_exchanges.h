@@ -31,16 +31,27 @@ class RankExchanges {
   // After the check of the gradients, and before the step writes anything: shard ranks agree on the step. Replicas
   // agree here only with PlanView::replicas_agree_first; otherwise Receive() compares their headers.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
-  // After the updates of a bucket were computed: sends them to the ranks that hold the parameters.
-  Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
-  // Applies the updates of a bucket that was sent. Called for bucket k before Send is called for bucket k + 2.
-  Status Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
+  // Sends and receives the updates of all buckets. compute(bucket): computes the updates of a bucket.
+  template <typename Compute>
+  Status ShareBuckets(const StepArgs& args, const Tables& tables, const StepPhases& phases, const Compute& compute) {
+    for (int32_t bucket = 0; bucket < bucket_count(); ++bucket) {
+      SHAMPOO_RETURN_IF_ERROR(compute(bucket));
+      SHAMPOO_RETURN_IF_ERROR(Send(args, tables, bucket, phases));
+      // Receive the previous bucket only now: its exchange ran while this bucket was computed.
+      if (bucket > 0) SHAMPOO_RETURN_IF_ERROR(Receive(args, tables, bucket - 1, phases));
+    }
+    return Receive(args, tables, bucket_count() - 1, phases);
+  }
   // At the end of a step, also after a failure: orders the caller's stream after all exchanges.
   Status Join(cudaStream_t stream) { return stream_.Join(stream); }
 
   int32_t bucket_count() const { return plan_.bucket_count; }
 
  private:
+  // After the updates of a bucket were computed: sends them to the ranks that hold the parameters.
+  Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
+  // Applies the updates of a bucket that was sent. Called for bucket k before Send is called for bucket k + 2.
+  Status Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
   bool gathers() const { return plan_.gather != nullptr; }
   bool compares_headers_first() const { return plan_.replicas_agree_first != 0; }
   // Returns whether updates are sent to other ranks.
