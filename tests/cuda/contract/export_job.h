@@ -1,0 +1,193 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/tools/device_ranks.h"
+
+// Ranks that export averages together.
+namespace shampoo_test {
+
+struct ExportingKind {
+  const char* mode;  // shard_mode
+  int copies, shards;
+  bool has_all_to_all = false;
+  HostComms on_host = {};
+};
+inline constexpr ExportingKind kExportKinds[] = {{"local", 2, 1},
+                                                 {"local", 3, 1, false, {true, true}},
+                                                 {"gather", 1, 2},
+                                                 {"gather", 1, 3, true},
+                                                 {"gather", 1, 2, true, {true, true}},
+                                                 {"gather", 2, 2},
+                                                 {"gather", 2, 2, true, {false, true}}};
+
+inline std::string NameOfKind(const ExportingKind& kind) {
+  return std::string(kind.mode) + " " + std::to_string(kind.copies) + "x" + std::to_string(kind.shards) +
+         (kind.has_all_to_all ? " all-to-all" : "") + (kind.on_host.of_replicas ? " replicas on the host" : "") +
+         (kind.on_host.of_shards ? " shards on the host" : "");
+}
+
+// Three groups: two with averages and one without. Some parameters have several tiles, or outputs in other dtypes.
+inline ModelSpec SpecWithAverages(const Keys& more = {}) {
+  ModelSpec spec;
+  spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"averaging", "schedule_free"}} + more;
+  spec.groups = {{{"averaging", "none"}, {"weight_ema", "0.5"}}, {{"averaging", "none"}}};
+  spec.params = {{{4, 3}}, {{70, 90}}, {{6, 6}}, {{5}}, {{6, 5}}, {{9}}};
+  spec.params[2] = {{6, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F32, false};
+  for (const size_t p : {3U, 4U}) spec.params[p].group = 1;
+  spec.params[4] = {{6, 5}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_F64, false, 0, 1};
+  spec.params[5].group = 2;
+  return spec;
+}
+
+inline shampoo_status ExportTo(const Model& model, double blend, const std::vector<void*>& weights) {
+  return shampoo_optimizer_export(model.optimizer, blend, static_cast<int32_t>(weights.size()), weights.data());
+}
+
+// Memory for exports of a model, filled with bytes of 0x7b.
+class Exported {
+ public:
+  explicit Exported(const Model& model) {
+    for (size_t p = 0; p < model.params(); ++p) {
+      memory_.emplace_back((model.elements(p) + 1) * sizeof(double));
+      addresses_.push_back(memory_.back().get());
+      MustCuda(cudaMemset(memory_.back().get(), 0x7b, memory_.back().bytes()));
+    }
+    MustCuda(cudaDeviceSynchronize());
+  }
+  const std::vector<void*>& addresses() const { return addresses_; }
+  // Returns what was exported of a parameter.
+  std::vector<double> Values(const Model& model, size_t p) const {
+    const bool is_wide = model.spec(p).out_dtype == SHAMPOO_F64;
+    std::vector<double> wide(model.elements(p));
+    std::vector<float> narrow(model.elements(p));
+    model.Wait();
+    void* const to = is_wide ? static_cast<void*>(wide.data()) : narrow.data();
+    const size_t bytes = model.elements(p) * (is_wide ? sizeof(double) : sizeof(float));
+    MustCuda(cudaMemcpy(to, memory_[p].get(), bytes, cudaMemcpyDeviceToHost));
+    return is_wide ? wide : std::vector<double>(narrow.begin(), narrow.end());
+  }
+  bool IsWritten(size_t p) const {
+    std::vector<unsigned char> bytes(memory_[p].bytes());
+    MustCuda(cudaMemcpy(bytes.data(), memory_[p].get(), bytes.size(), cudaMemcpyDeviceToHost));
+    return std::any_of(bytes.begin(), bytes.end(), [](unsigned char byte) { return byte != 0x7b; });
+  }
+  bool IsAnyWritten() const {
+    for (size_t p = 0; p < memory_.size(); ++p) {
+      if (IsWritten(p)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<DeviceBytes> memory_;
+  std::vector<void*> addresses_;
+};
+
+// The ranks of a job, and an optimizer of one rank that makes the same steps.
+struct ExportJob {
+  ExportJob(const ExportingKind& kind, const ModelSpec& spec)
+      : ranks(WithMode(spec, kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all, kind.on_host),
+        alone(spec),
+        shards(kind.shards) {
+    alone.FillParams(1);
+    alone.FillGradients(1);
+    Copy();
+  }
+  static ModelSpec WithMode(ModelSpec spec, const ExportingKind& kind) {
+    spec.keys.emplace_back("shard_mode", kind.mode);
+    return spec;
+  }
+  void Copy() {
+    if (shards > 1) return ranks.SetFrom(alone);
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      for (size_t p = 0; p < alone.params(); ++p) {
+        ranks[rank].SetParam(p, alone.ParamValues(p));
+        ranks[rank].SetGradient(p, alone.GradientValues(p));
+      }
+    }
+  }
+  void StepAll(uint64_t seed) {
+    alone.FillGradients(seed);
+    for (int rank = 0; rank < ranks.world(); ++rank) {
+      for (size_t p = 0; p < alone.params(); ++p) {
+        if (shards > 1) {
+          ranks.SetGradientFrom(alone, rank, p);
+        } else {
+          ranks[rank].SetGradient(p, alone.GradientValues(p));
+        }
+      }
+    }
+    alone.Step();
+    ranks.Step();
+  }
+  void Train(uint64_t first, uint64_t last) {
+    for (uint64_t t = first; t <= last; ++t) StepAll(t);
+    ranks.Status();
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  }
+  // Checks that values of the ranks are those of the one rank. of_rank(rank, p) and expected(p) return them.
+  template <typename OfRank, typename Expected>
+  void CheckSame(const OfRank& of_rank, const Expected& expected) {
+    for (size_t p = 0; p < alone.params(); ++p) {
+      const std::vector<double> whole = expected(p);
+      for (int copy = 0; copy * shards < ranks.world(); ++copy) {
+        std::vector<double> joined;
+        for (int shard = 0; shard < shards; ++shard) {
+          const std::vector<double> part = of_rank(copy * shards + shard, p);
+          joined.insert(joined.end(), part.begin(), part.end());
+        }
+        CAPTURE(p);
+        CAPTURE(copy);
+        REQUIRE(joined.size() == whole.size());
+        CHECK((OnFake() ? joined == whole : Distance(joined, whole) < 1e-5));
+      }
+    }
+  }
+  void CheckSameParams() {
+    CheckSame([&](int rank, size_t p) { return ranks[rank].ParamValues(p); },
+              [&](size_t p) { return alone.ParamValues(p); });
+  }
+  // Exports on all ranks.
+  std::vector<Exported> Export(double blend) {
+    std::vector<Exported> exported;
+    for (int rank = 0; rank < ranks.world(); ++rank) exported.emplace_back(ranks[rank]);
+    ranks.OnEvery([&](int rank, Model* model) {
+      return ExportTo(*model, blend, exported[static_cast<size_t>(rank)].addresses());
+    });
+    return exported;
+  }
+  void CheckExport(double blend) {
+    const std::vector<Exported> of_ranks = Export(blend);
+    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    const Exported expected(alone);
+    Must(ExportTo(alone, blend, expected.addresses()));
+    CheckSame([&](int rank, size_t p) { return of_ranks[static_cast<size_t>(rank)].Values(ranks[rank], p); },
+              [&](size_t p) { return expected.Values(alone, p); });
+    for (size_t p = 0; p < alone.params(); ++p) {
+      const bool is_average = expected.Values(alone, p) != alone.ParamValues(p);
+      const bool has_average = blend > 0 && alone.spec(p).group != 2;
+      // In the first step, most averages move together with the parameter.
+      CHECK((is_average == has_average || (has_average && alone.Stat("step.0") == 1)));
+    }
+  }
+  std::vector<std::string> Bits() {
+    std::vector<std::string> bits;
+    for (int rank = 0; rank < ranks.world(); ++rank) bits.push_back(ranks[rank].Bits());
+    return bits;
+  }
+
+  DeviceRanks ranks;
+  Model alone;
+  const int shards;
+};
+
+inline const std::vector<Keys> kExchanges = {{{"status_lag", "1"}},
+                                             {{"status_lag", "0"}, {"comm_bucket_bytes", "600"}},
+                                             {{"communicate", "params"}, {"comm_bucket_bytes", "600"}}};
+
+}  // namespace shampoo_test

@@ -1,0 +1,177 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Averages of replicas and of gathered shards, and their export, which ranks make together.
+#include "tests/cuda/contract/export_job.h"
+#include "tests/cuda/tools/graph.h"
+#include "tests/cuda/tools/stream_rank.h"
+
+namespace shampoo_test {
+namespace {
+
+TEST_CASE("every rank exports the averages of an optimizer of one rank, and parameters and states do not change") {
+  for (const ExportingKind& kind : kExportKinds) {
+    for (const Keys& exchange : kExchanges) {
+      CAPTURE(NameOfKind(kind));
+      CAPTURE(exchange[0].second);
+      const Stage stage;
+      ExportJob job(kind, SpecWithAverages(exchange));
+      job.CheckSameParams();
+      for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].Bind();
+      job.Export(1);  // before the first step
+      REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      job.Train(1, 3);
+      const std::vector<std::string> before = job.Bits();
+      for (const double blend : {1.0, 0.25, 0.0}) job.CheckExport(blend);
+      CHECK(job.Bits() == before);
+      job.Train(4, 5);
+      job.CheckSameParams();
+      for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 5);
+    }
+  }
+}
+
+TEST_CASE("an export directly after a step, and a step directly after an export, see the results of each other") {
+  for (const ExportingKind& kind : kExportKinds) {
+    CAPTURE(NameOfKind(kind));
+    const Stage stage;
+    ExportJob job(kind, SpecWithAverages());
+    for (uint64_t t = 1; t <= 3; ++t) {
+      job.StepAll(t);
+      job.CheckExport(1);
+    }
+    job.CheckSameParams();
+  }
+}
+
+TEST_CASE("each rank chooses which parameters it exports, also to the memory of their gradients") {
+  for (const ExportingKind& kind : kExportKinds) {
+    CAPTURE(NameOfKind(kind));
+    const Stage stage;
+    ExportJob job(kind, SpecWithAverages());
+    job.Train(1, 2);
+    std::vector<Exported> all = job.Export(1);
+    std::vector<Exported> some;
+    for (int rank = 0; rank < job.ranks.world(); ++rank) some.emplace_back(job.ranks[rank]);
+    job.ranks.OnEvery([&](int rank, Model* model) {
+      std::vector<void*> weights = some[static_cast<size_t>(rank)].addresses();
+      for (size_t p = 0; p < weights.size(); ++p) {
+        if (p % 2 == static_cast<size_t>(rank) % 2) weights[p] = nullptr;
+      }
+      weights[3] = model->grad(3);
+      return ExportTo(*model, 1, weights);
+    });
+    REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    for (int rank = 0; rank < job.ranks.world(); ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      const Model& model = job.ranks[rank];
+      CHECK(model.GradientValues(3) == all[r].Values(model, 3));
+      for (size_t p = 0; p < model.params(); ++p) {
+        const bool is_wanted = p != 3 && p % 2 != r % 2 && model.elements(p) > 0;
+        CHECK(some[r].IsWritten(p) == is_wanted);
+        if (is_wanted) CHECK(some[r].Values(model, p) == all[r].Values(model, p));
+      }
+    }
+    job.Train(3, 4);
+    job.CheckSameParams();
+  }
+}
+
+TEST_CASE("a rank without elements takes part in exports") {
+  for (const int copies : {1, 2}) {
+    const Stage stage;
+    ModelSpec spec = SpecWithAverages();
+    spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
+    ExportJob job({"gather", copies, 3}, spec);
+    REQUIRE(job.ranks[2].elements(0) == 0);
+    REQUIRE(job.ranks[2].elements(1) == 0);
+    job.Train(1, 2);
+    job.CheckExport(1);
+    job.Train(3, 3);
+    job.CheckSameParams();
+  }
+}
+
+TEST_CASE("an export between the start and the use of async roots leaves them as they are") {
+  for (const ExportingKind& kind : kExportKinds) {
+    CAPTURE(NameOfKind(kind));
+    const Stage stage;
+    ModelSpec spec = SpecWithAverages({{"method", "shampoo"},
+                                       {"grafting", "adam"},
+                                       {"momentum", "0"},
+                                       {"epsilon", "0.1"},
+                                       {"root_async", "2"},
+                                       {"precondition_frequency", "3"},
+                                       {"refresh_growth", "0"}});
+    ExportJob job(kind, spec);
+    for (uint64_t t = 1; t <= 8; ++t) {
+      job.StepAll(t);
+      job.Export(1);
+      REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    }
+    job.CheckExport(1);
+    job.CheckSameParams();
+    CHECK(job.ranks[0].Stat("root_computed") > 0);
+  }
+}
+
+constexpr RankKind kExportStreamKinds[] = {{"local", 2, 1, false},        {"gather", 1, 2, true},
+                                           {"gather", 2, 2, false},       {"local", 2, 1, false, "64"},
+                                           {"gather", 1, 2, false, "64"}, {"gather", 2, 2, true, "64"}};
+
+TEST_CASE("replays of a captured step of several ranks advance averages as steps do, also after an export") {
+  for (const RankKind& kind : kExportStreamKinds) {
+    for (const Keys& average :
+         {Keys{{"averaging", "schedule_free"}}, Keys{{"averaging", "gpa"}}, Keys{{"weight_ema", "0.5"}}}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(average[0].second);
+      const StageWithStream stream;
+      const Keys keys = Keys{{"momentum", "0"}} + average;
+      StreamRank<> plain(kind, keys, stream);
+      StreamRank<> captured(kind, keys, stream);
+      const auto check_export = [&] {
+        const Exported expected(plain.model);
+        const Exported exported(captured.model);
+        Must(ExportTo(plain.model, 1, expected.addresses()));
+        Must(ExportTo(captured.model, 1, exported.addresses()));
+        bool any_differs = false;
+        for (size_t p = 0; p < plain.model.params(); ++p) {
+          const std::vector<double> values = exported.Values(captured.model, p);
+          CHECK(values == expected.Values(plain.model, p));
+          any_differs = any_differs || values != captured.model.ParamValues(p);
+        }
+        CHECK(any_differs);
+      };
+      const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) {
+        if (t == 9) check_export();
+        plain.model.Step(t);
+      });
+      check_export();
+      CHECK(BitsOf(captured.model) == BitsOf(plain.model));
+      Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
+      CHECK(captured.model.Stat("steps") == 9);
+    }
+  }
+}
+
+TEST_CASE("an export of several ranks cannot be captured") {
+  for (const RankKind& kind : kExportStreamKinds) {
+    const StageWithStream stream;
+    StreamRank<> rank(kind, {{"weight_ema", "0.5"}}, stream);
+    rank.model.Train(1, 2);
+    const Exported exported(rank.model);
+    MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CheckError(ExportTo(rank.model, 1, exported.addresses()), SHAMPOO_E_STATE,
+               "the state of the averages cannot be read while the stream of the last call is being captured");
+    cudaGraph_t graph = nullptr;
+    MustCuda(cudaStreamEndCapture(stream, &graph));
+    (void)cudaGraphDestroy(graph);
+    Must(ExportTo(rank.model, 1, exported.addresses()));
+    CHECK(exported.IsAnyWritten());
+  }
+}
+
+}  // namespace
+}  // namespace shampoo_test
