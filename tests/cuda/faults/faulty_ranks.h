@@ -25,6 +25,7 @@ struct ReplicaKind {
   const char* lag;     // status_lag
   const char* bucket;  // comm_bucket_bytes; 0: one exchange in a step
   HostComms on_host = {};
+  bool exports = false;  // the ranks export averages instead of making a step
 };
 constexpr ReplicaKind kReplicaKinds[] = {{"0", "0"}, {"1", "0"}, {"1", "0", kOnHost}, {"1", "256"}};
 
@@ -50,6 +51,7 @@ struct FaultyShards {
   int copies;
   int faulty;
   const char* lag = "1";  // status_lag
+  bool exports = false;   // the ranks export averages instead of making a step
 };
 
 // Why the ranks reject a step in which no call fails.
@@ -79,7 +81,8 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 // Each function runs a job for n = 1, 2, ... and makes call number n of CUDA, or collective number n, of one rank fail,
 // until the rank makes fewer calls.
 
-// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait.
+// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait. The ranks make
+// a step or an export.
 void FailInStepOfReplicas(const ReplicaKind& kind, int faulty);
 // distance: call number n + distance of the rank fails, too; 0: no other call fails.
 void FailInStepOfShards(const FaultyShards& job, int64_t distance = 0);
