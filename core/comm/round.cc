@@ -51,13 +51,16 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
   return {};
 }
 
-Status Rounds::GatherCodes(const Status& own) {
+Status Rounds::GatherCodes(const Status& own, uint32_t flags) {
+  constexpr int64_t kFlagsUnit = 256;  // larger than all codes
   // Without staging, AllGatherInt() allocates nothing. A rank that is out of memory can then report that.
-  SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(static_cast<int64_t>(own.code())));
+  SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(flags * kFlagsUnit + static_cast<int64_t>(own.code())));
   for (int rank = 0; rank < comm_->world(); ++rank) {
-    const int64_t code = comm_->GatheredInt(rank);
+    const int64_t code = comm_->GatheredInt(rank) % kFlagsUnit;
+    const int64_t flags_of_rank = comm_->GatheredInt(rank) / kFlagsUnit;
     SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm_.get(), rank, code));
-    headers_[static_cast<size_t>(rank)] = {static_cast<int32_t>(code), 0, 0};
+    SHAMPOO_RETURN_IF_ERROR(CheckReceivedOrAbort(comm_.get(), {"set of flags", rank, flags_of_rank}, 0, kRoundFlags));
+    headers_[static_cast<size_t>(rank)] = {static_cast<int32_t>(code), static_cast<uint32_t>(flags_of_rank), 0};
   }
   return {};
 }
@@ -66,6 +69,10 @@ uint32_t Rounds::AnyFlags() const {
   uint32_t any = 0;
   for (const RoundHeader& header : headers_) any |= header.flags;
   return any;
+}
+
+bool Rounds::AllExport() const {
+  return std::all_of(headers_.begin(), headers_.end(), [](const RoundHeader& header) { return header.exports(); });
 }
 
 RoundFailure Rounds::FindFailure() const {

@@ -71,13 +71,15 @@ class Rounds {
     }
     return CheckHeaders(own);
   }
-  // Makes a round that exchanges only the codes of the ranks, without a payload.
-  Status GatherCodes(const Status& own);
+  // Makes a round that exchanges only the codes and flags of the ranks, without a payload.
+  Status GatherCodes(const Status& own, uint32_t flags);
 
   // The headers that were received last.
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
   // Returns the bits that any rank set in its flags.
   uint32_t AnyFlags() const;
+  // Returns whether all ranks set kExports.
+  bool AllExport() const;
   // Returns the failure whose error all ranks return. A failed collective has priority over other failures, and a
   // forwarded failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;

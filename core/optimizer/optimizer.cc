@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/base/catch_exceptions.h"
 #include "core/base/text.h"
 
 namespace shampoo {
@@ -31,14 +32,17 @@ Status Optimizer::Set(int group, const char* name, double value) {
   return {};
 }
 
+Status Optimizer::CheckExportArguments(double blend, size_t count) const {
+  if (!(blend >= 0 && blend <= 1)) {
+    return Invalid("blend is ", blend, ": expected a number in [0, 1]; 1 exports the averages");
+  }
+  if (count == plan_->params.size()) return {};
+  return Invalid("count is ", count, ": expected ", plan_->params.size(), ", the number of parameters of the plan");
+}
+
 Status Optimizer::Export(Status caller_status, double blend, std::span<void* const> weights) {
-  if (caller_status.ok() && !(blend >= 0 && blend <= 1)) {
-    caller_status = Invalid("blend is ", blend, ": expected a number in [0, 1]; 1 exports the averages");
-  }
-  if (caller_status.ok() && weights.size() != plan_->params.size()) {
-    caller_status = Invalid("count is ", weights.size(), ": expected ", plan_->params.size(),
-                            ", the number of parameters of the plan");
-  }
+  // Without memory for the text, this rank still joins the exchanges of the export.
+  if (caller_status.ok()) caller_status = CatchExceptions([&] { return CheckExportArguments(blend, weights.size()); });
   return strategy_->Export(std::move(caller_status), blend, weights);
 }
 

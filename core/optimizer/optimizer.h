@@ -72,6 +72,7 @@ class Optimizer {
   Status BuildOnHost(const OptimizerDesc& desc, const Ids& ids);
   Status BuildOnDevice(const OptimizerDesc& desc, const Ids& ids);
   Status StatOfGroup(std::string_view number, double* value) const;
+  Status CheckExportArguments(double blend, size_t count) const;
 
   std::shared_ptr<const PlanData> plan_;
   std::shared_ptr<Communicator> replica_comm_;  // kept alive even with one replica, which does not use it

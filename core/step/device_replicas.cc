@@ -68,7 +68,8 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
     case cuda::RankDifference::kNone:
       break;
   }
-  SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own));
+  const bool exports = (was_replayed ? captured_inputs_ : step_inputs_).are_of_export();
+  SHAMPOO_RETURN_IF_ERROR(rounds_.GatherCodes(own, exports ? kExports : 0));
   return rounds_.FindFailure().found() ? fetch_error_(&rounds_, own.message()) : std::move(own);
 }
 

@@ -442,7 +442,7 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
 // export waits until it is done, so that a rank does not use averages that it has not received.
 Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
-  Status readable = memory_->CheckReadable(kAverages);
+  Status readable = CatchExceptions([&] { return memory_->CheckReadable(kAverages); });
   // During a capture, all ranks return this error. They can continue outside of the capture.
   if (readable.code() == Code::kState) return readable;
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(std::move(readable)));

@@ -138,7 +138,7 @@ Status ReplicatedStep::Export(Status caller_status, double blend, std::span<void
   if (decision.status.ok()) decision.status = export_.Check(weights);
   context_.participants().ChooseAll();
   context_.ClearExcluded();
-  shards_->BeginExport();
+  shards_->AgreeOnExport(&decision);
   if (decision.status.ok()) export_.Begin(blend, weights);
   if (!decision.status.ok()) return replicas_->Share(0, decision, context_, shards_.get());
   for (int64_t bucket = 0; bucket < replicas_->buckets(); ++bucket) {

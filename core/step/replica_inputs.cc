@@ -126,6 +126,7 @@ Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text) {
   const RoundFailure failure = rounds->FindFailure();
   Status error = rounds->FetchError(failure, own_text);
   if (failure.code == Code::kComm || failure.on_all_ranks || error.code() == Code::kComm) return error;
+  if (rounds->AllExport()) return error;  // exports change no state
   std::string text = error.message();
   const size_t at = text.find(kNothingChanged);
   if (at != std::string::npos) text.erase(at, std::char_traits<char>::length(kNothingChanged));

@@ -34,6 +34,7 @@ class ReplicaInputs {
     for (const StepItem& item : excluded) values_[static_cast<size_t>(item.block->param)] += 2;
     SetSteps(counters, action);
   }
+  bool are_of_export() const { return values_.back() == kExports; }
   uint64_t Hash() const;
   int64_t bytes() const { return static_cast<int64_t>(values_.size() * sizeof values_[0]); }
   // Returns the error for the first difference between ranks; success if there is none. Collective.

@@ -33,6 +33,11 @@ ShardHeader ShardRounds::HeaderOf(int rank) {
   return header;
 }
 
+void ShardRounds::AgreeOnExport(StepDecision* decision) {
+  BeginExport();
+  AgreeWithText(decision, nullptr);
+}
+
 void ShardRounds::BeginExport() {
   ClearInputs();
   exports_ = true;

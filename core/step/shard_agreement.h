@@ -39,8 +39,9 @@ class ShardAgreement {
   // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
   // the error of another rank.
   virtual Status AgreeAgain(Status own) = 0;
-  // Call before the agreements of an export, which has neither steps nor gradients to compare.
-  virtual void BeginExport() = 0;
+  // Replaces Agree() in an export, which has neither steps nor gradients to compare. If other ranks make a step, all
+  // ranks find this difference.
+  virtual void AgreeOnExport(StepDecision* decision) = 0;
   // Joins an agreement only to report a failure.
   virtual void Report(const Status& failure) = 0;
 };
@@ -51,7 +52,7 @@ class NoShards final : public ShardAgreement {
   Status PriorFailure() const override { return {}; }
   void Agree(StepDecision* /*decision*/, StepContext* /*context*/) override {}
   Status AgreeAgain(Status own) override { return own; }
-  void BeginExport() override {}
+  void AgreeOnExport(StepDecision* /*decision*/) override {}
   void Report(const Status& /*failure*/) override {}
 };
 
@@ -74,7 +75,7 @@ class ShardRounds final : public ShardAgreement {
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
   void Agree(StepDecision* decision, StepContext* context) override;
   Status AgreeAgain(Status own) override;
-  void BeginExport() override;
+  void AgreeOnExport(StepDecision* decision) override;
   void Report(const Status& failure) override;
 
   // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
@@ -89,6 +90,8 @@ class ShardRounds final : public ShardAgreement {
   // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
   // about to make; 0: none.
   void SetInputs(std::span<const int64_t> steps);
+  // Makes the next agreements without a context those of an export; see AgreeOnExport().
+  void BeginExport();
   // Returns whether the ranks still have to exchange the text of the error of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
   // Exchanges that text and returns the error. Collective.

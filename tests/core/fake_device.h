@@ -31,6 +31,9 @@ class FakeDevice {
     bool buffers_changed = false;
     bool captured = false;
     bool again = false;
+    bool exports = false;
+    double blend = 0;
+    std::vector<Buffers> buffers;  // by parameter
     Code failure = Code::kOk;
     int64_t place = 0;
     int64_t shard_place = 0;
@@ -70,6 +73,8 @@ class FakeDevice {
   std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
   std::vector<void*> exchange_streams;  // the streams of these copies
   int64_t last_ticket = 0;
+  int64_t last_export = 0;  // the ticket of the last export
+  int64_t awaited = 0;      // the ticket for which the last call of read_report waited
   // Returns the segments of the last exchange of a step.
   const std::vector<char>& exchanged() const { return exchange_; }
   static constexpr char kSent = 7;  // the value of all bytes that this rank sends
@@ -109,6 +114,7 @@ class FakeDevice {
       the_device->arena_.assign(static_cast<size_t>(desc->plan.state_bytes + kArenaAlignment), 0);
       the_device->groups_ = static_cast<size_t>(desc->plan.group_count);
       the_device->blocks_ = static_cast<size_t>(desc->plan.block_count);
+      the_device->params_ = static_cast<size_t>(desc->plan.param_count);
       the_device->world_ = desc->plan.replica_world;
       the_device->shard_world_ = desc->plan.shard_world;
       the_device->shard_bytes_ = desc->plan.shard_segment_bytes;
@@ -141,7 +147,8 @@ class FakeDevice {
       *captured = Of(engine).captures ? 1 : 0;
       return Of(engine).CaptureResult();
     };
-    table.read_report = [](cuda::Engine* engine, int64_t, cuda::StepReport* out) {
+    table.read_report = [](cuda::Engine* engine, int64_t ticket, cuda::StepReport* out) {
+      Of(engine).awaited = ticket;
       *out = Of(engine).report;
       return Of(engine).CaptureResult();
     };
@@ -217,6 +224,9 @@ class FakeDevice {
     step.buffers_changed = args.buffers_changed != 0;
     step.captured = args.captured != 0;
     step.again = args.again != 0;
+    step.exports = args.exports != 0;
+    step.blend = args.blend;
+    step.buffers.assign(args.buffers, args.buffers + params_);
     step.failure = args.failure;
     step.place = args.place;
     step.shard_place = args.shard_place;
@@ -227,11 +237,12 @@ class FakeDevice {
     is_exchanged = is_exchanged && Gather(args.gather, kExchangeBytes, world_, args.stream);
     if (!is_exchanged) return {Code::kComm, "the collective of the step failed"};
     if (FailsAt(2)) return cuda_error;
-    *ticket = ++last_ticket;
+    int64_t& last = step.exports ? last_export : last_ticket;
+    *ticket = last += step.exports ? -1 : 1;
     if (args.captured != 0) return Ok();
     if (rejection) {
       ++report.rejections;
-      report.rejected_ticket = last_ticket;
+      report.rejected_ticket = *ticket;
       report.rejection = rejection->rejection;
       report.value = rejection->value;
       report.difference = rejection->difference;
@@ -240,6 +251,7 @@ class FakeDevice {
       rejection.reset();
       return Ok();
     }
+    if (step.exports) return Ok();
     ++report.steps;
     for (size_t g = 0; g < groups_; ++g) {
       if (args.expected_step[g] != 0) static_cast<int64_t*>(args.state_out)[g] = args.expected_step[g];
@@ -263,6 +275,7 @@ class FakeDevice {
   int32_t world_ = 1;
   size_t groups_ = 0;
   size_t blocks_ = 0;
+  size_t params_ = 0;
   std::vector<size_t> group_of_block_;
 };
 

@@ -720,6 +720,126 @@ TEST_CASE("an export is enqueued for the state that steps write, but not in a ca
   CHECK(one.device.exports[0].blend == 0.25);
 }
 
+const OnDevice::Keys kExportsEma = {{"weight_ema", "0.5"}};
+
+TEST_CASE("an export of several ranks is enqueued like a step, but waits, has its own ticket, and is not a step") {
+  for (const bool gathers : {false, true}) {
+    CAPTURE(gathers);
+    StepFixture::Setup setup;
+    AddGatheredMatrix(&setup, true);
+    MirrorComm replicas(2, 0, kTakesDeviceMemory);
+    DeviceShard shards(gathers ? nullptr : replicas.shared(), gathers ? kGathered + kExportsEma : kExportsEma,
+                       gathers ? setup : kOneMatrix);
+    OnDevice& one = shards.one;
+    one.device.counted_steps = {1};
+    CheckOk(one.Step());
+    float weights[6];
+    void* const addresses[] = {weights};
+    CheckOk(one.step->Export({}, 0.25, addresses));
+    REQUIRE(one.device.steps.size() == 2);
+    CHECK(one.device.exports.empty());
+    const FakeDevice::Step& enqueued = one.device.steps[1];
+    CHECK(enqueued.exports);
+    CHECK(enqueued.blend == 0.25);
+    CHECK(enqueued.expected_step == Ints{0});
+    CHECK(enqueued.failure == Code::kOk);
+    CHECK(enqueued.buffers[0].param == one.param);
+    CHECK(enqueued.buffers[0].grad == nullptr);
+    CHECK(enqueued.buffers[0].out == weights);
+    CHECK(one.device.awaited == -1);
+    CHECK(one.history->counts().steps == 1);
+    CheckOk(one.Step());
+    CHECK_FALSE(one.device.steps[2].exports);
+    CHECK(one.device.steps[2].expected_step == Ints{2});
+    CHECK(one.device.steps[2].buffers[0].grad == one.gradient);
+    CHECK(one.device.last_ticket == 2);
+  }
+}
+
+TEST_CASE("a rank whose export has a bad argument enqueues its failure, without outputs, and all ranks return it") {
+  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
+  CheckOk(rank.one.Step());
+  float weights[6];
+  void* const addresses[] = {weights};
+  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
+  CheckError(rank.one.step->Export(Invalid("a caller's mistake"), 0.25, addresses), Code::kInvalid,
+             "a caller's mistake");
+  CHECK(rank.one.device.steps.back().failure == Code::kInvalid);
+  CHECK(rank.one.device.steps.back().buffers[0].out == nullptr);
+  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
+  void* const own_param[] = {rank.one.param};
+  CheckError(rank.one.step->Export({}, 0.25, own_param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
+  CheckOk(rank.one.step->Export({}, 0.25, addresses));
+  CheckOk(rank.one.Step());
+  CheckOk(rank.one.Report());
+}
+
+TEST_CASE("an export returns the error of the step before it, and is not enqueued") {
+  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
+  rank.one.device.rejection = {Rejection::kCounter, -5, cuda::RankDifference::kFailed};
+  CheckOk(rank.one.Step());
+  float weights[6];
+  void* const addresses[] = {weights};
+  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState,
+             "an earlier step was rejected, and nothing was exported: rank 0: ");
+  CHECK(rank.one.device.steps.size() == 1);
+  CheckOk(rank.one.step->Export({}, 1, addresses));
+}
+
+TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is enqueued again with the error") {
+  for (const bool is_enqueued_again : {true, false}) {
+    CAPTURE(is_enqueued_again);
+    MirrorComm replicas(2, 0, kTakesDeviceMemory);
+    DeviceShard rank(replicas.shared(), kExportsEma);
+    CheckOk(rank.one.Step());
+    CheckOk(rank.one.Report());
+    float weights[6];
+    void* const addresses[] = {weights};
+    const LogCapture log(LogLevel::kError);
+    rank.one.device.fails_at = is_enqueued_again ? 1 : 2;
+    rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
+    CheckError(rank.one.step->Export({}, 1, addresses), Code::kDevice, "a CUDA call failed");
+    CHECK(rank.one.device.steps.size() == (is_enqueued_again ? 3 : 2));
+    const FakeDevice::Step& last = rank.one.device.steps.back();
+    CHECK(last.exports);
+    CHECK(last.again == is_enqueued_again);
+    CHECK(last.failure == (is_enqueued_again ? Code::kDevice : Code::kOk));
+    for (const MirrorComm* comm : {&rank.comm, &replicas}) CHECK(comm->aborts == (is_enqueued_again ? 0 : 1));
+  }
+}
+
+TEST_CASE("in an export, the hosts find the rank that makes a step, and the rank at another step") {
+  float weights[6];
+  void* const addresses[] = {weights};
+  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
+  CheckOk(rank.one.Step());
+  CheckOk(rank.one.Report());
+  // The values that replicas compare end with what the rank does.
+  const size_t action_at = 2 * sizeof(int64_t);
+  rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+    if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});
+  };
+  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kInputs};
+  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState, "rank 0 exports averages and rank 1 makes a step");
+  const int64_t of_devices = rank.comm.calls + 1;  // the exchange of the export
+  rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
+    if (from == 1 && call > of_devices) Put(segment, 0, int64_t{7});
+  };
+  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kStep};
+  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState, "rank 1 is at step 7 and rank 0 at step 1");
+
+  StepFixture::Setup setup;
+  AddGatheredMatrix(&setup, true);
+  DeviceShard shard(nullptr, kGathered + kExportsEma, setup);
+  shard.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
+    const bool is_agreement = bytes == static_cast<size_t>(ShardSegmentBytes(1, 1));
+    if (from == 1 && is_agreement) Put(segment, offsetof(RoundHeader, flags), uint32_t{0});
+  };
+  shard.one.device.rejection = RejectedBy(cuda::RankDifference::kInputs);
+  CheckError(shard.one.step->Export({}, 1, addresses), Code::kState,
+             "shard rank 0 exports averages and shard rank 1 makes a step; nothing has changed. Call");
+}
+
 TEST_CASE("an error that only the replicas of another shard have found is returned by the shards") {
   const MirrorComm replicas(2, 0, kTakesDeviceMemory);
   DeviceShard rank(replicas.shared());

@@ -48,7 +48,7 @@ class RecordingShards final : public ShardAgreement {
     calls.push_back("agree again: " + own.message());
     return own.ok() ? agreed.Copy() : std::move(own);
   }
-  void BeginExport() override {}
+  void AgreeOnExport(StepDecision* /*decision*/) override {}
   void Report(const Status& failure) override { calls.push_back("report: " + failure.message()); }
 
   std::vector<std::string> calls;

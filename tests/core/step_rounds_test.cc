@@ -146,13 +146,31 @@ TEST_CASE("after a failed collective, Report joins one round; otherwise, it join
   }
 }
 
-TEST_CASE("the status codes that ranks gather after a step on a device are checked") {
-  MirrorComm comm;
-  Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
-  comm.change = [&](int64_t, int from, char* segment, size_t) {
-    if (from == 1) Put(segment, 0, int64_t{77});
+TEST_CASE("the status codes and flags that ranks gather after a step on a device are checked") {
+  const auto gather = [](int64_t from_rank_1) {
+    MirrorComm comm;
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) Put(segment, 0, from_rank_1);
+    };
+    return rounds.GatherCodes({}, 0);
   };
-  CheckCommError(rounds.GatherCodes({}), "received an invalid status code from rank 1: 77");
+  CheckCommError(gather(77), "received an invalid status code from rank 1: 77");
+  CheckCommError(gather(-1), "received an invalid status code from rank 1: -1");
+  CheckCommError(gather(16 * 256), "received an invalid set of flags from rank 1: 16");
+  CheckOk(gather(8 * 256));
+}
+
+TEST_CASE("ranks know whether all of them export averages") {
+  for (const uint32_t other : {kExports, uint32_t{0}}) {
+    MirrorComm comm;
+    Rounds rounds(comm.shared(), comm.get()->TakeOptimizerId());
+    comm.change = [&](int64_t, int from, char* segment, size_t) {
+      if (from == 1) Put(segment, 0, int64_t{other} * 256);
+    };
+    CheckOk(rounds.GatherCodes({}, kExports));
+    CHECK(rounds.AllExport() == (other == kExports));
+  }
 }
 
 const std::vector<std::vector<int64_t>> kMatrixAndVector = {{2, 3}, {4}};

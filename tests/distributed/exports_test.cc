@@ -28,7 +28,8 @@ Exported Export(Grid* grid, double blend) {
   return exported;
 }
 
-constexpr Kind kExportingKinds[] = {{2, 1}, {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false}, {2, 2, "gather"}};
+constexpr Kind kExportingKinds[] = {{2, 1},           {3, 1}, {1, 2, "gather"}, {1, 3, "gather", false},
+                                    {2, 2, "gather"}, {2, 2}};
 
 TEST_CASE("every rank exports averages that are bit-identical to those of a single rank") {
   for (const Kind kind : kExportingKinds) {
@@ -146,6 +147,7 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
         OnEveryRank(grid.world(),
                     [&](int rank) { grid[rank].Export(rank == odd ? 2 : 1, &exported[static_cast<size_t>(rank)]); });
         CheckFailed(&grid, SHAMPOO_E_INVALID, {"blend is 2"});
+        CHECK(grid.Errors().find("had begun the step") == std::string::npos);
         CHECK(SameBits(ParamsOf(&grid), before));
         Export(&grid, 1);
         RequireOk(grid);
@@ -155,12 +157,12 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
   }
 }
 
-TEST_CASE("a rank that exports while the others make a step is an error on all replicas") {
-  for (const Kind kind : {Kind{2, 1}, Kind{3, 1}}) {
-    for (int odd = 0; odd < kind.replicas; ++odd) {
+TEST_CASE("a rank that exports while the others make a step is an error on all ranks") {
+  for (const Kind kind : kExportingKinds) {
+    for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
       CAPTURE(kind);
       CAPTURE(odd);
-      Grid grid(AveragingSpec(), kind);
+      Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
       RequireStart(&grid);
       RunSteps(&grid, 101, 102);
       const std::vector<Tensors> before = ParamsOf(&grid);
@@ -175,6 +177,9 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
       CheckFailed(&grid, SHAMPOO_E_STATE, {"exports averages", "makes a step", "in the same order on all ranks"});
       CHECK(SameBits(ParamsOf(&grid), before));
       for (const std::vector<float>& one : exported) CHECK(one == std::vector<float>(one.size(), -1));
+      Export(&grid, 1);
+      RequireOk(grid);
+      RunSteps(&grid, 103, 103);
     }
   }
 }

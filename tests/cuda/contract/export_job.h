@@ -17,13 +17,10 @@ struct ExportingKind {
   bool has_all_to_all = false;
   HostComms on_host = {};
 };
-inline constexpr ExportingKind kExportKinds[] = {{"local", 2, 1},
-                                                 {"local", 3, 1, false, {true, true}},
-                                                 {"gather", 1, 2},
-                                                 {"gather", 1, 3, true},
-                                                 {"gather", 1, 2, true, {true, true}},
-                                                 {"gather", 2, 2},
-                                                 {"gather", 2, 2, true, {false, true}}};
+inline constexpr ExportingKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, {true, true}},
+                                                 {"local", 2, 2},        {"gather", 1, 2},
+                                                 {"gather", 1, 3, true}, {"gather", 1, 2, true, {true, true}},
+                                                 {"gather", 2, 2},       {"gather", 2, 2, true, {false, true}}};
 
 inline std::string NameOfKind(const ExportingKind& kind) {
   return std::string(kind.mode) + " " + std::to_string(kind.copies) + "x" + std::to_string(kind.shards) +

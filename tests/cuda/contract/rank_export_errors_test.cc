@@ -32,6 +32,7 @@ TEST_CASE("an export with a bad argument on one rank fails with the same error o
         };
         export_with(2, 6, false);
         CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": blend is 2: expected a number"}) == "");
+        CHECK(job.ranks.text(0).find("had begun the step") == std::string::npos);
         export_with(1, 5, false);
         CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": count is 5: expected 6"}) == "");
         if (job.ranks[odd].elements(0) > 0) {
@@ -75,6 +76,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
           for (const char* const words : {"exports averages", "makes a step", "in the same order on all ranks"}) {
             CHECK(job.ranks.text(rank).find(words) != std::string::npos);
           }
+          CHECK(job.ranks.text(rank).find(job.ranks.text(odd)) != std::string::npos);
         }
         CHECK(!exported.IsAnyWritten());
         CHECK(job.ranks.Params() == before);
