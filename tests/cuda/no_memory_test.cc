@@ -23,6 +23,63 @@ struct Grid {
   int copies, shards;
 };
 
+// One rank passes a bad argument to an export, or no rank does. Either allocation n of this rank fails, or allocation n
+// and all later ones fail.
+TEST_CASE("an export returns on all ranks, even if one rank has no memory" * NeedsFake()) {
+  const char* const modes[] = {"local", "gather"};
+  for (const Grid& grid : {Grid{2, 1}, {1, 3}, {2, 2}}) {
+    for (const char* const mode : modes) {
+      if (grid.copies == 1 && mode == modes[0]) continue;
+      for (const double blend : {1.0, 2.0}) {
+        for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
+          bool has_failed = true;
+          for (int64_t n = 1; has_failed; ++n) {
+            CAPTURE(grid.copies);
+            CAPTURE(grid.shards);
+            CAPTURE(std::string(mode));
+            CAPTURE(blend);
+            CAPTURE(failing);
+            CAPTURE(n);
+            REQUIRE(n < 200);
+            const Stage stage;
+            DeviceRanks ranks(SpecOfRanks({{"shard_mode", mode}, {"weight_ema", "0.5"}}), grid.copies, grid.shards);
+            MakeTwoSteps(&ranks);
+            ranks.OnEvery([&](int rank, Model* model) {
+              std::vector<void*> weights(model->params());
+              for (size_t p = 0; p < weights.size(); ++p) weights[p] = model->grad(p);
+              const auto count = static_cast<int32_t>(weights.size());
+              if (rank != 1) return shampoo_optimizer_export(model->optimizer, 1, count, weights.data());
+              const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
+              const shampoo_status status = shampoo_optimizer_export(model->optimizer, blend, count, weights.data());
+              has_failed = watch.has_failed();
+              return status;
+            });
+            std::string texts;
+            for (int rank = 0; rank < ranks.world(); ++rank) {
+              texts += std::to_string(ranks.status(rank)) + ": " + ranks.text(rank) + "\n";
+            }
+            CAPTURE(texts);
+            CHECK(ranks.timeouts() == 0);
+            for (int rank = 0; rank < ranks.world(); ++rank) {
+              const shampoo_status status = ranks.status(rank);
+              if (!has_failed) CHECK(status == (blend == 1 ? SHAMPOO_OK : SHAMPOO_E_INVALID));
+              if (blend == 2) CHECK(status != SHAMPOO_OK);
+            }
+            // Unless a rank has left the exchanges, all ranks continue.
+            ranks.FillGradients(4);
+            ranks.Step();
+            for (int rank = 0; rank < ranks.world(); ++rank) {
+              CHECK((ranks.status(rank) == SHAMPOO_OK || ranks.status(rank) == SHAMPOO_E_COMM));
+              CHECK(ranks.status(rank) == ranks.status(0));
+            }
+            ranks.Status();
+          }
+        }
+      }
+    }
+  }
+}
+
 // Rank 1 has a NaN in its gradient. In the call that reports the error, either allocation n of rank 1 fails, or
 // allocation n and all later ones fail. n is 1, 2, and so on, until the call makes fewer than n allocations.
 TEST_CASE("a rejected step is reported on all ranks, even if one rank has no memory" * NeedsFake()) {
