@@ -918,8 +918,8 @@ extern "C" {
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
-    /// copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it does not support
-    /// several replicas or gathered shards, and is enqueued on the last call's stream, which must not be in a capture.
+    /// copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued on the
+    /// last call's stream, which must not be in a capture. If it exchanges data with other ranks, it waits until it is done.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
