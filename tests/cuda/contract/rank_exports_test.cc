@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Averages of replicas and of gathered shards, and their export, which ranks make together.
+#include <cmath>
+
 #include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stream_rank.h"
@@ -41,6 +43,24 @@ TEST_CASE("an export directly after a step, and a step directly after an export,
       job.CheckExport(1);
     }
     job.CheckSameParams();
+  }
+}
+
+TEST_CASE("an export after a step that skipped blocks has all averages") {
+  for (const ExportingKind& kind : kExportKinds) {
+    CAPTURE(NameOfKind(kind));
+    const Stage stage;
+    ExportJob job(kind, SpecWithAverages({{"on_nonfinite", "skip_block"}}));
+    job.Train(1, 2);
+    const auto spoil = [](Model* model) { model->SetGradient(0, std::vector<double>(model->elements(0), NAN)); };
+    spoil(&job.alone);
+    job.alone.Step();
+    for (int rank = 0; rank < job.ranks.world(); ++rank) spoil(&job.ranks[rank]);
+    job.ranks.Step();
+    job.CheckExport(1);
+    job.CheckSameParams();
+    Must(shampoo_optimizer_status(job.alone.optimizer, 1, nullptr));
+    CHECK(job.alone.Stat("nonfinite_blocks") == 1);
   }
 }
 

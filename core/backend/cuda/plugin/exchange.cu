@@ -116,9 +116,8 @@ struct ApplyExchangedBody {
     }
     const char* const sent = tables.exchange_buffers + block.exchange_at;
     const int64_t bytes = static_cast<int64_t>(SizeOf(block.exchange_dtype));
-    const bool owner_skipped = !exports && cta.First(bytes, [&](int64_t i) {
-      return static_cast<unsigned char>(sent[i]) != kSkippedMark;
-    }) == bytes;
+    const auto is_sent = [&](int64_t i) { return static_cast<unsigned char>(sent[i]) != kSkippedMark; };
+    const bool owner_skipped = !exports && cta.First(bytes, is_sent) == bytes;
     if (owner_skipped) {
       PassThrough(cta, tables, block, begin, size);
       if (begin == 0) cta.Once([&] { work.update_skipped = 1; });
