@@ -108,7 +108,8 @@ struct ExportJob {
       }
     }
   }
-  void StepAll(uint64_t seed) {
+  // binds: whether the ranks bind their buffers before the step.
+  void StepAll(uint64_t seed, bool binds = true) {
     alone.FillGradients(seed);
     for (int rank = 0; rank < ranks.world(); ++rank) {
       for (size_t p = 0; p < alone.params(); ++p) {
@@ -120,7 +121,10 @@ struct ExportJob {
       }
     }
     alone.Step();
-    ranks.Step();
+    ranks.OnEvery([binds](int, Model* model) {
+      if (binds) model->Bind();
+      return shampoo_optimizer_step(model->optimizer, model->stream);
+    });
   }
   void Train(uint64_t first, uint64_t last) {
     for (uint64_t t = first; t <= last; ++t) StepAll(t);

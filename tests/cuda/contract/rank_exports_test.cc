@@ -39,7 +39,7 @@ TEST_CASE("an export directly after a step, and a step directly after an export,
     const Stage stage;
     ExportJob job(kind, SpecWithAverages());
     for (uint64_t t = 1; t <= 3; ++t) {
-      job.StepAll(t);
+      job.StepAll(t, t == 1);
       job.CheckExport(1);
     }
     job.CheckSameParams();
