@@ -12,6 +12,21 @@
 #include "core/rules/rank_difference.h"
 
 namespace shampoo {
+namespace {
+
+// Compares whether the ranks make a step or export averages.
+Status CompareActions(const Rounds& rounds) {
+  const bool exports = rounds.header(0).exports();
+  for (int rank = 1; rank < rounds.comm()->world(); ++rank) {
+    if (rounds.header(rank).exports() == exports) continue;
+    return WrongState("shard rank ", exports ? 0 : rank, " exports averages and shard rank ", exports ? rank : 0,
+                      " makes a step", kNothingChanged,
+                      ". Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
+  }
+  return {};
+}
+
+}  // namespace
 
 ShardRounds::ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                          BoundScalars bound_scalars)
@@ -141,23 +156,13 @@ Status ShardRounds::RunRound(StepDecision* decision) {
     // therefore fetched now. The caller fetches the text of any other failure, possibly after another exchange.
     return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
   }
-  SHAMPOO_RETURN_IF_ERROR(CompareActions());
+  SHAMPOO_RETURN_IF_ERROR(CompareActions(rounds_));
   SHAMPOO_RETURN_IF_ERROR(CompareHyperParameters());
   SHAMPOO_RETURN_IF_ERROR(CompareGradients());
   return CompareSteps();
 }
 
 Status ShardRounds::FetchText() { return rounds_.FetchError(std::exchange(failure_, {}), own_text_); }
-
-Status ShardRounds::CompareActions() {
-  for (int rank = 1; rank < comm()->world(); ++rank) {
-    if (rounds_.header(rank).exports() == rounds_.header(0).exports()) continue;
-    return WrongState("shard rank ", rounds_.header(rank).exports() ? rank : 0, " exports averages and shard rank ",
-                      rounds_.header(rank).exports() ? 0 : rank, " makes a step", kNothingChanged,
-                      ". Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
-  }
-  return {};
-}
 
 Status ShardRounds::CompareHyperParameters() {
   int differing = differing_rank_;

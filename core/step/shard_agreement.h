@@ -109,7 +109,6 @@ class ShardRounds final : public ShardAgreement {
   Status RunRound(StepDecision* decision);
   char* SegmentOf(int rank) { return buffer_.data() + rank * segment_bytes_; }
   ShardHeader HeaderOf(int rank);
-  Status CompareActions();
   Status CompareHyperParameters();
   Status CompareGradients();
   Status CompareSteps();
