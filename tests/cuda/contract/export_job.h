@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/convert.h"
 #include "tests/cuda/tools/device_ranks.h"
 
 // Ranks that export averages together.
@@ -45,6 +46,10 @@ inline shampoo_status ExportTo(const Model& model, double blend, const std::vect
   return shampoo_optimizer_export(model.optimizer, blend, static_cast<int32_t>(weights.size()), weights.data());
 }
 
+inline shampoo::Dtype OutDtypeOf(const ParamSpec& param) {
+  return static_cast<shampoo::Dtype>(param.in_place ? param.param_dtype : param.out_dtype);
+}
+
 // Memory for exports of a model, filled with bytes of 0x7b.
 class Exported {
  public:
@@ -59,14 +64,13 @@ class Exported {
   const std::vector<void*>& addresses() const { return addresses_; }
   // Returns what was exported of a parameter.
   std::vector<double> Values(const Model& model, size_t p) const {
-    const bool is_wide = model.spec(p).out_dtype == SHAMPOO_F64;
-    std::vector<double> wide(model.elements(p));
-    std::vector<float> narrow(model.elements(p));
+    const shampoo::Dtype dtype = OutDtypeOf(model.spec(p));
+    std::vector<char> bytes(model.elements(p) * shampoo::SizeOf(dtype));
+    std::vector<double> values(model.elements(p));
     model.Wait();
-    void* const to = is_wide ? static_cast<void*>(wide.data()) : narrow.data();
-    const size_t bytes = model.elements(p) * (is_wide ? sizeof(double) : sizeof(float));
-    MustCuda(cudaMemcpy(to, memory_[p].get(), bytes, cudaMemcpyDeviceToHost));
-    return is_wide ? wide : std::vector<double>(narrow.begin(), narrow.end());
+    MustCuda(cudaMemcpy(bytes.data(), memory_[p].get(), bytes.size(), cudaMemcpyDeviceToHost));
+    shampoo::Widen(bytes.data(), dtype, values.data(), static_cast<int64_t>(values.size()));
+    return values;
   }
   bool IsWritten(size_t p) const {
     std::vector<unsigned char> bytes(memory_[p].bytes());

@@ -97,6 +97,38 @@ TEST_CASE("each rank chooses which parameters it exports, also to the memory of 
   }
 }
 
+// Returns the values, rounded to nearest in a dtype.
+std::vector<double> Nearest(std::vector<double> values, shampoo::Dtype dtype) {
+  const auto count = static_cast<int64_t>(values.size());
+  std::vector<char> bytes(values.size() * shampoo::SizeOf(dtype));
+  shampoo::Narrow(values.data(), bytes.data(), dtype, count);
+  shampoo::Widen(bytes.data(), dtype, values.data(), count);
+  return values;
+}
+
+TEST_CASE("an export rounds to nearest, also if steps round parameters stochastically") {
+  for (const ExportingKind& kind : kExportKinds) {
+    for (const Keys& exchange : {kExchanges[0], kExchanges[2]}) {
+      CAPTURE(NameOfKind(kind));
+      CAPTURE(exchange[0].second);
+      const Stage stage;
+      ModelSpec spec = SpecWithAverages(exchange + Keys{{"param_rounding", "stochastic"}});
+      spec.params[0] = {{12, 3}, SHAMPOO_BF16, SHAMPOO_F32};
+      spec.params[1] = {{70, 90}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_BF16, false};
+      spec.params[3] = {{50}, SHAMPOO_F64, SHAMPOO_F32, SHAMPOO_BF16, false, 0, 1};
+      ExportJob job(kind, spec);
+      for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].Bind();
+      // Before the first step, the averages are the parameters.
+      const std::vector<Exported> exported = job.Export(1);
+      REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      job.CheckSame([&](int rank, size_t p) { return exported[static_cast<size_t>(rank)].Values(job.ranks[rank], p); },
+                    [&](size_t p) { return Nearest(job.alone.ParamValues(p), OutDtypeOf(spec.params[p])); });
+      job.Train(1, 3);
+      job.CheckExport(1);
+    }
+  }
+}
+
 TEST_CASE("a rank without elements takes part in exports") {
   for (const int copies : {1, 2}) {
     const Stage stage;
