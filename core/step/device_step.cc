@@ -36,9 +36,9 @@ Status UnreportedStep(size_t group) {
 }
 
 // Returns the counter of a block after a pending step that the device is expected to make.
-// has_gradient: the pending step has a gradient of the block.
-int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool has_gradient) {
-  if (block.gradient_count.present()) return step > 0 && has_gradient ? before + 1 : before;
+// takes_part: whether the parameter of the block takes part in the pending step.
+int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
+  if (block.gradient_count.present()) return step > 0 && takes_part ? before + 1 : before;
   return SnapshotStepAfter(task, before, step);
 }
 
@@ -73,12 +73,14 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   const size_t blocks = inputs.plan.blocks.size();
   pending_.steps.resize(groups);
   pending_.has_gradient.resize(groups);
+  pending_.takes_part.resize(inputs.plan.params.size());
   pending_.tasks.resize(blocks);
   next_.settings.resize(groups);
   next_.schedules.resize(groups);
   next_.steps.resize(groups);
   next_.has_gradient.resize(groups);
   next_.has_unheld_param.resize(groups);
+  next_.takes_part.resize(inputs.plan.params.size());
   next_.tasks.resize(blocks);
   next_.block_counters_before.resize(blocks);
   next_.exported.resize(inputs.plan.params.size());
@@ -122,12 +124,6 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   return RaiseRejection(nullptr);
 }
 
-// Returns whether a parameter takes part in the step, as far as this rank knows. A parameter that has blocks but no
-// elements here may have a gradient on other ranks, which gather its blocks; the device finds out.
-bool DeviceStep::TakesPart(const Param& param) const {
-  return inputs_.buffers.HasGradient(param) || (param.elements == 0 && param.block_count > 0);
-}
-
 // Sets the settings of the next step. A rank that joins the step only to report an error passes them, too.
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
@@ -154,20 +150,21 @@ Status DeviceStep::Prepare(bool captured) {
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
   std::fill(next_.has_gradient.begin(), next_.has_gradient.end(), 0);
   std::fill(next_.has_unheld_param.begin(), next_.has_unheld_param.end(), 0);
-  for (const Param& param : inputs_.plan.params) {
+  std::fill(next_.takes_part.begin(), next_.takes_part.end(), 0);
+  for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
+    const Param& param = inputs_.plan.params[p];
     const auto g = static_cast<size_t>(param.desc.group);
-    if (TakesPart(param)) next_.steps[g] = 1;
-    if (inputs_.buffers.HasGradient(param)) next_.has_gradient[g] = 1;
-    if (TakesPart(param) && param.elements == 0) next_.has_unheld_param[g] = 1;
+    if (inputs_.buffers.HasGradient(param)) next_.takes_part[p] = next_.has_gradient[g] = 1;
+    if (param.elements == 0 && param.block_count > 0) next_.takes_part[p] = next_.has_unheld_param[g] = 1;
+    if (next_.takes_part[p] != 0) next_.steps[g] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
     if (next_.steps[g] == 0 && !counts_all) continue;
-    // With count_empty_steps the counter is known, but TakesPartInReplays() may need the report.
+    // With count_empty_steps, only takes_part_in_replays() needs the report, for parameters without elements here.
     const bool needs_report = !counts_all || next_.has_unheld_param[g] != 0;
     if (is_pending && needs_report && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
-    const bool steps_in_pending = is_pending && pending_.steps[g] != 0;
-    const int64_t counter = steps_in_pending ? pending_.steps[g] : counters_.steps[g];
+    const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
     if (!IsStepCounter(counter)) return RejectCounter(g, counter);
     next_.steps[g] = counter + 1;
   }
@@ -188,9 +185,12 @@ Status DeviceStep::Prepare(bool captured) {
 void DeviceStep::ListTasks(bool captured) {
   // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
   // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-  // replays make a step of its group if the last step did.
-  const auto takes_part_in_replays = [this](const Param& param) {
-    return peers_->IsStepKnown(inputs_.buffers.HasGradient(param)) || engine_->counted_steps()[param.desc.group] != 0;
+  // replays update its group if the last step did.
+  const auto takes_part_in_replays = [this](const Param& param, size_t group) {
+    if (peers_->IsStepKnown(inputs_.buffers.HasGradient(param))) return true;
+    // A pending step updates the group; counted_steps() is not known yet.
+    if (pending_.ticket != 0 && pending_.has_gradient[group] != 0) return true;
+    return engine_->counted_steps()[group] > 0;
   };
   started_roots_.ForgetUnlessFrom(inputs_.state.in());
   next_.any_refresh = false;
@@ -203,15 +203,15 @@ void DeviceStep::ListTasks(bool captured) {
     const auto g = static_cast<size_t>(block.group);
     RootTask& task = next_.tasks[b];
     int64_t& counter = next_.block_counters_before[b];
-    const Param& param = inputs_.plan.param(block);
+    const auto p = static_cast<size_t>(block.param);
     task = RootTask::kNone;
     counter = counters_.block_counters[b];
     // The value after the pending step, unless that step is rejected.
     if (pending_.ticket != 0) {
-      counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], TakesPart(param));
+      counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], pending_.takes_part[p] != 0);
     }
-    if (!TakesPart(param) || !block.is_preconditioned) continue;
-    if (captured && !takes_part_in_replays(param)) continue;
+    if (next_.takes_part[p] == 0 || !block.is_preconditioned) continue;
+    if (captured && !takes_part_in_replays(inputs_.plan.params[p], g)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
     // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
     bool has_task = !block.is_rotated() && IsRegularTask(schedule, block.phase);
@@ -240,8 +240,7 @@ void DeviceStep::NextStep::SetExport(double factor, std::span<const Buffers> bou
 Status DeviceStep::PrepareAsyncRoots() {
   SHAMPOO_RETURN_IF_ERROR(async_roots_->Prepare(next_.Roots(inputs_.state.in(), memory_->stream())));
   for (size_t b = 0; b < next_.tasks.size(); ++b) {
-    const bool is_adopted = next_.tasks[b] == RootTask::kAdoptDeviceRoots;
-    if (is_adopted) started_roots_.SetStarted(b, next_.block_counters_before[b]);
+    if (next_.tasks[b] == RootTask::kAdoptDeviceRoots) started_roots_.SetStarted(b, next_.block_counters_before[b]);
   }
   return {};
 }
@@ -316,6 +315,7 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   pending_.state_out = inputs_.state.out();
   pending_.steps = next_.steps;
   pending_.has_gradient = next_.has_gradient;
+  pending_.takes_part = next_.takes_part;
   pending_.tasks = next_.tasks;
   pending_.any_task = next_.first_task >= 0;
   pending_.steps_before = report_.steps;

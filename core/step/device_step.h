@@ -71,6 +71,7 @@ class DeviceStep final : public StepStrategy {
     char* state_out = nullptr;
     std::vector<int64_t> steps;               // by group: the number of the step; 0: the group is not active
     std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
+    std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
     std::vector<RootTask> tasks;              // by block
     bool any_task = false;
     // The counts in the last report before this step.
@@ -84,9 +85,12 @@ class DeviceStep final : public StepStrategy {
     std::vector<int64_t> steps;                   // by group; 0: the group is not active
     std::vector<unsigned char> has_gradient;      // by group: this rank has a gradient of it
     std::vector<unsigned char> has_unheld_param;  // by group: this rank has no element of some gathered parameter
-    std::vector<RootTask> tasks;                  // by block
-    std::vector<int64_t> block_counters_before;   // by block: as in DeviceCounters, before the step
-    int64_t first_task = -1;                      // the first block that has a task on any rank; -1: none
+    // By parameter: it takes part in the step, as far as this rank knows. A parameter that has blocks but no elements
+    // here may have a gradient on other ranks, which gather its blocks; the device finds out.
+    std::vector<unsigned char> takes_part;
+    std::vector<RootTask> tasks;                 // by block
+    std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
+    int64_t first_task = -1;                     // the first block that has a task on any rank; -1: none
     bool any_refresh = false;
     // An export that several ranks make together instead of a step.
     bool exports = false;
@@ -100,7 +104,6 @@ class DeviceStep final : public StepStrategy {
 
   Status FinishEarlierSteps(bool captured, Status* fetched);
   Status ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights);
-  bool TakesPart(const Param& param) const;
   void SetSettings();
   Status Prepare(bool captured);
   void ListTasks(bool captured);

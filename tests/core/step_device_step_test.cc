@@ -610,6 +610,57 @@ TEST_CASE("a step counts in groups without gradients if count_empty_steps is set
   }
 }
 
+// An optimizer whose first step is pending. The parameters of the group were bound with gradients as `had_gradient`
+// says, and now all have gradients.
+struct AfterFirstStep : OnDevice {
+  AfterFirstStep(const Keys& keys, const std::vector<bool>& had_gradient)
+      : OnDevice(keys, nullptr, nullptr,
+                 {.keys = {},
+                  .params = StepFixture::Describe(std::vector<std::vector<int64_t>>(had_gradient.size(), {2, 3}))}) {
+    std::vector<Buffers> bound;
+    for (const bool has : had_gradient) bound.push_back({param, has ? gradient : nullptr, param, nullptr});
+    StepFixture::Ok(buffers->Bind(0, bound));
+    CheckOk(Step());
+    for (Buffers& one : bound) one.grad = gradient;
+    StepFixture::Ok(buffers->Bind(0, bound));
+  }
+};
+
+TEST_CASE("the host expects that a pending step counts the gradients of the blocks that had one") {
+  const OnDevice::Keys soap = {{"method", "soap"}, {"refresh_growth", "0.1"}, {"precondition_frequency", "100"}};
+  for (const char* const counts : {"false", "true"}) {
+    for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
+      CAPTURE(std::string(counts));
+      CAPTURE(had_gradient[0]);
+      AfterFirstStep one(soap + OnDevice::Keys{{"count_empty_steps", counts}}, had_gradient);
+      const Status captured = one.Capture();
+      CHECK(captured.ok() == had_gradient[1]);  // the first gradient of each block initializes its eigenbases
+      if (!had_gradient[1]) CheckError(captured, Code::kState, "of group 0 eigenbases are due");
+    }
+  }
+}
+
+TEST_CASE("a capture after a pending step with gradients does not depend on whether its report has arrived") {
+  for (const bool has_gradient : {true, false}) {
+    for (const int64_t reported : {0, -1, 1}) {
+      CAPTURE(has_gradient);
+      CAPTURE(reported);
+      StepFixture::Setup setup;
+      AddGatheredMatrix(&setup, true);
+      AddGatheredMatrix(&setup, false);
+      const OnDevice::Keys keys = {{"precondition_frequency", "1"}, {"count_empty_steps", "true"}};
+      DeviceShard rank(nullptr, kGathered + keys, setup);
+      if (!has_gradient) rank.one.BindGradient(nullptr);
+      CheckOk(rank.one.Step());
+      rank.one.device.counted_steps = {reported};
+      rank.one.BindGradient(nullptr);
+      const Status captured = rank.one.Capture();
+      CheckError(captured, Code::kState,
+                 has_gradient ? "at step 2 of group 0 inverse roots are due" : "only the report of that step says");
+    }
+  }
+}
+
 TEST_CASE("the hosts determine the error of a step that the devices of the shards rejected") {
   const size_t step_at = sizeof(ShardHeader);
   const size_t gradient_at = step_at + sizeof(int64_t);
