@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The key count_empty_steps: captured steps, and several ranks.
+#include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/contract/grid.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -205,6 +206,33 @@ TEST_CASE("replicas and gathered shards count empty steps, and their steps are t
                              {"comm_bucket_bytes", "64"},
                              {"trace_scaling", "0.5"},
                              {"communicate", "params"}});
+    }
+  }
+}
+
+TEST_CASE("local shards of an elementwise method that count empty steps have the parameters and averages of one rank") {
+  const Keys narrow = {{"average_dtype", "bf16"}, {"state_rounding", "stochastic"}};
+  for (const Keys& average : {Keys{{"averaging", "schedule_free"}, {"momentum", "0"}}, Keys{{"weight_ema", "0.75"}},
+                              Keys{{"weight_ema", "0.75"}} + narrow}) {
+    for (const ExportingKind& kind : {ExportingKind{"local", 1, 4}, {"local", 2, 2}}) {
+      CAPTURE(average.size());
+      CAPTURE(average[0].second);
+      CAPTURE(NameOfKind(kind));
+      const Stage stage;
+      ModelSpec spec = ShardedGroups({});
+      spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"momentum", "0.9"}} + average;
+      spec.groups = {{{"count_empty_steps", "true"}}};
+      ExportJob job(kind, spec);
+      for (uint64_t t = 1; t <= 10; ++t) {
+        PrepareStep(t, &job.alone);
+        for (int rank = 0; rank < job.ranks.world(); ++rank) PrepareStep(t, &job.ranks[rank]);
+        job.StepAll(t);
+        REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      }
+      job.ranks.Status();
+      REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      job.CheckSameParams();
+      job.CheckExport(1);
     }
   }
 }
