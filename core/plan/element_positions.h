@@ -19,21 +19,26 @@ struct ElementPositions {
     int64_t stride[kMaxDims];
     int64_t offset;
 
-    // Returns the position of element i in the row-major order of the view.
-    constexpr int64_t At(int64_t i) const {
+    // Returns the position of element i in the row-major order of the view. Index: an unsigned type that has the number
+    // of elements. On a device, divisions of 64-bit numbers are slow.
+    template <typename Index>
+    constexpr int64_t At(Index i) const {
       int64_t position = offset;
       for (int k = order - 1; k > 0; --k) {
-        position += i % shape[k] * stride[k];
-        i /= shape[k];
+        const auto extent = static_cast<Index>(shape[k]);
+        position += static_cast<int64_t>(i % extent) * stride[k];
+        i /= extent;
       }
-      return position + i * stride[0];
+      return position + static_cast<int64_t>(i) * stride[0];
     }
   };
 
   static ElementPositions Of(const BlockPlace& place);
 
   // Returns the position of element i of the block.
-  constexpr int64_t At(int64_t i) const { return piece.At(block.At(i)); }
+  constexpr int64_t At(int64_t i) const {
+    return piece.At(static_cast<uint64_t>(block.At(static_cast<uint32_t>(i))));  // i is below kLargestBlock
+  }
 
   View block;  // in the piece
   View piece;  // in the parameter
