@@ -29,7 +29,8 @@ SHAMPOO_HD inline double TraceDivisor(const RootSpec& spec, double trace) {
   if (spec.trace_scaling == 0) return 1;
   // The limits keep the product with a bias correction a normal number.
   const double size = std::fmin(std::fmax(std::fmax(trace, spec.epsilon), 1e-290), DBL_MAX);
-  return std::pow(size, spec.trace_scaling);
+  // A device may round the result of pow up, even to infinity.
+  return spec.trace_scaling == 1 ? size : std::fmin(std::pow(size, spec.trace_scaling), DBL_MAX);
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.

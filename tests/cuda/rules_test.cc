@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the tables of tests/core/rules_cases.h in a kernel, with the rules compiled for the device.
+#include <cmath>
+
 #include "core/backend/cuda/plugin/cta.h"
 #include "tests/core/rules_cases.h"
 #include "tests/cuda/roots_on_device.h"
@@ -38,14 +40,20 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
+// tolerance: relative to the expected number.
+bool IsClose(double result, double expected, double tolerance) {
+  return IsAsExpected(result, expected) || std::fabs(result - expected) <= tolerance * std::fabs(expected);
+}
+
 TEST_CASE("the rules in a kernel give the numbers of the tables, as on the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
+    const double tolerance = std::string(name) == "traces" ? 1e-15 : 0;  // a GPU may round pow to another neighbor
     const std::vector<double> results = RunOnDevice(cases, count);
     for (size_t i = 0; i < count; ++i) {
       CAPTURE(i);
-      CHECK(IsAsExpected(results[i], cases[i].expected));
-      CHECK(IsAsExpected(results[i], cases[i].Run()));
+      CHECK(IsClose(results[i], cases[i].expected, tolerance));
+      CHECK(IsClose(results[i], cases[i].Run(), tolerance));
     }
   });
 }
