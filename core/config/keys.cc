@@ -615,7 +615,7 @@ const Key kKeys[] = {
             "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
             "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
             "does not work with norm_control, update_floor, cautious_decay, weight_ema or weight_decay_type "
-            "decoupled_after. Not supported yet on GPUs with several replicas or gathered shards.",
+            "decoupled_after.",
      .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
     {.name = "average_train", .type = KeyType::kF64, .default_text = "0.8",
      .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
@@ -631,8 +631,7 @@ const Key kKeys[] = {
     {.name = "weight_ema", .type = KeyType::kF64, .default_text = "0",
      .doc = "Decay of an exponential moving average of the parameter. The average has no effect on training; "
             "shampoo_optimizer_export writes it. Each step updates the average, also for parameters without a "
-            "gradient. Takes one state of the size of the parameter. 0: off. Not supported yet on GPUs with several "
-            "replicas or gathered shards.",
+            "gradient. Takes one state of the size of the parameter. 0: off.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
     {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
      .doc = "Step of the group after which the average of weight_ema starts from the value of the parameter.",

@@ -40,8 +40,8 @@ struct RootSpec {
   // bound on the largest eigenvalue.
   double epsilon = 0;
   double relative_epsilon = 0;
-  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). On the CPU, the callers
-  // of ComputeRoot() and MeasureRoot() do this (DividedByTrace).
+  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). The callers in
+  // a step do this; InverseRoot() ignores the key.
   double trace_scaling = 0;
   // The coupled iterations.
   double tolerance = 1e-6;

@@ -28,8 +28,8 @@ enum class RoundedState : uint32_t {
   kTurnedSecondMoment = 10,
 };
 
-// Return which of these states the second moment of a block is, and which one its average is. A step stores them. The
-// block is one of the plan or of a device.
+// Return the RoundedState with which a step stores the second moment of a block, or its average. The block is one of
+// the plan or of a device.
 template <typename AnyBlock>
 constexpr RoundedState RoundedMomentOf(const AnyBlock& block) {
   if (!block.second_moment.present()) return RoundedState::kGrafting;

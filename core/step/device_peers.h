@@ -32,8 +32,8 @@ class DevicePeers {
   // only the report says whether another rank has made a step of the group. has_gradient: this rank has a gradient of
   // the group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
-  // Returns the steps that the groups have made, by group (0: none). expected: the steps that this rank asked for;
-  // reported: the steps in the report of the device.
+  // Returns the steps that the groups have made, by group (0: none; negative: see Table::counted_steps). expected: the
+  // steps that this rank asked for; reported: the steps in the report of the device.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
   // Returns whether another rank may reject a step after this rank has updated its blocks.
   virtual bool CanRejectLate() const = 0;

@@ -16,7 +16,7 @@ namespace shampoo {
 
 // The step of one group.
 struct GroupStep {
-  bool active = false;  // a parameter of the group takes part in the step
+  bool active = false;  // the step counts in the group
   StepProgram program;
   GroupSchedule schedule;
 

@@ -109,15 +109,17 @@ struct DeviceParam {
   int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none if verify_replicas is 0
 };
 
-// One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale` and `output` are valid.
+// One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale`, `output`, `has_gradients`
+// (0) and `is_prepared` are valid.
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
   int32_t active;  // the step counts in this group
-  // 0: no parameter of the group has a gradient, and the step only counts (count_empty_steps). A rank of an agreement
-  // of shards may have 0 although another rank has a gradient, unless blocks are gathered.
+  // In an active group: 0 if no parameter of the group has a gradient, so that the step only counts
+  // (count_empty_steps). With local shards, only the gradients of this rank count; with gathered blocks, those of all
+  // ranks.
   int32_t has_gradients;
-  int32_t is_prepared;  // the launches of the step fit the step number, in case that has_gradients is not 0
+  int32_t is_prepared;  // the enqueued kernels suit this step number. Relevant only if has_gradients is not 0.
 };
 
 // The state of one block within the current step.

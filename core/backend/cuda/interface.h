@@ -357,9 +357,9 @@ struct Table {
   // far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. The number is negative if the step only counted in the group (DeviceGroup::has_gradients). Use it only
-  // with an agreement of shards, which may activate groups that are not active according to the host. It is valid only
-  // for steps that read_report has waited for.
+  // nothing. The number is negative if no parameter of this rank took part (with gathered blocks: of any rank). Use it
+  // only with an agreement of shards, which may activate groups that are not active according to the host. It is valid
+  // only for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
   // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);

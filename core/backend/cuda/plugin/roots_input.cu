@@ -53,7 +53,7 @@ struct BeginMemberBody {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
     RootMember member{};
-    // The sum of the eigenvalues may be infinite. Their mean is not.
+    // The sum of the eigenvalues may overflow. `trace` is their mean, which does not.
     const double sum = trace / *chunk.divisor * static_cast<double>(chunk.n);
     member.divisor = *chunk.divisor * TraceDivisor(spec, sum);
     const double largest = magnitude / member.divisor;
