@@ -141,9 +141,9 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host or the capture has prepared the following launches for a certain step. If the step
-    // updates parameters, its number must be the prepared one. With gathered blocks and count_empty_steps, only the
-    // first agreement shows whether any rank has a gradient, so DecideBody rejects the step.
+    // The host or the capture has prepared the following launches for a certain step. If the step updates parameters,
+    // its number must be the prepared one. With gathered blocks and count_empty_steps, only the first agreement shows
+    // whether any rank has a gradient, so DecideBody rejects the step.
     step.has_gradients = has_gradients ? 1 : 0;
     step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
     const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
