@@ -100,6 +100,10 @@ struct Block {
   // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
   int64_t matrix_rows = 0;
   int64_t matrix_columns = 0;
+  // The number of rows of the matrix that a step orthogonalizes, with method muon or soap_post: the block as a
+  // row-major matrix. With soap_post, the block is a whole tensor, and the rows are the outputs or, if the outputs are
+  // the last dim, the inputs. 0: the direction is not orthogonalized.
+  int64_t orthogonal_rows = 0;
   uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix
 
   std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; only the lower triangle is used, even of kSquare
@@ -128,10 +132,6 @@ struct Block {
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
 
-  // Returns the number of rows of the matrix that soap_post orthogonalizes: the dense tensor as a row-major matrix. Its
-  // rows are the outputs or, if the outputs are the last dim, the inputs.
-  int64_t PostRows(Fan fan) const { return fan == Fan::kInOut ? matrix_columns : matrix_rows; }
-
   // Returns the shape of direction_moment.
   Shape DirectionMomentShape() const {
     if (moment_of_direction == DirectionMoment::kElement) return shape;
@@ -152,20 +152,15 @@ struct Block {
   }
   // Whether E and V are stored in eigenbases.
   constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
+  // Whether a step orthogonalizes the direction.
+  constexpr bool has_orthogonal_direction() const { return orthogonal_rows > 0; }
+  // Requires has_orthogonal_direction().
+  constexpr int64_t orthogonal_columns() const { return elements / orthogonal_rows; }
 };
 
 constexpr const char* NameOf(Role role) {
   constexpr const char* kNames[] = {"hidden", "vector", "embedding", "head"};
   return kNames[static_cast<int32_t>(role)];
-}
-// Returns whether soap_post orthogonalizes the direction of a block. Such a block is a whole tensor.
-constexpr bool OrthogonalizesDirection(const Block& block, const GroupSettings& settings) {
-  return settings.soap_post == SoapPost::kOrthogonalize && block.is_rotated() && block.matrix_rows > 0;
-}
-
-// Returns whether a step orthogonalizes the direction of a block, with method muon or soap_post.
-constexpr bool HasOrthogonalDirection(const Block& block, const GroupSettings& settings) {
-  return block.is_orthogonalized || OrthogonalizesDirection(block, settings);
 }
 
 constexpr const char* NameOf(Fan fan) { return fan == Fan::kOutIn ? "out_in" : "in_out"; }

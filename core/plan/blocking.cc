@@ -167,8 +167,9 @@ struct MatrixSize {
 struct MergedTensor {
   Shape shape;
   MatrixSize matrix;
-  uint32_t skipped = 0;  // dims that have no factor matrix and are not split
-  uint32_t ignored = 0;  // dims that have no factor matrix but are split
+  int64_t orthogonal_rows = 0;  // Block::orthogonal_rows
+  uint32_t skipped = 0;         // dims that have no factor matrix and are not split
+  uint32_t ignored = 0;         // dims that have no factor matrix but are split
   bool is_preconditioned = false;
   bool is_orthogonalized = false;
   bool is_routed = false;
@@ -242,6 +243,7 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
     merged.is_orthogonalized = matrix.is_matrix() && !HasRole(settings, desc);
     merged.is_routed = !merged.is_orthogonalized;
     if (merged.is_orthogonalized) merged.shape = MatrixShape(tensor, desc.fan);
+    if (merged.is_orthogonalized) merged.orthogonal_rows = merged.shape[0];
     return merged;
   }
   if (IsElementwise(settings.method)) return merged;
@@ -261,6 +263,9 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
     if (settings.ignored_dims[i] == merged.shape.ndim && dim < merged.shape.ndim) merged.ignored |= 1U << dim;
   }
   merged.is_preconditioned = IsPreconditioned(settings, desc, tensor, merged.shape, merged.skipped | merged.ignored);
+  if (merged.is_preconditioned && settings.soap_post == SoapPost::kOrthogonalize) {
+    merged.orthogonal_rows = desc.fan == Fan::kInOut ? matrix.columns : matrix.rows;
+  }
   return merged;
 }
 
@@ -309,6 +314,7 @@ Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, co
     block.is_routed = tensor.is_routed;
     block.matrix_rows = tensor.matrix.rows;
     block.matrix_columns = tensor.matrix.columns;
+    block.orthogonal_rows = tensor.orthogonal_rows;
     block.skipped_dims = tensor.skipped | tensor.ignored;
     blocks->push_back(block);
   }

@@ -14,7 +14,7 @@ namespace {
 std::string OtherReason(const PlanData& plan, const Settings& settings, const Block& block) {
   std::string reason;
   const bool is_exact = settings.orthogonalization == Orthogonalization::kExact;
-  if (HasOrthogonalDirection(block, settings)) {
+  if (block.has_orthogonal_direction()) {
     if (!is_exact) {
       reason = ", or the iteration diverged with these ns_coefficients";
     } else if (plan.placement.device == DeviceType::kCpu) {

@@ -223,7 +223,35 @@ TEST_CASE("each part of a fused parameter is a matrix of its own with all rows i
     CHECK(blocks[i].stride[0] == 5);
     CHECK(blocks[i].offset == (i < 2 ? 0 : 60) + (i % 2 == 0 ? 0 : 2));
     CHECK(blocks[i].is_orthogonalized);
+    CHECK(blocks[i].orthogonal_rows == 12);
+    CHECK(blocks[i].orthogonal_columns() == rows);
   }
+}
+
+TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and no vector") {
+  const auto block_of = [](const Shape& shape, Fan fan, const PlanKeys& more = {}) {
+    PlanKeys keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}};
+    keys.insert(keys.end(), more.begin(), more.end());
+    ParamDesc desc = ParamOf(shape);
+    desc.fan = fan;
+    std::unique_ptr<Plan> plan;
+    CheckOk(MakePlanOf(keys, desc, &plan));
+    return plan->data()->blocks.at(0);
+  };
+  const Block out_in = block_of(Shape::Of({3, 4, 5}), Fan::kOutIn);
+  REQUIRE(out_in.orthogonal_rows == 3);
+  CHECK(out_in.orthogonal_columns() == 20);
+  const Block in_out = block_of(Shape::Of({3, 4, 5}), Fan::kInOut);
+  REQUIRE(in_out.orthogonal_rows == 12);
+  CHECK(in_out.orthogonal_columns() == 5);
+  const PlanKeys to_vector = {{"use_merge_dims", "true"}, {"precondition_1d", "true"}};
+  const Block merged = block_of(Shape::Of({1, 8}), Fan::kOutIn, to_vector);
+  CHECK(merged.order() == 1);
+  CHECK(merged.orthogonal_rows == 1);
+  const Block vector = block_of(Shape::Of({8}), Fan::kOutIn, to_vector);
+  CHECK(vector.is_preconditioned);
+  CHECK(!vector.has_orthogonal_direction());
+  CHECK(!block_of(Shape::Of({3, 4}), Fan::kOutIn, {{"soap_post", "none"}}).has_orthogonal_direction());
 }
 
 }  // namespace

@@ -245,14 +245,14 @@ class BasisStep {
   // Returns the direction, orthogonalized if soap_post requires it. Overwrites the memory of the factor matrices, which
   // have been stored.
   const Real* Post(const Real* direction) const {
-    if (!OrthogonalizesDirection(context_.block, settings_)) return direction;
+    if (!context_.block.has_orthogonal_direction()) return direction;
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     Real* const d = spare();
     std::copy_n(direction, context_.block.elements, d);
-    const int64_t rows = context_.block.PostRows(context_.item.param->desc.fan);
     const OrthogonalizeMemory<Real> memory{Buffer(context_.layout.pairs), &scope};
     // A direction with NaN is rejected before it is applied.
-    const bool done = Orthogonalize(settings_, rows, context_.block.elements / rows, d, memory);
+    const bool done =
+        Orthogonalize(settings_, context_.block.orthogonal_rows, context_.block.orthogonal_columns(), d, memory);
     if (!done) d[0] = std::numeric_limits<Real>::quiet_NaN();
     return d;
   }

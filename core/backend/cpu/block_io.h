@@ -58,7 +58,7 @@ class BlockIo {
       Write(context_.program, p, scale);
       return;
     }
-    const int64_t rows = RowsToScale(settings, HasOrthogonalDirection(block, settings), block.matrix_rows);
+    const int64_t rows = RowsToScale(settings, block.has_orthogonal_direction(), block.matrix_rows);
     const DirectionScale sized = LimitNorm(settings, block.elements, rows, block.matrix_columns, scale);
     if (settings.averaging != Averaging::kNone) {
       ApplyAveraged(p, sized);

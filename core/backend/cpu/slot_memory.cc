@@ -35,15 +35,11 @@ bool MayBeDivided(const Block& block) {
 
 template <typename Real>
 int64_t PairBytes(const Block& block, const Settings& settings) {
-  if (block.is_orthogonalized) {
-    return OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, block.shape[0], block.shape[1]) *
-           static_cast<int64_t>(sizeof(Real));
-  }
-  if (block.is_rotated()) {
-    int64_t elements = BasisStates<Real>::FactorElements(block);
-    if (OrthogonalizesDirection(block, settings)) {
-      elements = std::max(elements, OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, block.matrix_rows,
-                                                                        block.matrix_columns));
+  if (block.has_orthogonal_direction() || block.is_rotated()) {
+    int64_t elements = block.is_rotated() ? BasisStates<Real>::FactorElements(block) : 0;
+    if (block.has_orthogonal_direction()) {
+      elements = std::max(elements, OrthogonalizeMemory<Real>::Elements(
+                                        settings.orthogonalization, block.orthogonal_rows, block.orthogonal_columns()));
     }
     return elements * static_cast<int64_t>(sizeof(Real));
   }
@@ -90,10 +86,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
     }
     pairs = std::max(pairs, block->computation == Dtype::kF64 ? PairBytes<double>(*block, settings)
                                                               : PairBytes<float>(*block, settings));
-    const bool is_post = OrthogonalizesDirection(*block, settings);
-    if (block->is_orthogonalized || is_post) {
-      const int64_t smaller =
-          is_post ? std::min(block->matrix_rows, block->matrix_columns) : std::min(block->shape[0], block->shape[1]);
+    if (block->has_orthogonal_direction()) {
+      const int64_t smaller = std::min(block->orthogonal_rows, block->orthogonal_columns());
       layout.scratch.Add(smaller, block->elements / smaller, SizeOf(block->computation));
       layout.scratch.Add(smaller, smaller, SizeOf(block->computation));
       if (settings.orthogonalization == Orthogonalization::kExact) {

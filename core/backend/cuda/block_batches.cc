@@ -18,7 +18,7 @@ constexpr int64_t kElementAlignment = 64;
 auto KindOf(const Block& block) {
   return std::tuple(block.bucket, block.computation, block.gradient_count.present(), block.is_orthogonalized,
                     block.group, block.root_dtype, block.root, block.factor_count(), block.skipped_dims,
-                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype);
+                    block.shape.ndim, block.shape.dims, block.inverse[0].dtype, block.orthogonal_rows);
 }
 
 // Returns the distance between matrices of this size.
@@ -28,14 +28,13 @@ int64_t LargerDim(const Block& block) { return std::max(block.shape[0], block.sh
 
 // Returns the distance between the Gram matrices of directions that are orthogonalized.
 int64_t GramStride(const Block& block) {
-  return MatrixStride(block.is_orthogonalized ? std::min(block.shape[0], block.shape[1])
-                                              : std::min(block.matrix_rows, block.matrix_columns));
+  return MatrixStride(std::min(block.orthogonal_rows, block.orthogonal_columns()));
 }
 
 // Returns the bytes of the two square matrices with which the directions of `count` blocks are orthogonalized, rounded
 // up so that the next ones are aligned.
 int64_t GramBytes(const Block& block, const DeviceSettings& group, int64_t count) {
-  if (!HasOrthogonalDirection(block, group)) return 0;
+  if (!block.has_orthogonal_direction()) return 0;
   constexpr int64_t kAlignment = 256;
   return RoundUp(2 * count * GramStride(block) * static_cast<int64_t>(SizeOf(IterationDtypeOf(block, group))),
                  kAlignment);
@@ -81,7 +80,7 @@ void AddShapeGroup(const std::vector<const Block*>& blocks, const DeviceSettings
     batch->matrix_tiles += number * MatrixTileCount(block.shape[k]);
   }
   const DeviceSettings& group = groups[block.group];
-  if (HasOrthogonalDirection(block, group)) {
+  if (block.has_orthogonal_direction()) {
     shape_group.gram_at = batch->gram_bytes;
     shape_group.gram_stride = GramStride(block);
     batch->gram_bytes += GramBytes(block, group, number);

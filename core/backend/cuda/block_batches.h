@@ -78,7 +78,7 @@ constexpr int64_t MatrixTileCount(int64_t d) {
   return rows * (rows + 1) / 2;
 }
 
-// Returns the dtype in which a direction of the group is orthogonalized (HasOrthogonalDirection).
+// Returns the dtype in which a direction of the group is orthogonalized (Block::has_orthogonal_direction).
 Dtype IterationDtypeOf(const Block& block, const GroupSettings& group);
 
 // Returns the batches of the blocks, ordered by bucket. groups: the settings of all groups of the plan.

@@ -58,13 +58,13 @@ struct OrthogonalBytes {
 }  // namespace
 
 bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group) {
-  if (!HasOrthogonalDirection(block, group)) return false;
+  if (!block.has_orthogonal_direction()) return false;
   const Dtype dtype = IterationDtypeOf(block, group);
   return dtype == block.computation ? group.dual_norm_scale : dtype == Dtype::kBf16;
 }
 
 bool NeedsWideBuffer(const Block& block, const DeviceSettings& group) {
-  return HasOrthogonalDirection(block, group) && block.computation == Dtype::kF32 &&
+  return block.has_orthogonal_direction() && block.computation == Dtype::kF32 &&
          IterationDtypeOf(block, group) == Dtype::kF64;
 }
 

@@ -23,7 +23,7 @@
 namespace shampoo::cuda {
 
 // Increase this number whenever this file, or a struct of the plan that this file uses, changes.
-inline constexpr int32_t kInterface = 24;
+inline constexpr int32_t kInterface = 25;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.

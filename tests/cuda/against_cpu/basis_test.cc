@@ -118,6 +118,26 @@ TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stac
   }
 }
 
+TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different matrices as on the CPU") {
+  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
+    const Keys keys = kSoap + Keys{{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+    // 3 x 20 and 12 x 5. 3 x 12 and 12 x 3.
+    Course fans = BasisCourseOf(keys, {{3, 4, 5}, {3, 4, 5}, {3, 4, 3}, {3, 4, 3}}, 6);
+    fans.spec.params[1].fan = fans.spec.params[3].fan = 1;
+    CHECK(DifferenceWithoutSigns(fans) == "");
+    // 2 x 15, 6 x 5, 6 x 5 and 3 x 10. 5 x 6 and 5 x 6.
+    const Keys merged = keys + Keys{{"use_merge_dims", "true"}, {"max_preconditioner_dim", "6"}};
+    Course merges = BasisCourseOf(merged, {{2, 3, 5}, {6, 5}, {2, 3, 5}, {3, 2, 5}, {5, 6}, {5, 2, 3}}, 6);
+    merges.spec.params[2].fan = 1;
+    CHECK(DifferenceWithoutSigns(merges) == "");
+    // The matrix 1 x 2 and the vector become the same tensor. A vector is not orthogonalized.
+    const Keys vectors = merged + Keys{{"precondition_1d", "true"}};
+    for (const auto& shapes : {std::vector<std::vector<int64_t>>{{1, 2}, {2}, {2, 1}}, {{2}, {1, 2}}}) {
+      CHECK(DifferenceWithoutSigns(BasisCourseOf(vectors, shapes, 6)) == "");
+    }
+  }
+}
+
 TEST_CASE("blocks whose gradients are missing in different steps count their own updates") {
   for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
     Course course = BasisCourseOf(method, {{4, 3}, {4, 3}, {4, 3}, {6}}, 11);

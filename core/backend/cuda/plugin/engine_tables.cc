@@ -64,7 +64,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.tiles = TileCount(block.elements);
   const NewtonSchulz& newton_schulz = plan.newton_schulz[block.group];
   const DeviceSettings& settings = plan.groups[block.group];
-  made.orthogonalized = HasOrthogonalDirection(block, settings) ? 1 : 0;
+  made.orthogonalized = block.has_orthogonal_direction() ? 1 : 0;
   made.iteration_dtype = IterationDtypeOf(block, settings);
   made.starts_in_second = newton_schulz.steps % 2 == 0 ? 1 : 0;
   made.ns_norm = newton_schulz.norm;

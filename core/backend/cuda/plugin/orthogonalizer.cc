@@ -43,7 +43,7 @@ auto Orthogonalizer::WorkOf(const OrthogonalizeArgs& args, const BlockBatch& bat
   const Block& block = *batch.items[shape_group.first].block;
   const DeviceSettings& settings = plan_.groups[block.group];
   const Dtype dtype = IterationDtypeOf(block, settings);
-  const int64_t rows = block.is_orthogonalized ? block.shape[0] : block.PostRows(plan_.params[block.param].fan);
+  const int64_t rows = block.orthogonal_rows;
   const int64_t columns = block.elements / rows;
   const auto count = static_cast<int64_t>(shape_group.count);
   char* const gram = workspace_ + layout_.orthogonal.grams + shape_group.gram_at;
@@ -65,7 +65,7 @@ Status Orthogonalizer::Preload(const Call& call) const {
   return streams_.ForEach(streams_.first().stream, call.batch,
                           [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
                             const Block& block = *call.batch.items[shape_group.first].block;
-                            if (!HasOrthogonalDirection(block, plan_.groups[block.group])) return {};
+                            if (!block.has_orthogonal_direction()) return {};
                             const Work work = WorkOf(args, call.batch, shape_group);
                             const int64_t entries = std::max(work.how.coefficients.count, 1);
                             return Iterate(handles, work, std::min(work.how.steps, entries));

@@ -39,7 +39,7 @@ class Orthogonalizer {
     SHAMPOO_CUDA_TRY(ScaleForIteration(stream, args));
     return streams_.ForEach(stream, call.batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
       const Block& block = *call.batch.items[shape_group.first].block;
-      if (!HasOrthogonalDirection(block, plan_.groups[block.group]) || !selects(block.group)) return {};
+      if (!block.has_orthogonal_direction() || !selects(block.group)) return {};
       const Work work = WorkOf(args, call.batch, shape_group);
       return Iterate(handles, work, work.how.steps);
     });
