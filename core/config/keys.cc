@@ -563,9 +563,11 @@ const Key kKeys[] = {
      .methods = kSoap, .choices = kSoapPostNames, .choose = Choose<&Settings::soap_post>},
     {.name = "orthogonalization", .type = KeyType::kChoice, .default_text = "newton_schulz",
      .doc = "How method muon and soap_post orthogonalize a matrix U diag(s) V^T. newton_schulz: approximately, by "
-            "matrix products. exact: U V^T, computed in float64, which takes much longer. Singular values below 2^-39 "
-            "(1.8e-12) of the Frobenius norm count as 0 and contribute nothing. On the CPU, exact uses a singular value "
-            "decomposition; on a GPU, it uses matrix products.",
+            "matrix products. exact: U V^T, computed in float64, which takes much longer. On the CPU, exact uses a "
+            "singular value decomposition: singular values below 2^-39 (1.8e-12) of the Frobenius norm contribute "
+            "nothing, and all others become 1. On a GPU, exact uses matrix products: singular values below 2^-41 "
+            "(4.5e-13) of the Frobenius norm become less than 2e-5, those of at least 2^-37 (7.3e-12) become 1, and "
+            "those between become numbers between 0 and 1.",
      .methods = kMuon | kSoap, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "
@@ -583,8 +585,9 @@ const Key kKeys[] = {
      .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
     {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
-            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Not allowed with "
-            "a computation_dtype of f64, and not supported on the CPU.",
+            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Without "
+            "effect if orthogonalization is exact; otherwise not allowed with a computation_dtype of f64. Not supported "
+            "on the CPU.",
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "

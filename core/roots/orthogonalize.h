@@ -28,7 +28,7 @@ struct OrthogonalizeMemory {
 // NaN.
 //
 // exact: U V^T is computed from a singular value decomposition in float64. A singular value below kLeastSingularValue
-// times the Frobenius norm counts as 0, and its vectors contribute nothing.
+// times the Frobenius norm counts as 0, and its vectors contribute nothing. All other singular values become 1.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

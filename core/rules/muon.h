@@ -16,18 +16,19 @@ constexpr const NsCoefficients::Entry& EntryOf(const NsCoefficients& coefficient
   return coefficients.entries[step < coefficients.count ? step : coefficients.count - 1];
 }
 
-// With orthogonalization exact, singular values below this multiple of the Frobenius norm count as 0.
+// With orthogonalization exact on the CPU, singular values below this multiple of the Frobenius norm count as 0, and
+// all others become 1. On a device, results increase from 0 to 1 near this value (ExactEntryOf).
 inline constexpr double kLeastSingularValue = 0x1p-39;
 
 // The steps by which a device computes orthogonalization exact in float64, from a matrix of norm 1. In the order of the
 // steps:
 //   - lifting: multiplies small singular values by up to 3.85, and maps [0.09, 1] to [0.33, 0.99]. The polynomial is a
-//     minimax polynomial on [0.09, 1], scaled so that rounding errors cannot bring a singular value above 1, where it
-//     would grow. No large singular value becomes small, so the iteration is as accurate as a singular value
-//     decomposition (Nakatsukasa and Higham, SIAM J. Matrix Anal. Appl. 33, 2012).
+//     minimax polynomial on [0.09, 1]. Its maximum is 0.99. Rounding errors therefore cannot bring a singular value
+//     above 1, where the polynomial would amplify it. No large singular value becomes small, so the iteration is as
+//     accurate as a singular value decomposition (Nakatsukasa and Higham, SIAM J. Matrix Anal. Appl. 33, 2012).
 //   - converging: brings values of at least 0.33 near 1.
-//   - sharpening: brings values above 0.82 nearer to 1, and cubes small ones, so that rounding errors in the null space
-//     vanish.
+//   - sharpening: brings values above 0.82 nearer to 1, and maps a small s to about 2.5 s^3, so that rounding errors in
+//     the null space vanish.
 // A singular value of at least 2^-37 becomes 1 up to rounding errors, one of at least 2^-38 more than 0.99, and one
 // below 2^-41 less than 2e-5.
 inline constexpr int64_t kLiftingSteps = 18;

@@ -223,6 +223,9 @@ TEST_CASE("the steps of exact orthogonalization on a device map singular values 
     CHECK(after >= (s >= 0x1p-38 ? 0.99 : 0));
   }
   for (double s = 0x1p-41; s > 1e-17; s *= 0.9) CHECK(AfterExactSteps(s) < 2e-5);
+  // The limit on the CPU is where the results on a device change from 0 to 1.
+  const double at_limit = AfterExactSteps(kLeastSingularValue);
+  CHECK((at_limit > 0.1 && at_limit < 0.9));
 }
 
 TEST_CASE("coefficients that diverge give infinity or NaN, not a wrong finite result") {
