@@ -226,7 +226,9 @@ Status Plan::MakeBlocks(PlanData* made) const {
         block.offset = 0;
       }
       LayOutBlock(block.is_routed ? settings.Routed() : settings, param.desc.param_dtype, &block);
-      if (block.is_orthogonalized && settings.muon_math == MuonMath::kBf16 && block.computation == Dtype::kF64) {
+      const bool uses_bf16 =
+          settings.muon_math == MuonMath::kBf16 && settings.orthogonalization != Orthogonalization::kExact;
+      if (block.is_orthogonalized && uses_bf16 && block.computation == Dtype::kF64) {
         return Invalid("key muon_math: the value bf16 is not allowed for parameter \"", param.desc.name,
                        "\", whose computation dtype is f64: expected f32, or computation_dtype f32");
       }

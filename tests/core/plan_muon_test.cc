@@ -181,6 +181,8 @@ TEST_CASE("products in bfloat16 need a GPU and float32") {
       "key muon_math: the value bf16 is not allowed for parameter \"w\", whose computation dtype is f64: expected "
       "f32, or computation_dtype f32");
   CheckOk(PlanStatusOf(wide, ParamOf(Shape::Of({6})), gpu));  // a vector is not orthogonalized
+  wide.push_back({"orthogonalization", "exact"});             // takes products in float64
+  CheckOk(PlanStatusOf(wide, ParamOf(Shape::Of({6, 5})), gpu));
 }
 
 TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {
