@@ -68,8 +68,7 @@ struct PlanCounts {
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 
-// Returns whether a direction of the group is orthogonalized in a third buffer of tensors, or in the buffer of float64
-// tensors.
+// Return whether the direction of this block needs a third buffer of tensors, or the buffer of float64 tensors.
 bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group);
 bool NeedsWideBuffer(const Block& block, const DeviceSettings& group);
 

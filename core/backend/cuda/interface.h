@@ -99,7 +99,8 @@ struct GatherView {
 
 // How the directions of a group are orthogonalized, with method muon or soap_post.
 struct NewtonSchulz {
-  NsCoefficients coefficients;  // with orthogonalization exact: only the divisor, which is 1 (ExactEntryOf)
+  // Not used with orthogonalization exact (ExactEntryOf), except the divisor, which is then 1.
+  NsCoefficients coefficients;
   NsNorm norm;
   int64_t steps;
 };

@@ -138,6 +138,16 @@ TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different ma
   }
 }
 
+TEST_CASE("soap_post orthogonalizes some blocks of a shape while others take the direction of grafting") {
+  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "4"}, {"grafting", "adam"}};
+  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
+    const Keys post = {{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+    Course course = BasisCourseOf(kSoap + post + before, {{4, 3}, {4, 3}, {4, 3}, {3}}, 9);
+    course.has_gradient = [](int64_t t, size_t p) { return t % (static_cast<int64_t>(p) + 2) != 0; };
+    CHECK(DifferenceWithoutSigns(course) == "");
+  }
+}
+
 TEST_CASE("blocks whose gradients are missing in different steps count their own updates") {
   for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
     Course course = BasisCourseOf(method, {{4, 3}, {4, 3}, {4, 3}, {6}}, 11);

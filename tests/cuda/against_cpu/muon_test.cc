@@ -213,6 +213,18 @@ TEST_CASE("exact orthogonalization of matrices of several tiles takes the same s
   }
 }
 
+TEST_CASE("groups of method muon whose orthogonalization starts at different steps take the same steps as on the CPU") {
+  Course course{.spec = {}, .steps = 4};
+  course.spec.keys = {{"method", "muon"}};
+  for (const char* start : {"1", "3"}) {
+    course.spec.groups.push_back(Keys{{"method", "muon"}, {"grafting", "adam"}, {"shape_scale", "none"}} +
+                                 Keys{{"start_preconditioning_step", start}});
+    course.spec.params.push_back({{6, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+    course.spec.params.back().group = static_cast<int32_t>(course.spec.groups.size());
+  }
+  CHECK(Difference(course) == "");
+}
+
 // In the groups of one batch, the iterations have three dtypes.
 TEST_CASE("groups with different orthogonalizations take the same steps alone and together") {
   const Keys groups[] = {

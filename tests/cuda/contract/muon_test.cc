@@ -112,6 +112,30 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
   }
 }
 
+TEST_CASE("soap_post takes no products while all directions are those of the grafting method" * NeedsFake()) {
+  const auto products = [](const char* post) {
+    const Stage stage;
+    ModelSpec spec;
+    spec.keys = Keys{{"method", "soap"},        {"soap_post", post},  {"precondition_frequency", "1000"},
+                     {"basis_order", "before"}, {"grafting", "adam"}, {"start_preconditioning_step", "3"}};
+    spec.params = {{{4, 3}}, {{4, 3}}, {{5}}};
+    Model model(spec);
+    model.FillParams(1);
+    model.DropGradient(1, true);
+    std::vector<int64_t> counts;
+    for (int64_t t = 1; t <= 4; ++t) {
+      fake_cuda_mark();
+      model.Step(t);
+      counts.push_back(fake_cuda_count(FAKE_CUDA_PRODUCTS));
+    }
+    return counts;
+  };
+  const std::vector<int64_t> plain = products("none");
+  const std::vector<int64_t> post = products("orthogonalize");
+  for (const size_t t : {0, 1}) CHECK(post[t] == plain[t]);
+  for (const size_t t : {2, 3}) CHECK(post[t] == plain[t] + 5 * 3);
+}
+
 TEST_CASE("with methods without roots, replays of a captured step give the same results as steps") {
   std::vector<Keys> cases = kCases;
   cases.push_back({{"method", "adam"}});

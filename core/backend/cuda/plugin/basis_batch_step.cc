@@ -89,6 +89,18 @@ bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   });
 }
 
+// Returns whether the step orthogonalizes some direction. It does not if all blocks still take the direction of the
+// grafting method (BeginBases). Returns true for a captured step, like UpdatesAnyFactors.
+bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
+  if (work.batch.gram_bytes == 0) return false;
+  if (work.call->args.captured != 0 || work.settings.grafting == Grafting::kNone) return true;
+  return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
+    const int64_t gradients = work.call->args.block_counters[item.block - plan_.blocks];
+    return item.block->has_orthogonal_direction() &&
+           UpdatesOf(work.settings, gradients + 1) >= work.settings.start_preconditioning_step;
+  });
+}
+
 // Calls do_run(shape group, first item, count) for each run of consecutive blocks with the same task in a shape group,
 // if the task is selected.
 template <typename Do>
@@ -250,7 +262,7 @@ Status BasisBatchStep::CompleteDirection(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
   SHAMPOO_RETURN_IF_ERROR(RotateBack(work, basis.fourth, tensors.second, basis.third));
-  if (work.batch.gram_bytes == 0) return {};
+  if (!OrthogonalizesAny(work)) return {};
   return orthogonalizer_.Run(work.stream, {work.args.tables, tensors, work.batch, tensors.second, basis.third},
                              [](int) { return true; });
 }

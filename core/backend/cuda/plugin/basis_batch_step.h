@@ -82,6 +82,7 @@ class BasisBatchStep {
   bool HasTask(const Work& work, RootTask task) const;
   RootTask TaskOf(const Work& work, const BatchItem& item) const;
   bool UpdatesAnyFactors(const Work& work) const;
+  bool OrthogonalizesAny(const Work& work) const;
 
   const PlanView& plan_;
   const DeviceLayout& layout_;

@@ -101,9 +101,14 @@ struct ScaleMatrixBody {
   template <typename Stored>
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
-    // The products cover whole shape groups, so a block that is not stepped gets zeros.
+    // The products cover whole shape groups, so a block whose direction is not orthogonalized in this step gets zeros.
+    // With method muon, all stepped blocks of a group have the same rule. A group with another rule is not multiplied,
+    // and `x` may contain the direction of its blocks.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
-      if (part.work.go == 0) cta.ForEach(part.size, [&](int64_t i) { Store(Wide{0}, &x[i]); });
+      const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
+      if (part.block.orthogonalized != 0 && is_multiplied) {
+        cta.ForEach(part.size, [&](int64_t i) { Store(Wide{0}, &x[i]); });
+      }
       return;
     }
     // Multiply by two powers of two, because a single one might overflow.

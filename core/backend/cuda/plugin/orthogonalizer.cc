@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The buffers of tensors during the iteration. X is the matrix of the iteration. It alternates between a buffer and
-// `second`, and ends in `second`. The buffer is `spare`, or `third` with dual_norm_scale, because method muon then
-// still needs the filtered gradient, which is in `spare`:
+// `second`, and ends in `second`. The buffer is `spare`. With dual_norm_scale it is `third`, because method muon still
+// needs the filtered gradient in `spare`:
 //
 //              spare, or third        second
 //   iteration  X                      X

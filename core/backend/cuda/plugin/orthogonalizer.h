@@ -31,8 +31,8 @@ class Orthogonalizer {
                  bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Orthogonalizes the blocks of the groups that `selects` selects. In all blocks of these groups, the step must have
-  // the rule kPrecondition, or ignore the result.
+  // Orthogonalizes the blocks of the groups that `selects` selects. Each block of these groups must have the rule
+  // kPrecondition, or the step must ignore its result in `second`.
   template <typename Selects>
   Status Run(cudaStream_t stream, const Call& call, const Selects& selects) const {
     const OrthogonalizeArgs args = ArgsOf(call);
