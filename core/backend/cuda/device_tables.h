@@ -174,7 +174,9 @@ struct BasisMember {
 struct StepState {
   int32_t go;        // blocks are stepped
   int32_t rejected;  // the step is rejected: it writes nothing, not even outputs
-  int32_t exports;   // the ranks export averages instead of making a step (StepArgs::exports)
+  // 0: this rank makes a step. 1: it exports averages instead (StepArgs::exports). 2: it exports averages, and some
+  // other rank makes a step.
+  int32_t exports;
   // 1: the rejection is counted. 2: the other ranks also know the rejection, from the first exchange of this step or
   // from an earlier step.
   int32_t counted;

@@ -3,7 +3,9 @@
 //
 // Averages of replicas and of gathered shards, and their export, which ranks make together.
 #include <cmath>
+#include <cstddef>
 
+#include "core/comm/round_header.h"
 #include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stream_rank.h"
@@ -206,6 +208,96 @@ TEST_CASE("replays of a captured step of several ranks advance averages as steps
       CHECK(BitsOf(captured.model) == BitsOf(plain.model));
       Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
       CHECK(captured.model.Stat("steps") == 9);
+    }
+  }
+}
+
+TEST_CASE("replays of a captured step of several ranks continue after an export that failed") {
+  for (const RankKind& kind : kExportStreamKinds) {
+    CAPTURE(std::string(kind.mode));
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    CAPTURE(std::string(kind.bucket));
+    const StageWithStream stream;
+    const Keys keys = {{"momentum", "0"}, {"weight_ema", "0.5"}};
+    StreamRank<> plain(kind, keys, stream);
+    StreamRank<> captured(kind, keys, stream);
+    const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) {
+      plain.model.Step(t);
+      if (t < 8) return;
+      const Exported exported(captured.model);
+      CheckError(ExportTo(captured.model, 2, exported.addresses()), SHAMPOO_E_INVALID, "blend is 2: expected a number");
+      CHECK(!exported.IsAnyWritten());
+    });
+    CHECK(BitsOf(captured.model) == BitsOf(plain.model));
+    Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
+    CHECK(captured.model.Stat("steps") == 9);
+  }
+}
+
+// Like StreamComm, but while `steps` is set, the header of the last rank says that this rank makes a step.
+class SteppingComm {
+ public:
+  SteppingComm(int world, const bool* steps) : comm_(world), steps_(steps) {}
+
+  shampoo_comm_ops Ops(bool with_all_to_all) {
+    shampoo_comm_ops ops = comm_.Ops(with_all_to_all);
+    user_ = ops.user;
+    gather_ = ops.all_gather;
+    all_to_all_ = ops.all_to_all;
+    ops.user = this;
+    ops.all_gather = Gather;
+    if (with_all_to_all) ops.all_to_all = AllToAll;
+    world_ = ops.world;
+    return ops;
+  }
+
+ private:
+  static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
+    const auto& self = *static_cast<SteppingComm*>(user);
+    const int32_t error = self.gather_(self.user_, send, recv, bytes, stream);
+    if (error != 0 || !*self.steps_ || self.world_ == 1) return error;
+    char* const flags = static_cast<char*>(recv) + static_cast<size_t>(self.world_ - 1) * bytes +
+                        offsetof(shampoo::RoundHeader, flags);
+    return cudaMemsetAsync(flags, 0, sizeof(shampoo::RoundHeader::flags), static_cast<cudaStream_t>(stream));
+  }
+  static int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
+                          void* stream) {
+    const auto& self = *static_cast<SteppingComm*>(user);
+    return self.all_to_all_(self.user_, send, send_bytes, recv, recv_bytes, stream);
+  }
+
+  StreamComm comm_;
+  const bool* steps_;
+  int world_ = 1;
+  void* user_ = nullptr;
+  decltype(shampoo_comm_ops::all_gather) gather_ = nullptr;
+  decltype(shampoo_comm_ops::all_to_all) all_to_all_ = nullptr;
+};
+
+TEST_CASE("replays are rejected after an export during which another rank made a step, until this rank makes one") {
+  for (const RankKind& kind : kExportStreamKinds) {
+    for (const double blend : {1.0, 2.0}) {
+      CAPTURE(std::string(kind.mode));
+      CAPTURE(kind.copies);
+      CAPTURE(kind.shards);
+      CAPTURE(blend);
+      const StageWithStream stream;
+      bool others_step = false;
+      StreamRank<SteppingComm> rank(kind, {{"momentum", "0"}, {"weight_ema", "0.5"}}, stream,
+                                    static_cast<const bool*>(&others_step));
+      const auto graph = StepAndReplay(&rank.model, [](uint64_t) {});
+      const Exported exported(rank.model);
+      others_step = true;
+      CHECK(ExportTo(rank.model, blend, exported.addresses()) != SHAMPOO_OK);
+      others_step = false;
+      graph->Launch();
+      Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+      CHECK(rank.model.Stat("steps") == 9);
+      rank.model.Step(10);
+      graph->Launch();
+      Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+      CHECK(rank.model.Stat("steps") == 11);
     }
   }
 }

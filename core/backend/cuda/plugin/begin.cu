@@ -185,6 +185,11 @@ struct EndStepBody {
     const int64_t first = cta.First(blocks, is_skipped);
     cta.Once([&] {
       StepReport& report = tables.state->report;
+      // The hosts of all ranks wait for the report of an export and return its error, so replays that follow need no
+      // other acknowledgement. The host of a rank that made a step instead may see the error later.
+      if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
+        tables.state->acknowledged_rejections = report.rejections;
+      }
       if (made) {
         for (int32_t g = 0; g < tables.group_count; ++g) {
           if (tables.groups[g].active != 0) reinterpret_cast<int64_t*>(tables.state_out)[g] = tables.groups[g].t;

@@ -76,6 +76,7 @@ struct CompareHeadersBody {
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
+      RecordSteppingRanks(tables.state, world, [&](int64_t rank) { return HeaderOf(rank).round; });
       // 2: an earlier exchange has reported this rejection and its reason to all ranks. The headers have nothing new.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {

@@ -34,10 +34,20 @@ SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   }
 }
 
-// Returns the flags of this rank's header.
+// Returns the flags of this rank's header. An export of a shard that knows of a shard that makes a step has no kExports:
+// all replicas of the shard then know that some rank makes a step.
 SHAMPOO_DEVICE inline uint32_t FlagsOf(const StepState& state) {
   const bool skips = state.rejected == 0 && state.go == 0;
-  return (skips ? kSkipsStep : 0) | (state.exports != 0 ? kExports : 0);
+  return (skips ? kSkipsStep : 0) | (state.exports == 1 ? kExports : 0);
+}
+
+// Records whether one of the ranks makes a step while this rank exports. Call before the headers are used.
+//   header_of(rank)  returns the RoundHeader of a rank
+template <typename HeaderOf>
+SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, const HeaderOf& header_of) {
+  for (int64_t rank = 0; state->exports == 1 && rank < world; ++rank) {
+    if (!header_of(rank).exports()) state->exports = 2;
+  }
 }
 
 // Rejects the step because of another rank.
