@@ -18,6 +18,21 @@ uint64_t HashOf(const std::vector<int64_t>& values) {
   return HashBytes(values.data(), values.size() * sizeof values[0], 0);
 }
 
+// Returns an error if some ranks export and others do not. all: the values of all ranks; the last value of each is its
+// action. An exporting rank also differs in the parameters that take part, so exports are compared before parameters.
+Status CompareExports(const std::vector<int64_t>& all, int world) {
+  const size_t count = all.size() / static_cast<size_t>(world);
+  int exporting = -1;
+  int stepping = -1;
+  for (int rank = world - 1; rank >= 0; --rank) {
+    const int64_t action = all[(static_cast<size_t>(rank) + 1) * count - 1];
+    (action == ReplicaInputs::kExports ? exporting : stepping) = rank;
+  }
+  if (exporting < 0 || stepping < 0) return {};
+  return WrongState("rank ", exporting, " exports averages and rank ", stepping, " makes a step", kParametersUnchanged,
+                    "Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
+}
+
 }  // namespace
 
 ReplicaInputs::ReplicaInputs(const PlanData& plan)
@@ -33,16 +48,11 @@ uint64_t ReplicaInputs::Hash() const { return HashOf(values_); }
 Status ReplicaInputs::FindDifference(Communicator* comm) const {
   std::vector<int64_t> all;
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, values_, &all));
+  SHAMPOO_RETURN_IF_ERROR(CompareExports(all, comm->world()));
   const Difference difference = FirstDifference(all, comm->world());
   if (!difference.found) return {};
   const size_t params = plan_.params.size();
   if (difference.index == params + plan_.groups.size()) {
-    if (difference.value == kExports || difference.usual == kExports) {
-      const bool exports = difference.value == kExports;
-      return WrongState("rank ", exports ? difference.rank : difference.usual_rank, " exports averages and rank ",
-                        exports ? difference.usual_rank : difference.rank, " makes a step", kParametersUnchanged,
-                        "Call shampoo_optimizer_step and shampoo_optimizer_export in the same order on all ranks");
-    }
     return Invalid("rank ", difference.rank, difference.value != 0 ? " skips" : " does not skip",
                    " this step, unlike rank ", difference.usual_rank, kParametersUnchanged,
                    "Gradients must be the same on all ranks");

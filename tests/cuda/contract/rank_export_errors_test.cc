@@ -58,6 +58,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
         CAPTURE(odd);
         const Stage stage;
         ExportJob job(kind, SpecWithAverages(exchange));
+        for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].DropGradient(0, true);  // it is frozen
         job.Train(1, 2);
         const auto before = job.ranks.Params();
         Exported exported(job.ranks[odd]);
@@ -88,6 +89,29 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
         for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 3);
       }
     }
+  }
+}
+
+TEST_CASE("shards that hold nothing find that another replica exports while they make a step") {
+  ModelSpec spec = SpecWithAverages();
+  spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
+  for (const int exporting : {0, 1}) {
+    CAPTURE(exporting);
+    const Stage stage;
+    ExportJob job({"gather", 2, 3}, spec);
+    job.Train(1, 2);
+    job.ranks.OnEvery([&](int rank, Model* model) {
+      if (rank / 3 == exporting) return ExportTo(*model, 1, Exported(*model).addresses());
+      const shampoo_status status = model->TryStep();
+      return status == SHAMPOO_OK ? shampoo_optimizer_status(model->optimizer, 1, nullptr) : status;
+    });
+    for (int rank = 0; rank < job.ranks.world(); ++rank) {
+      CAPTURE(job.ranks.text(rank));
+      CHECK(job.ranks.status(rank) == SHAMPOO_E_STATE);
+      CHECK(job.ranks.text(rank).find("exports averages") != std::string::npos);
+    }
+    job.Export(1);
+    CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
   }
 }
 
