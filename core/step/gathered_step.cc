@@ -168,7 +168,7 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
 Status GatheredStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};
-  if (decision.status.ok()) decision.status = export_.Check(weights);
+  if (decision.status.ok()) decision.status = CatchExceptions([&] { return export_.Check(weights); });
   context_.participants().ChooseAll();
   context_.ClearExcluded();
   shards_->BeginExport();

@@ -23,6 +23,8 @@ struct Grid {
   int copies, shards;
 };
 
+enum class BadArgument { kNone, kBlend, kOverlap };
+
 // One rank passes a bad argument to an export, or no rank does. Either allocation n of this rank fails, or allocation n
 // and all later ones fail.
 TEST_CASE("an export returns on all ranks, even if one rank has no memory" * NeedsFake()) {
@@ -30,14 +32,14 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
   for (const Grid& grid : {Grid{2, 1}, {1, 3}, {2, 2}}) {
     for (const char* const mode : modes) {
       if (grid.copies == 1 && mode == modes[0]) continue;
-      for (const double blend : {1.0, 2.0}) {
+      for (const BadArgument bad : {BadArgument::kNone, BadArgument::kBlend, BadArgument::kOverlap}) {
         for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
           bool has_failed = true;
           for (int64_t n = 1; has_failed; ++n) {
             CAPTURE(grid.copies);
             CAPTURE(grid.shards);
             CAPTURE(std::string(mode));
-            CAPTURE(blend);
+            CAPTURE(static_cast<int>(bad));
             CAPTURE(failing);
             CAPTURE(n);
             REQUIRE(n < 200);
@@ -49,6 +51,8 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
               for (size_t p = 0; p < weights.size(); ++p) weights[p] = model->grad(p);
               const auto count = static_cast<int32_t>(weights.size());
               if (rank != 1) return shampoo_optimizer_export(model->optimizer, 1, count, weights.data());
+              if (bad == BadArgument::kOverlap) weights[0] = model->param(0);
+              const double blend = bad == BadArgument::kBlend ? 2 : 1;
               const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
               const shampoo_status status = shampoo_optimizer_export(model->optimizer, blend, count, weights.data());
               has_failed = watch.has_failed();
@@ -62,8 +66,8 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
             CHECK(ranks.timeouts() == 0);
             for (int rank = 0; rank < ranks.world(); ++rank) {
               const shampoo_status status = ranks.status(rank);
-              if (!has_failed) CHECK(status == (blend == 1 ? SHAMPOO_OK : SHAMPOO_E_INVALID));
-              if (blend == 2) CHECK(status != SHAMPOO_OK);
+              if (!has_failed) CHECK(status == (bad == BadArgument::kNone ? SHAMPOO_OK : SHAMPOO_E_INVALID));
+              if (bad != BadArgument::kNone) CHECK(status != SHAMPOO_OK);
             }
             // Unless a rank has left the exchanges, all ranks continue.
             ranks.FillGradients(4);

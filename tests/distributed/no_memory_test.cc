@@ -69,5 +69,56 @@ TEST_CASE(
   }
 }
 
+// Rank 1 passes a parameter as the memory for its average. In addition, its first allocation in the export fails, then
+// its second, and so on.
+TEST_CASE("a failed export ends with an error on all ranks, even if a rank has no memory for its error") {
+  for (const Kind kind : {Kind{2, 1}, Kind{1, 3, "gather"}, Kind{2, 2}, Kind{2, 2, "gather"}}) {
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
+      std::set<shampoo_status> returned;
+      int64_t n = 0;
+      for (bool has_failed = true; has_failed;) {
+        ++n;
+        CAPTURE(kind);
+        CAPTURE(failing);
+        CAPTURE(n);
+        REQUIRE(n < 200);
+        RankSpec spec = Spec();
+        spec.keys.emplace_back("weight_ema", "0.5");
+        Grid grid(spec, kind, true);
+        grid.SetPatience(std::chrono::seconds(20));
+        grid.Create();
+        REQUIRE(grid.All(SHAMPOO_OK));
+        grid.FillParams(1);
+        grid.FillGradients(2);
+        grid.Step();
+        REQUIRE(grid.All(SHAMPOO_OK));
+        std::vector<Tensors> exported(static_cast<size_t>(grid.world()));
+        OnEveryRank(grid.world(), [&](int rank) {
+          if (rank != 1) {
+            grid[rank].Export(1, &exported[static_cast<size_t>(rank)]);
+            return;
+          }
+          std::vector<void*> weights;
+          for (auto& parameter : grid[rank].w) weights.push_back(parameter.data());
+          const AllocationWatch watch({.first = n, .count = failing});
+          const shampoo_status status = shampoo_optimizer_export(
+              grid[rank].optimizer, 1, static_cast<int32_t>(weights.size()), weights.data());
+          has_failed = watch.has_failed();
+          grid[rank].status = status;
+        });
+        CHECK(grid.timeouts() == 0);
+        CAPTURE(grid.Errors());
+        for (int rank = 0; rank < grid.world(); ++rank) {
+          const shampoo_status status = grid[rank].status;
+          CHECK((status == SHAMPOO_E_INVALID || status == SHAMPOO_E_NOMEM));
+        }
+        returned.insert(grid[0].status);
+      }
+      CHECK(n > 1);
+      CHECK(returned.count(SHAMPOO_E_INVALID) == 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shampoo_test
