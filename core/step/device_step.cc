@@ -86,13 +86,13 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   next_.exported.resize(inputs.plan.params.size());
 }
 
-// Finishes the pending step, and reads the counters of the state if they are not known. fetched: the error of this
+// Finishes the pending step, and reads the counters in the arena if they are not known. fetched: the error of this
 // read, if this rank can report it to the others.
-Status DeviceStep::FinishEarlierSteps(bool captured, Status* fetched) {
+Status DeviceStep::FinishEarlierSteps(bool captured, const char* arena, Status* fetched) {
   if (captured) return PollReport(0);
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
-  if (counters_.AreKnown(inputs_.state.in())) return {};
-  *fetched = FetchCounters();
+  if (counters_.AreKnown(arena)) return {};
+  *fetched = FetchCounters(arena);
   // After a failed fetch, this rank does not know whether a replay was rejected. If so, other ranks return an error.
   return fetched->ok() || !counters_.may_be_replayed() ? Status() : peers_->AbortOnError(std::move(*fetched));
 }
@@ -104,7 +104,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   if (captured) SHAMPOO_RETURN_IF_ERROR(peers_->CheckCapture(inputs_.plan));
   memory_->UseStream(stream);
   Status fetched;
-  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(captured, &fetched));
+  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(captured, inputs_.state.in(), &fetched));
   Status checked;
   if (peers_->CanReturnEarlierErrors(captured)) {
     SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kPreviousStep));
@@ -360,9 +360,9 @@ Status DeviceStep::FinishSteps() {
   return RecordRoots(ticket);
 }
 
-// Reads the counters in the arena that the next step reads. Waits for the stream, including replays in it.
-Status DeviceStep::FetchCounters() {
-  SHAMPOO_RETURN_IF_ERROR(counters_.Fetch(*engine_, inputs_.state.in(), memory_->stream()));
+// Reads the counters in the arena. Waits for the stream, including replays in it.
+Status DeviceStep::FetchCounters(const char* arena) {
+  SHAMPOO_RETURN_IF_ERROR(counters_.Fetch(*engine_, arena, memory_->stream()));
   return PollReport(0);
 }
 
@@ -447,7 +447,7 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (readable.code() == Code::kState) return readable;
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(std::move(readable)));
   Status checked;
-  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(false, &checked));
+  SHAMPOO_RETURN_IF_ERROR(FinishEarlierSteps(false, inputs_.state.out(), &checked));
   SHAMPOO_RETURN_IF_ERROR(RaiseRejection(kStepBeforeExport));
   SetSettings();
   if (checked.ok()) checked = std::move(caller_status);
@@ -465,7 +465,7 @@ Status DeviceStep::ReportSteps(bool wait, int64_t* failed_call) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   wait = wait || peers_->has_to_await_reports();
   Status read = wait ? FinishSteps() : PollReport(0);
-  if (read.ok() && wait && !counters_.AreKnown(inputs_.state.in())) read = FetchCounters();
+  if (read.ok() && wait && !counters_.AreKnown(inputs_.state.in())) read = FetchCounters(inputs_.state.in());
   // During a capture, all ranks fail to read the report. They can continue outside of the capture.
   if (read.code() == Code::kState) return read;
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(std::move(read)));

@@ -102,7 +102,7 @@ class DeviceStep final : public StepStrategy {
     AsyncRootSource::StepRoots Roots(const char* state_in, void* stream);
   };
 
-  Status FinishEarlierSteps(bool captured, Status* fetched);
+  Status FinishEarlierSteps(bool captured, const char* arena, Status* fetched);
   Status ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights);
   void SetSettings();
   Status Prepare(bool captured);
@@ -112,7 +112,7 @@ class DeviceStep final : public StepStrategy {
   Status EnqueueOrAbort(Status checked);
   void RecordEnqueued(bool captured, int64_t ticket);
   Status PollReport(int64_t ticket);
-  Status FetchCounters();
+  Status FetchCounters(const char* arena);
   Status RaiseRejection(const char* prefix);
   Status RecordRoots(int64_t ticket);
 

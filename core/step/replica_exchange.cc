@@ -70,7 +70,9 @@ SegmentHeader ReplicaExchange::HeaderFor(int64_t bucket, const StepDecision& dec
   header.failing_root = inputs_.history.roots().failing_root();
   if (bucket > 0 || !decision.status.ok()) return header;
 
-  const auto* const counters = reinterpret_cast<const int64_t*>(inputs_.state.in());
+  // An export reads the state that the last step wrote.
+  const char* const state = decision.exports ? inputs_.state.out() : inputs_.state.in();
+  const auto* const counters = reinterpret_cast<const int64_t*>(state);
   compared_inputs_.Set([&](const Param& param) { return context.participants().Contains(param); }, context.excluded(),
                        counters,
                        decision.exports     ? ReplicaInputs::kExports

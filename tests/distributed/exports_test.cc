@@ -185,6 +185,30 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
   }
 }
 
+TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
+  for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
+    CAPTURE(kind);
+    Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+    RequireStart(&grid);
+    std::vector<std::vector<char>> memory;
+    for (int rank = kind.shards; rank < grid.world(); ++rank) {
+      void* addresses[2] = {};
+      for (void*& address : addresses) {
+        std::vector<char>& arena = memory.emplace_back(size_t{1} << 16);  // more than the state needs
+        address = arena.data() + (256 - reinterpret_cast<uintptr_t>(arena.data()) % 256);
+      }
+      REQUIRE(shampoo_optimizer_bind_state(grid[rank].optimizer, addresses[0], addresses[1]) == SHAMPOO_OK);
+    }
+    grid.Step();
+    RequireOk(grid);
+    const Exported exported = Export(&grid, 1);
+    RequireOk(grid);
+    for (int shard = 0; shard < kind.shards; ++shard) {
+      CHECK(SameBits(exported[static_cast<size_t>(shard)], exported[static_cast<size_t>(kind.shards + shard)]));
+    }
+  }
+}
+
 TEST_CASE("any collective that fails in an export fails all ranks in this and in all later calls") {
   for (const Kind kind : kExportingKinds) {
     if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard

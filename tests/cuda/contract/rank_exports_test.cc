@@ -302,6 +302,53 @@ TEST_CASE("replays are rejected after an export during which another rank made a
   }
 }
 
+TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
+  for (const ExportingKind& kind : kExportKinds) {
+    if (kind.copies == 1) continue;
+    CAPTURE(NameOfKind(kind));
+    const Stage stage;
+    ExportJob job(kind, SpecWithAverages());
+    std::vector<std::unique_ptr<Arenas>> arenas;
+    for (int rank = kind.shards; rank < job.ranks.world(); ++rank) {
+      arenas.push_back(std::make_unique<Arenas>(job.ranks[rank]));
+    }
+    for (uint64_t t = 1; t <= 3; ++t) {
+      for (int rank = kind.shards; rank < job.ranks.world(); ++rank) {
+        Arenas& own = *arenas[static_cast<size_t>(rank - kind.shards)];
+        if (t > 1) own.Swap();
+        own.Bind(&job.ranks[rank]);
+      }
+      job.StepAll(t);
+      job.CheckExport(1);
+    }
+    job.CheckSameParams();
+    for (int rank = 0; rank < job.ranks.world(); ++rank) {
+      Must(shampoo_optimizer_bind_state(job.ranks[rank].optimizer, nullptr, nullptr));
+    }
+  }
+}
+
+TEST_CASE("a step can be captured from the arena that the last step wrote, also after an export") {
+  for (const RankKind& kind : kExportStreamKinds) {
+    CAPTURE(std::string(kind.mode));
+    CAPTURE(kind.copies);
+    CAPTURE(kind.shards);
+    const StageWithStream stream;
+    StreamRank<> rank(kind, {{"weight_ema", "0.5"}}, stream);
+    Arenas arenas(rank.model);
+    arenas.Bind(&rank.model);
+    rank.model.Step(1);
+    const Exported exported(rank.model);
+    Must(ExportTo(rank.model, 1, exported.addresses()));
+    arenas.Swap();
+    arenas.Bind(&rank.model);
+    const Graph graph(&rank.model);
+    graph.Launch();
+    CHECK(rank.model.State("group.0/step")[0] == 2);
+    Must(shampoo_optimizer_bind_state(rank.model.optimizer, nullptr, nullptr));
+  }
+}
+
 TEST_CASE("an export of several ranks cannot be captured") {
   for (const RankKind& kind : kExportStreamKinds) {
     const StageWithStream stream;

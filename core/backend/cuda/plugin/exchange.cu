@@ -42,7 +42,7 @@ struct WriteHeaderBody {
                             static_cast<uint64_t>(skipped));
       header.hyper_parameters = args.scalars_hash;
       for (int32_t g = 0; exports && g < tables.group_count; ++g) {
-        const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_in)[g];
+        const int64_t counter = reinterpret_cast<const int64_t*>(tables.state_out)[g];
         header.step = counter > header.step ? counter : header.step;
       }
       for (int32_t g = 0; g < tables.group_count; ++g) {
