@@ -15,8 +15,8 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  // The largest step counter of a group. On the CPU: before the step, of all groups. On a device: after the step, of
-  // the groups that make it.
+  // The largest step counter of a group. On the CPU, and in an export on a device: before the step, of all groups. In a
+  // step on a device: after the step, of the groups that make it.
   int64_t step;
   uint64_t inputs;            // hash of ReplicaInputs
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed

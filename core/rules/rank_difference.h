@@ -20,8 +20,9 @@ struct ReplicaDifference {
 };
 
 // Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
-// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs. But
-// whether a rank exports averages, which is one of the inputs, is compared first: then nothing else is comparable.
+// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs.
+// Whether a rank exports averages is compared before everything else. If ranks differ in that, their other values
+// cannot be compared.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {

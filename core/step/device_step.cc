@@ -453,7 +453,7 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
   next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
-  // If counters differ between ranks, RaiseRejection() reports the number of the last step.
+  // RaiseRejection() subtracts 1 from these numbers. If counters differ between ranks, its error names them.
   for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
   SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));

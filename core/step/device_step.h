@@ -69,7 +69,9 @@ class DeviceStep final : public StepStrategy {
     int64_t ticket = 0;
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    std::vector<int64_t> steps;               // by group: the number of the step; 0: the group is not active
+    // By group: the number of the step; 0: the group is not active. An export, which leaves nothing pending, sets the
+    // counters plus 1.
+    std::vector<int64_t> steps;
     std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
     std::vector<RootTask> tasks;              // by block
@@ -127,7 +129,7 @@ class DeviceStep final : public StepStrategy {
   StartedRoots started_roots_;
   PendingStep pending_;
   NextStep next_;
-  int64_t last_ticket_ = 0;  // the ticket of the last step that was not captured
+  int64_t last_ticket_ = 0;  // the ticket of the last step that was not captured, or of an export (negative)
   cuda::StepReport report_{};
   int64_t raised_rejections_ = 0;
 };

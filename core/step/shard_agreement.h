@@ -90,7 +90,7 @@ class ShardRounds final : public ShardAgreement {
   // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
   // about to make; 0: none.
   void SetInputs(std::span<const int64_t> steps);
-  // Makes the next agreements without a context those of an export; see AgreeOnExport().
+  // The next agreements without a context are those of an export; see AgreeOnExport().
   void BeginExport();
   // Returns whether the ranks still have to exchange the text of the error of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }

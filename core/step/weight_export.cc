@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/step/weight_export.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/memory_range.h"
@@ -54,6 +55,7 @@ void WeightExport::Begin(double blend, std::span<void* const> weights) {
     programs_[g].settings = &inputs_.plan.groups[g];
     programs_[g].lr = -ExportFactor(inputs_.plan.groups[g], blend);
   }
+  std::fill(update_skipped_.begin(), update_skipped_.end(), char{0});
   items_.clear();
   for (size_t i = 0; i < exchange_.size(); ++i) {
     const Block& block = inputs_.plan.blocks[i];

@@ -30,7 +30,9 @@ class WeightExport {
   void Compute(int64_t bucket);
   // Returns the items of all blocks of the bucket whose averages are wanted here, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
-  // By block: 0, because an export skips no block.
+  // By block: 0 when a bucket is sent, because an export skips no block. A rank that receives a difference that begins
+  // with the mark of a skipped update sets 1, and copies the parameter. No arithmetic creates this mark, a NaN, but a
+  // state that was loaded may contain it. On CUDA, the output is then NaN.
   std::span<const char> update_skipped() const { return update_skipped_; }
   // Completes an export: copies the parameters that have no average to the outputs.
   void Finish();

@@ -101,8 +101,8 @@ TEST_CASE("a failed export ends with an error on all ranks, even if a rank has n
           std::vector<void*> weights;
           for (auto& parameter : grid[rank].w) weights.push_back(parameter.data());
           const AllocationWatch watch({.first = n, .count = failing});
-          const shampoo_status status = shampoo_optimizer_export(
-              grid[rank].optimizer, 1, static_cast<int32_t>(weights.size()), weights.data());
+          const shampoo_status status =
+              shampoo_optimizer_export(grid[rank].optimizer, 1, static_cast<int32_t>(weights.size()), weights.data());
           has_failed = watch.has_failed();
           grid[rank].status = status;
         });

@@ -200,9 +200,9 @@ struct StepArgs {
   // 1: the last call failed while it enqueued this step. The step keeps its ticket, and `failure` has the error.
   int32_t again;
   // 1: instead of a step, the ranks export averages (shampoo_optimizer_export). They make the exchanges of a step, in
-  // which the owners of blocks send what an export adds to the parameters. `buffers` has the parameters and, as
-  // outputs, the addresses that receive the averages (nullptr: not wanted). No state changes. Tickets of exports are
-  // negative, so that the tickets of steps count the steps.
+  // which the owners of blocks send what an export adds to the parameters. In `buffers`, `param` is the parameter and
+  // `out` receives the average (nullptr: not wanted). No state changes. Tickets of exports are negative, so that the
+  // tickets of steps count the steps.
   int32_t exports;
   double blend;  // of the export
 };

@@ -257,8 +257,8 @@ class SteppingComm {
     const auto& self = *static_cast<SteppingComm*>(user);
     const int32_t error = self.gather_(self.user_, send, recv, bytes, stream);
     if (error != 0 || !*self.steps_ || self.world_ == 1) return error;
-    char* const flags = static_cast<char*>(recv) + static_cast<size_t>(self.world_ - 1) * bytes +
-                        offsetof(shampoo::RoundHeader, flags);
+    char* const flags =
+        static_cast<char*>(recv) + static_cast<size_t>(self.world_ - 1) * bytes + offsetof(shampoo::RoundHeader, flags);
     return cudaMemsetAsync(flags, 0, sizeof(shampoo::RoundHeader::flags), static_cast<cudaStream_t>(stream));
   }
   static int32_t AllToAll(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,

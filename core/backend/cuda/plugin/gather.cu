@@ -189,7 +189,8 @@ struct PackUpdatesBody {
     if (tile.begin > 0) return;
     // If parameters are sent instead of updates (key communicate), the first element of the slice may be the same NaN
     // as the mark. Change its sign: then it is still a NaN, but not the mark.
-    if (!IsMarkedSkipped(cta, update, bytes)) return;
+    // Exports send no marks and do not look for them.
+    if (exports || !IsMarkedSkipped(cta, update, bytes)) return;
     cta.Once([&] { update[bytes - 1] = static_cast<char>(update[bytes - 1] & 0x7f); });
   }
 };
