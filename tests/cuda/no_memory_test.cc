@@ -23,6 +23,25 @@ struct Grid {
   int copies, shards;
 };
 
+std::string TextsOf(const DeviceRanks& ranks) {
+  std::string texts;
+  for (int rank = 0; rank < ranks.world(); ++rank) {
+    texts += std::to_string(ranks.status(rank)) + ": " + ranks.text(rank) + "\n";
+  }
+  return texts;
+}
+
+// All ranks make a step, unless one has left the exchanges: then all fail.
+void CheckAllContinue(DeviceRanks* ranks) {
+  ranks->FillGradients(4);
+  ranks->Step();
+  for (int rank = 0; rank < ranks->world(); ++rank) {
+    CHECK((ranks->status(rank) == SHAMPOO_OK || ranks->status(rank) == SHAMPOO_E_COMM));
+    CHECK(ranks->status(rank) == ranks->status(0));
+  }
+  ranks->Status();
+}
+
 enum class BadArgument { kNone, kBlend, kOverlap };
 
 // One rank passes a bad argument to an export, or no rank does. Either allocation n of this rank fails, or allocation n
@@ -58,10 +77,7 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
               has_failed = watch.has_failed();
               return status;
             });
-            std::string texts;
-            for (int rank = 0; rank < ranks.world(); ++rank) {
-              texts += std::to_string(ranks.status(rank)) + ": " + ranks.text(rank) + "\n";
-            }
+            const std::string texts = TextsOf(ranks);
             CAPTURE(texts);
             CHECK(ranks.timeouts() == 0);
             for (int rank = 0; rank < ranks.world(); ++rank) {
@@ -69,14 +85,7 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
               if (!has_failed) CHECK(status == (bad == BadArgument::kNone ? SHAMPOO_OK : SHAMPOO_E_INVALID));
               if (bad != BadArgument::kNone) CHECK(status != SHAMPOO_OK);
             }
-            // Unless a rank has left the exchanges, all ranks continue.
-            ranks.FillGradients(4);
-            ranks.Step();
-            for (int rank = 0; rank < ranks.world(); ++rank) {
-              CHECK((ranks.status(rank) == SHAMPOO_OK || ranks.status(rank) == SHAMPOO_E_COMM));
-              CHECK(ranks.status(rank) == ranks.status(0));
-            }
-            ranks.Status();
+            CheckAllContinue(&ranks);
           }
         }
       }
@@ -112,10 +121,7 @@ TEST_CASE("a rejected step is reported on all ranks, even if one rank has no mem
           has_failed = watch.has_failed();
           return status;
         });
-        std::string texts;
-        for (int rank = 0; rank < ranks.world(); ++rank) {
-          texts += std::to_string(ranks.status(rank)) + ": " + ranks.text(rank) + "\n";
-        }
+        const std::string texts = TextsOf(ranks);
         CAPTURE(texts);
         CHECK(ranks.timeouts() == 0);
         CHECK(ranks.Params() == before);
@@ -126,14 +132,7 @@ TEST_CASE("a rejected step is reported on all ranks, even if one rank has no mem
         returned.insert(ranks.status(0));
         ++attempts;
         if (!has_failed) break;
-        // Unless a rank has left the exchanges, all ranks continue.
-        ranks.FillGradients(4);
-        ranks.Step();
-        for (int rank = 0; rank < ranks.world(); ++rank) {
-          CHECK((ranks.status(rank) == SHAMPOO_OK || ranks.status(rank) == SHAMPOO_E_COMM));
-          CHECK(ranks.status(rank) == ranks.status(0));
-        }
-        ranks.Status();
+        CheckAllContinue(&ranks);
       }
       CHECK(attempts > 2);
       CHECK(returned.count(SHAMPOO_E_NUMERIC) == 1);

@@ -30,6 +30,17 @@ inline int Devices() {
   return std::min(devices, 2);
 }
 
+// Checks that calls load no kernel, allocate nothing and do not wait. The fake must be as late as possible.
+template <typename Calls>
+void CheckOnlyEnqueues(const Calls& calls) {
+  fake_cuda_mark();
+  calls();
+  CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
+  CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
+}
+
 // Resets the fake of CUDA for one test. The destructor checks for leaks and for misuse.
 class Stage {
  public:
