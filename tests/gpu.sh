@@ -392,13 +392,14 @@ stage_3() {
     if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
     side_by_side replay_twice $suite
   done
-  for suite in rules norms; do side_by_side replay_and_judge $suite 240 $suite "$suite.1"; done
+  for suite in rules norms elementwise later_release; do side_by_side replay_and_judge $suite 240 $suite "$suite.1"; done
   for ranks in 2 3; do
     for communicate in updates params; do
       side_by_side replay_and_judge "trajectory, $ranks ranks, $communicate" 240 trajectory "ranks.$ranks.$communicate" \
         --ranks $ranks --communicate $communicate
     done
   done
+  side_by_side replay_and_judge "averages, 2 ranks" 240 muon "muon.ranks" --ranks 2
   side_by_side replay_shards
   # Steps of gathered shards equal those of whole parameters, so the results are compared with the recorded ones.
   for collectives in all all_gather; do
