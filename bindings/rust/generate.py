@@ -166,7 +166,10 @@ def bindings(found: Declarations, comments: dict[str, str]) -> str:
     """Return the text of the file."""
     out = [HEAD]
     for name, value in found.constants.items():
-        text = comments.get(name) or " A part (major, minor or patch) of the version of the header from which these declarations were generated. "
+        text = comments.get(name) or (
+            " A part (major, minor or patch) of the version of the header"
+            " from which these declarations were generated. "
+        )
         out.append(f"{doc(text)}pub const {name}: i32 = {value};\n")
     for name, kind in found.aliases.items():
         out.append(f"{doc(comments.get(name))}pub type {name} = {rust_type(kind)};\n")

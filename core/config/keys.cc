@@ -586,8 +586,8 @@ const Key kKeys[] = {
     {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
             "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Without "
-            "effect if orthogonalization is exact; otherwise not allowed with a computation_dtype of f64. Not supported "
-            "on the CPU.",
+            "effect if orthogonalization is exact; otherwise not allowed with a computation_dtype of f64. Not "
+            "supported on the CPU.",
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "

@@ -96,13 +96,10 @@ Status CheckPlacement(const Placement& placement) {
 }
 
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement) {
-  if (placement.device == DeviceType::kCpu) {
-    if (settings.muon_math == MuonMath::kF32) return {};
-    return Unsupported(
-        "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU (device_type "
-        "SHAMPOO_CUDA)");
-  }
-  return {};
+  if (placement.device != DeviceType::kCpu || settings.muon_math == MuonMath::kF32) return {};
+  return Unsupported(
+      "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU (device_type "
+      "SHAMPOO_CUDA)");
 }
 
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement) {

@@ -11,8 +11,7 @@ namespace shampoo {
 // Checks ranks and threads.
 Status CheckPlacement(const Placement& placement);
 
-// Checks that the keys of a group are supported on the plan's device. shard_mode is in the settings of the default
-// group.
+// Checks that the keys of a group are supported on the plan's device.
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
 // Checks that the keys of a group are allowed with root_device, which is in the settings of the default group.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);

@@ -122,9 +122,7 @@ int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, con
   const Block& without_update = inputs.plan.block(now.block_without_update);
   // If the block is gathered, only its owner logs the skipped update.
   if (without_update.gathered && !inputs.plan.Owns(without_update)) return now.block_without_update;
-  LogText(LogLevel::kWarning, [&] {
-    return Cat(SkippedUpdateText(inputs.plan, inputs.plan.group(without_update), without_update), one_of(updates));
-  });
+  LogText(LogLevel::kWarning, [&] { return Cat(SkippedUpdateText(inputs.plan, without_update), one_of(updates)); });
   return now.block_without_update;
 }
 

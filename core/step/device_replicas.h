@@ -9,7 +9,6 @@
 #include "core/backend/cuda/device_engine.h"
 #include "core/comm/round.h"
 #include "core/step/device_collectives.h"
-#include "core/step/device_errors.h"
 #include "core/step/device_ranks.h"
 #include "core/step/replica_inputs.h"
 #include "core/step/step_strategy.h"

@@ -6,7 +6,6 @@
 #include <memory>
 
 #include "core/step/device_collectives.h"
-#include "core/step/device_errors.h"
 #include "core/step/device_ranks.h"
 #include "core/step/shard_agreement.h"
 

@@ -259,8 +259,7 @@ void StepContext::RecordSkippedUpdates(bool logs_all) {
     inputs_.history.DeferSkippedUpdate(at, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
     if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs it
     if (item.skip_update) continue;                              // the gradient check has logged it
-    LogText(LogLevel::kWarning,
-            [&] { return SkippedUpdateText(inputs_.plan, inputs_.plan.groups[group], *item.block); });
+    LogText(LogLevel::kWarning, [&] { return SkippedUpdateText(inputs_.plan, *item.block); });
   }
 }
 

@@ -85,9 +85,9 @@ bool StepHistory::Stat(std::string_view name, double* value) const {
 
 std::string StepHistory::StatNames() { return Cat("nonfinite_blocks, skipped_steps, ", RootLedger::StatNames()); }
 
-std::string SkippedUpdateText(const PlanData& plan, const Settings& settings, const Block& block) {
+std::string SkippedUpdateText(const PlanData& plan, const Block& block) {
   return Cat("the direction of block ", BlockName(plan.param(block), block),
-             " is not finite, or would overflow a dtype", OtherReason(plan, settings, block),
+             " is not finite, or would overflow a dtype", OtherReason(plan, plan.group(block), block),
              ": the update of the block is skipped");
 }
 

@@ -56,7 +56,7 @@ class StepHistory {
   int64_t root_of_other_rank_ = -1;  // -1: none
 };
 
-// Returns the log message about a block whose update was skipped. settings: those of the block's group.
-std::string SkippedUpdateText(const PlanData& plan, const Settings& settings, const Block& block);
+// Returns the log message about a block whose update was skipped.
+std::string SkippedUpdateText(const PlanData& plan, const Block& block);
 
 }  // namespace shampoo

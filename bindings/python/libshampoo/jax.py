@@ -367,7 +367,8 @@ def shampoo(
     ``update`` is pure. It returns the updates, which are already multiplied by the negative learning rate, and the next
     state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``), so that steps update the state in
     place. If the gradient of a parameter is None, its update is zero, and of its state only what belongs to an
-    average changes (``weight_ema``, ``averaging``). A tree without parameters is accepted. Extra arguments of ``update`` are ignored.
+    average changes (``weight_ema``, ``averaging``). A tree without parameters is accepted. Extra arguments of
+    ``update`` are ignored.
 
     Parameters
     ----------

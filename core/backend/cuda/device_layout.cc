@@ -40,33 +40,24 @@ struct OrthogonalBytes {
 
   void Add(const BlockBatch& batch, const DeviceSettings* groups) {
     if (batch.gram_bytes == 0) return;
-    const auto any = [&](const auto& needs) {
-      return std::any_of(batch.items.begin(), batch.items.end(),
-                         [&](const BatchItem& item) { return needs(*item.block, groups[item.block->group]); });
-    };
     grams = std::max(grams, batch.gram_bytes);
-    if (any(NeedsThirdBuffer)) {
-      third = std::max(third, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
-    }
-    if (any(NeedsWideBuffer)) {
-      wide = std::max(wide, 2 * batch.elements * static_cast<int64_t>(sizeof(double)));
+    for (const BatchItem& item : batch.items) {
+      if (!item.block->has_orthogonal_direction()) continue;
+      const DeviceSettings& group = groups[item.block->group];
+      const Dtype dtype = IterationDtypeOf(*item.block, group);
+      const bool converts = dtype != batch.computation;
+      if (dtype == Dtype::kBf16 || (!converts && group.dual_norm_scale)) {
+        third = std::max(third, batch.elements * static_cast<int64_t>(SizeOf(batch.computation)));
+      }
+      if (converts && dtype == Dtype::kF64) {
+        wide = std::max(wide, 2 * batch.elements * static_cast<int64_t>(sizeof(double)));
+      }
     }
     if (batch.is_orthogonalized) vectors = std::max(vectors, batch.vector_elements);
   }
 };
 
 }  // namespace
-
-bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group) {
-  if (!block.has_orthogonal_direction()) return false;
-  const Dtype dtype = IterationDtypeOf(block, group);
-  return dtype == block.computation ? group.dual_norm_scale : dtype == Dtype::kBf16;
-}
-
-bool NeedsWideBuffer(const Block& block, const DeviceSettings& group) {
-  return block.has_orthogonal_direction() && block.computation == Dtype::kF32 &&
-         IterationDtypeOf(block, group) == Dtype::kF64;
-}
 
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group) {
   if (!group.controls_norm() || block.matrix_rows == 0 || block.is_routed) return 0;

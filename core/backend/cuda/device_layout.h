@@ -44,9 +44,9 @@ struct DeviceLayout {
     int64_t bases, turns, products, rotated;
   } basis;
   // Memory for directions that are orthogonalized, with method muon or soap_post. `grams`: the square matrices of
-  // BlockBatch::gram_bytes. `third`: a third buffer of tensors, if some group needs it (NeedsThirdBuffer). `wide`: two
-  // float64 tensors for each tensor of a batch, if some group needs them (NeedsWideBuffer). `divisors`: the divisors of
-  // rows or columns, if second_moment is row or short.
+  // BlockBatch::gram_bytes. `third`: a third buffer of tensors, with dual_norm_scale or a bfloat16 iteration. `wide`:
+  // two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64. `divisors`:
+  // the divisors of rows or columns, if second_moment is row or short.
   struct OrthogonalLayout {
     int64_t grams, third, wide, divisors;
   } orthogonal;
@@ -67,10 +67,6 @@ struct PlanCounts {
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
-
-// Return whether the direction of this block needs a third buffer of tensors, or the buffer of float64 tensors.
-bool NeedsThirdBuffer(const Block& block, const DeviceSettings& group);
-bool NeedsWideBuffer(const Block& block, const DeviceSettings& group);
 
 // Returns how many rows of norm sums (NormControlRow) a block has: 0 if steps do not control its norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);

@@ -94,10 +94,9 @@ SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile,
 }
 
 // Launches a body for the computation dtype of the batch. `args` and `arguments` initialize the members of the body.
-template <template <typename> class Body, typename... Arguments>
+template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchBasis(cudaStream_t stream, int64_t ctas, const BasisArgs& args, const Arguments&... arguments) {
-  if (args.computation == Dtype::kF64) return Launch(stream, ctas, Body<double>{args, arguments...});
-  return Launch(stream, ctas, Body<float>{args, arguments...});
+  return LaunchReal<Body>(stream, args.computation, ctas, args, arguments...);
 }
 
 }  // namespace shampoo::cuda

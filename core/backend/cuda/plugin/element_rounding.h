@@ -12,9 +12,8 @@ namespace shampoo::cuda {
 // Rounds to nearest.
 class NearestRounding {
  public:
-  SHAMPOO_DEVICE NearestRounding(const Tables& /*tables*/, int32_t /*block*/, RoundedState /*state*/) {}
   SHAMPOO_DEVICE NearestRounding(const Tables& /*tables*/, int32_t /*block*/, RoundedState /*state*/,
-                                 int64_t /*step*/) {}
+                                 int64_t /*step*/ = 0) {}
 
   template <typename Real>
   SHAMPOO_DEVICE void Write(void* base, Dtype dtype, int64_t at, int64_t /*element*/, Real value) const {
@@ -69,17 +68,17 @@ cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tabl
   return tables.roundings == nullptr ? Launch(stream, ctas, Body<NearestRounding>{tables, arguments...})
                                      : Launch(stream, ctas, Body<StochasticRounding>{tables, arguments...});
 }
-// computation: the computation dtype of the batch. `args` and `arguments` initialize the members of the body.
-template <template <typename, typename> typename Body, typename Args, typename... Arguments>
-cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, Dtype computation, const Args& args,
+// computation: the computation dtype of the batch. `arguments` initialize the members of the body.
+template <template <typename, typename> typename Body, typename... Arguments>
+cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, Dtype computation,
                            const Arguments&... arguments) {
   const bool is_f64 = computation == Dtype::kF64;
   if (tables.roundings == nullptr) {
-    return is_f64 ? Launch(stream, ctas, Body<double, NearestRounding>{args, arguments...})
-                  : Launch(stream, ctas, Body<float, NearestRounding>{args, arguments...});
+    return is_f64 ? Launch(stream, ctas, Body<double, NearestRounding>{arguments...})
+                  : Launch(stream, ctas, Body<float, NearestRounding>{arguments...});
   }
-  return is_f64 ? Launch(stream, ctas, Body<double, StochasticRounding>{args, arguments...})
-                : Launch(stream, ctas, Body<float, StochasticRounding>{args, arguments...});
+  return is_f64 ? Launch(stream, ctas, Body<double, StochasticRounding>{arguments...})
+                : Launch(stream, ctas, Body<float, StochasticRounding>{arguments...});
 }
 
 }  // namespace shampoo::cuda

@@ -163,7 +163,10 @@ Status Engine::Build(const EngineDesc& desc) {
   }
   const bool orthogonalizes = std::any_of(layout_.batches.begin(), layout_.batches.end(),
                                           [](const BlockBatch& batch) { return batch.is_orthogonalized; });
-  if (orthogonalizes) muon_step_ = std::make_unique<MuonStep>(layout_, workspace_.data(), *orthogonalizer_);
+  if (orthogonalizes) {
+    auto* const divisors = reinterpret_cast<double*>(workspace_.data() + layout_.orthogonal.divisors);
+    muon_step_ = std::make_unique<MuonStep>(divisors, *orthogonalizer_);
+  }
   if (desc.state == nullptr) {
     SHAMPOO_RETURN_IF_ERROR(own_state_.Allocate(source, DeviceMemory::Access::kOwnDevice, plan_.state_bytes, "state"));
     state_ = own_state_.data();

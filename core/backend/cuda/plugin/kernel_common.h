@@ -129,12 +129,18 @@ SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
   return count;
 }
 
+// Launches a body for the computation dtype. `args` initialize the members of the body.
+template <template <typename> typename Body, typename... Args>
+cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, const Args&... args) {
+  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{args...})
+                                    : Launch(stream, ctas, Body<float>{args...});
+}
+
 // Launches a body over the tiles or blocks of a batch, for the computation dtype of the batch.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const BatchTables& batch,
                        Dtype computation, const Arguments&... arguments) {
-  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{tables, batch, arguments...})
-                                    : Launch(stream, ctas, Body<float>{tables, batch, arguments...});
+  return LaunchReal<Body>(stream, computation, ctas, tables, batch, arguments...);
 }
 
 }  // namespace shampoo::cuda

@@ -54,8 +54,7 @@ Status MuonStep::Step(const StepArgs& args, const StepPhases& phases, const Tabl
     SHAMPOO_RETURN_IF_ERROR(orthogonalizer_.Run(stream, {tables, work, batch, work.first, work.first}, selects));
     if (std::any_of(batch.items.begin(), batch.items.end(), HasMoment)) {
       SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
-      auto* const divisors = reinterpret_cast<double*>(workspace_ + layout_.orthogonal.divisors);
-      SHAMPOO_CUDA_TRY(DivideByMoments(stream, {tables, work, divisors, batch.computation}, LinesOf(batch)));
+      SHAMPOO_CUDA_TRY(DivideByMoments(stream, {tables, work, divisors_, batch.computation}, LinesOf(batch)));
     }
   }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/backend/cuda/device_layout.h"
 #include "core/backend/cuda/interface.h"
 #include "core/backend/cuda/plugin/muon_kernels.h"
 #include "core/backend/cuda/plugin/orthogonalizer.h"
@@ -14,9 +13,9 @@ namespace shampoo::cuda {
 // The step of batches that method muon orthogonalizes (arXiv 2502.16982).
 class MuonStep {
  public:
-  // workspace: device memory of this layout. All arguments must outlive the object.
-  MuonStep(const DeviceLayout& layout, char* workspace, const Orthogonalizer& orthogonalizer)
-      : layout_(layout), workspace_(workspace), orthogonalizer_(orthogonalizer) {}
+  // divisors: device memory (DeviceLayout::OrthogonalLayout). orthogonalizer: must outlive the object.
+  MuonStep(double* divisors, const Orthogonalizer& orthogonalizer)
+      : divisors_(divisors), orthogonalizer_(orthogonalizer) {}
 
   Status Step(const StepArgs& args, const StepPhases& phases, const Tables& tables, const BatchTables& work,
               const BlockBatch& batch) const;
@@ -26,8 +25,7 @@ class MuonStep {
   }
 
  private:
-  const DeviceLayout& layout_;
-  char* const workspace_;
+  double* const divisors_;
   const Orthogonalizer& orthogonalizer_;
 };
 

@@ -13,11 +13,4 @@ SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
          tables.work[b].rule == DirectionRule::kPrecondition;
 }
 
-// Launches a body for the computation dtype.
-template <template <typename> typename Body, typename... Args>
-cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, const Args&... args) {
-  return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{args...})
-                                    : Launch(stream, ctas, Body<float>{args...});
-}
-
 }  // namespace shampoo::cuda

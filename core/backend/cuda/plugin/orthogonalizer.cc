@@ -44,7 +44,7 @@ auto Orthogonalizer::WorkOf(const OrthogonalizeArgs& args, const BlockBatch& bat
   const DeviceSettings& settings = plan_.groups[block.group];
   const Dtype dtype = IterationDtypeOf(block, settings);
   const int64_t rows = block.orthogonal_rows;
-  const int64_t columns = block.elements / rows;
+  const int64_t columns = block.orthogonal_columns();
   const auto count = static_cast<int64_t>(shape_group.count);
   char* const gram = workspace_ + layout_.orthogonal.grams + shape_group.gram_at;
   return {args,
