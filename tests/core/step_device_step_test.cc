@@ -632,6 +632,7 @@ TEST_CASE("the host expects that a pending step counts the gradients of the bloc
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
       CAPTURE(std::string(counts));
       CAPTURE(had_gradient[0]);
+      CAPTURE(had_gradient[1]);
       AfterFirstStep one(soap + OnDevice::Keys{{"count_empty_steps", counts}}, had_gradient);
       const Status captured = one.Capture();
       CHECK(captured.ok() == had_gradient[1]);  // the first gradient of each block initializes its eigenbases

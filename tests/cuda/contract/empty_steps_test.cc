@@ -45,10 +45,11 @@ void MakeEmptySteps(Model* model, bool captures) {
   Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
 }
 
-void CheckReplaysCount(ModelSpec spec) {
+void CheckReplaysCount(const ModelSpec& of) {
   for (const char* lag : {"0", "1"}) {
     CAPTURE(std::string(lag));
     const StageWithStream stream;
+    ModelSpec spec = of;
     spec.keys.emplace_back("status_lag", lag);
     Model plain(spec, stream);
     Model captured(spec, stream);

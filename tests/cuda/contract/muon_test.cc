@@ -144,14 +144,7 @@ TEST_CASE("with methods without roots, replays of a captured step give the same 
       model->FillParams(1);
       model->Step(1);
     }
-    captured.FillGradients(2);
-    const Graph graph(&captured);
-    for (uint64_t t = 2; t <= 30; ++t) {
-      plain.Step(t);
-      captured.FillGradients(t);
-      graph.Launch();
-    }
-    Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
+    StepAndReplay(&plain, &captured, 30);
     CHECK(captured.Stat("steps") == 30);
     CHECK(captured.Bits() == plain.Bits());
   }

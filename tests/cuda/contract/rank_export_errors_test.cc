@@ -9,7 +9,9 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("an export with a bad argument on one rank fails with the same error on all ranks, and they continue") {
+// Calls run(job, odd) for each kind of ranks and of exchanges, with each rank as the odd one.
+template <typename Run>
+void ForEachOddRank(const Run& run) {
   for (const ExportingKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
       for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
@@ -18,78 +20,75 @@ TEST_CASE("an export with a bad argument on one rank fails with the same error o
         CAPTURE(odd);
         const Stage stage;
         ExportJob job(kind, SpecWithAverages(exchange));
-        job.Train(1, 2);
-        const std::vector<std::string> before = job.Bits();
-        std::vector<Exported> exported;
-        for (int rank = 0; rank < job.ranks.world(); ++rank) exported.emplace_back(job.ranks[rank]);
-        const auto export_with = [&](double blend, size_t count, bool overlaps) {
-          job.ranks.OnEvery([&](int rank, Model* model) {
-            std::vector<void*> weights = exported[static_cast<size_t>(rank)].addresses();
-            if (rank == odd && overlaps) weights[0] = model->param(0);
-            if (rank == odd) weights.resize(count);
-            return ExportTo(*model, rank == odd ? blend : 1, weights);
-          });
-        };
-        export_with(2, 6, false);
-        CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": blend is 2: expected a number"}) == "");
-        CHECK(job.ranks.text(0).find("had begun the step") == std::string::npos);
-        export_with(1, 5, false);
-        CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": count is 5: expected 6"}) == "");
-        if (job.ranks[odd].elements(0) > 0) {
-          export_with(1, 6, true);
-          CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"weights[0] overlaps the parameter \"p0\""}) == "");
-        }
-        for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
-        CHECK(job.Bits() == before);
-        job.CheckExport(1);
-        job.Train(3, 4);
-        job.CheckSameParams();
+        run(job, odd);
       }
     }
   }
 }
 
-TEST_CASE("a rank that exports while the others make a step is an error on all ranks, which then continue") {
-  for (const ExportingKind& kind : kExportKinds) {
-    for (const Keys& exchange : kExchanges) {
-      for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
-        CAPTURE(NameOfKind(kind));
-        CAPTURE(exchange[0].second);
-        CAPTURE(odd);
-        const Stage stage;
-        ExportJob job(kind, SpecWithAverages(exchange));
-        for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].DropGradient(0, true);  // it is frozen
-        job.Train(1, 2);
-        const auto before = job.ranks.Params();
-        Exported exported(job.ranks[odd]);
-        job.ranks.OnEvery([&](int rank, Model* model) {
-          if (rank == odd) return ExportTo(*model, 1, exported.addresses());
-          const shampoo_status status = model->TryStep();
-          if (status != SHAMPOO_OK) return status;
-          int64_t failed = 0;
-          const shampoo_status reported = shampoo_optimizer_status(model->optimizer, 1, &failed);
-          CHECK(failed == 3);
-          return reported;
-        });
-        for (int rank = 0; rank < job.ranks.world(); ++rank) {
-          CAPTURE(job.ranks.text(rank));
-          CHECK(job.ranks.status(rank) == SHAMPOO_E_STATE);
-          for (const char* const words : {"exports averages", "makes a step", "in the same order on all ranks"}) {
-            CHECK(job.ranks.text(rank).find(words) != std::string::npos);
-          }
-          CHECK(job.ranks.text(rank).find(job.ranks.text(odd)) != std::string::npos);
-        }
-        CHECK(!exported.IsAnyWritten());
-        CHECK(job.ranks.Params() == before);
-        job.Export(1);
-        CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
-        job.ranks.Step(3);
-        job.ranks.Status();
-        CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
-        for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 3);
-      }
+TEST_CASE("an export with a bad argument on one rank fails with the same error on all ranks, and they continue") {
+  ForEachOddRank([](ExportJob& job, int odd) {
+    job.Train(1, 2);
+    const std::vector<std::string> before = job.Bits();
+    std::vector<Exported> exported;
+    for (int rank = 0; rank < job.ranks.world(); ++rank) exported.emplace_back(job.ranks[rank]);
+    const auto export_with = [&](double blend, size_t count, bool overlaps) {
+      job.ranks.OnEvery([&](int rank, Model* model) {
+        std::vector<void*> weights = exported[static_cast<size_t>(rank)].addresses();
+        if (rank == odd && overlaps) weights[0] = model->param(0);
+        if (rank == odd) weights.resize(count);
+        return ExportTo(*model, rank == odd ? blend : 1, weights);
+      });
+    };
+    export_with(2, 6, false);
+    CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": blend is 2: expected a number"}) == "");
+    CHECK(job.ranks.text(0).find("had begun the step") == std::string::npos);
+    export_with(1, 5, false);
+    CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"rank ", ": count is 5: expected 6"}) == "");
+    if (job.ranks[odd].elements(0) > 0) {
+      export_with(1, 6, true);
+      CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"weights[0] overlaps the parameter \"p0\""}) == "");
     }
-  }
+    for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
+    CHECK(job.Bits() == before);
+    job.CheckExport(1);
+    job.Train(3, 4);
+    job.CheckSameParams();
+  });
+}
+
+TEST_CASE("a rank that exports while the others make a step is an error on all ranks, which then continue") {
+  ForEachOddRank([](ExportJob& job, int odd) {
+    for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].DropGradient(0, true);  // it is frozen
+    job.Train(1, 2);
+    const auto before = job.ranks.Params();
+    Exported exported(job.ranks[odd]);
+    job.ranks.OnEvery([&](int rank, Model* model) {
+      if (rank == odd) return ExportTo(*model, 1, exported.addresses());
+      const shampoo_status status = model->TryStep();
+      if (status != SHAMPOO_OK) return status;
+      int64_t failed = 0;
+      const shampoo_status reported = shampoo_optimizer_status(model->optimizer, 1, &failed);
+      CHECK(failed == 3);
+      return reported;
+    });
+    for (int rank = 0; rank < job.ranks.world(); ++rank) {
+      CAPTURE(job.ranks.text(rank));
+      CHECK(job.ranks.status(rank) == SHAMPOO_E_STATE);
+      for (const char* const words : {"exports averages", "makes a step", "in the same order on all ranks"}) {
+        CHECK(job.ranks.text(rank).find(words) != std::string::npos);
+      }
+      CHECK(job.ranks.text(rank).find(job.ranks.text(odd)) != std::string::npos);
+    }
+    CHECK(!exported.IsAnyWritten());
+    CHECK(job.ranks.Params() == before);
+    job.Export(1);
+    CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    job.ranks.Step(3);
+    job.ranks.Status();
+    CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 3);
+  });
 }
 
 TEST_CASE("shards that hold nothing find that another replica exports while they make a step") {

@@ -28,6 +28,16 @@ int64_t CallsToDescribe() {
   return fake_cuda_calls(nullptr);
 }
 
+// Makes each call of create after the first `first` ones fail in turn. Returns the number of these calls.
+int64_t FailEachCallOfCreate(const Attempt& attempt, int64_t first) {
+  return FailEach(
+      attempt,
+      [&](int64_t n) {
+        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
+      },
+      [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
+}
+
 TEST_CASE("create: a failed call leaks nothing, and creating again works" * doctest::test_suite("long")) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
@@ -46,13 +56,7 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works" * doct
     // Versions are used only for error messages, so a failed query of a version has no effect.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
-  const int64_t calls = FailEach(
-      attempt,
-      [&](int64_t n) {
-        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
-      },
-      [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
-  CHECK(calls > 30);
+  CHECK(FailEachCallOfCreate(attempt, first) > 30);
 }
 
 TEST_CASE("create with root_async: a failed call leaks neither memory nor a thread" * NeedsFake()) {
@@ -62,13 +66,7 @@ TEST_CASE("create with root_async: a failed call leaks neither memory nor a thre
     ModelSpec spec = SpecOfCalls({{"root_async", "1"}, {"root_device", root_device}});
     spec.params = {{{2}}};
     shampoo_optimizer* made = nullptr;
-    const int64_t calls = FailEach(
-        AttemptToCreate(spec, &made),
-        [&](int64_t n) {
-          fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
-        },
-        [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
-    CHECK(calls > 30);
+    CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
   }
 }
 
@@ -173,13 +171,7 @@ TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * N
   spec.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}};
   spec.params = {{{2, 3}}};
   shampoo_optimizer* made = nullptr;
-  const int64_t calls = FailEach(
-      AttemptToCreate(spec, &made),
-      [&](int64_t n) {
-        fake_cuda_fail(nullptr, first + n, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
-      },
-      [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
-  CHECK(calls > 30);
+  CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }
 
 TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * NeedsFake()) {

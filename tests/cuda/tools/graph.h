@@ -35,4 +35,16 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+// Makes steps 2 to `last` of two equal models. Those of `captured` are replays of one captured step.
+inline void StepAndReplay(Model* plain, Model* captured, uint64_t last) {
+  captured->FillGradients(2);
+  const Graph graph(captured);
+  for (uint64_t t = 2; t <= last; ++t) {
+    plain->Step(t);
+    captured->FillGradients(t);
+    graph.Launch();
+  }
+  Must(shampoo_optimizer_status(captured->optimizer, 1, nullptr));
+}
+
 }  // namespace shampoo_test
