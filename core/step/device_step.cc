@@ -35,6 +35,9 @@ Status UnreportedStep(size_t group) {
                     "captured: call shampoo_optimizer_status before the capture");
 }
 
+// Returns whether other ranks hold all elements of the parameter, and gather its blocks.
+bool IsUnheld(const Param& param) { return param.elements == 0 && param.block_count > 0; }
+
 // Returns the counter of a block after a pending step that the device is expected to make.
 // takes_part: whether the parameter of the block takes part in the pending step.
 int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
@@ -84,16 +87,20 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   next_.tasks.resize(blocks);
   next_.block_counters_before.resize(blocks);
   next_.exported.resize(inputs.plan.params.size());
+  for (const Param& param : inputs.plan.params) {
+    if (IsUnheld(param)) next_.has_unheld_param[static_cast<size_t>(param.desc.group)] = 1;
+  }
 }
 
-// Finishes the pending step, and reads the counters in the arena if they are not known. fetched: the error of this
-// read, if this rank can report it to the others.
+// Finishes the pending step, and reads the counters in the arena if they are not known. *fetched: the error of this
+// read, if this rank can report the error to the other ranks in the step.
 Status DeviceStep::FinishEarlierSteps(bool captured, const char* arena, Status* fetched) {
   if (captured) return PollReport(0);
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
   if (counters_.AreKnown(arena)) return {};
   *fetched = FetchCounters(arena);
-  // After a failed fetch, this rank does not know whether a replay was rejected. If so, other ranks return an error.
+  // After a failed fetch, this rank does not know whether a replay was rejected. If a replay was rejected, the other
+  // ranks return its error from this call and do not make the step.
   return fetched->ok() || !counters_.may_be_replayed() ? Status() : peers_->AbortOnError(std::move(*fetched));
 }
 
@@ -141,7 +148,7 @@ Status DeviceStep::Prepare(bool captured) {
   SHAMPOO_RETURN_IF_ERROR(inputs_.buffers.CheckAllBound());
   SHAMPOO_RETURN_IF_ERROR(inputs_.history.RaiseRootFailure(&is_forwarded));
   // Outside of a capture, FinishSteps() was called before, so no step is pending. During a capture, the previous step
-  // may be pending; the device completes it before it runs the captured step.
+  // may be pending. The device completes that step before it runs the captured step.
   const bool is_pending = pending_.ticket != 0;
   const char* const in = inputs_.state.in();
   const bool knows_counters =
@@ -149,19 +156,19 @@ Status DeviceStep::Prepare(bool captured) {
   if (!knows_counters) return UnknownCounters();
   std::fill(next_.steps.begin(), next_.steps.end(), 0);
   std::fill(next_.has_gradient.begin(), next_.has_gradient.end(), 0);
-  std::fill(next_.has_unheld_param.begin(), next_.has_unheld_param.end(), 0);
   std::fill(next_.takes_part.begin(), next_.takes_part.end(), 0);
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     const auto g = static_cast<size_t>(param.desc.group);
     if (inputs_.buffers.HasGradient(param)) next_.takes_part[p] = next_.has_gradient[g] = 1;
-    if (param.elements == 0 && param.block_count > 0) next_.takes_part[p] = next_.has_unheld_param[g] = 1;
+    if (IsUnheld(param)) next_.takes_part[p] = 1;
     if (next_.takes_part[p] != 0) next_.steps[g] = 1;
   }
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
     if (next_.steps[g] == 0 && !counts_all) continue;
-    // With count_empty_steps, only takes_part_in_replays() needs the report, for parameters without elements here.
+    // With count_empty_steps, only takes_part_in_replays() needs the report, and only for parameters without elements
+    // on this rank.
     const bool needs_report = !counts_all || next_.has_unheld_param[g] != 0;
     if (is_pending && needs_report && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
     const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
@@ -388,8 +395,8 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
 // Records the inverse roots of the blocks that the last step refreshed. The host computes those that the device could
 // not compute.
 Status DeviceStep::RecordRoots(int64_t ticket) {
-  // The host may write the arena only while it is bound. An arena that is bound only as output belongs to the caller
-  // when the call returns, and with status_lag 1 that was before this report.
+  // The host may write the arena only while the arena is bound. An arena that is bound only as output belongs to the
+  // caller again when the call of the step returns. With status_lag 1, that call returned before this report.
   const bool is_writable =
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
@@ -426,8 +433,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
   return {};
 }
 
-// Enqueues an export on the stream of the last call. Without other replicas and gathered blocks, every rank has the
-// averages of the elements that it holds, so no exchange is needed.
+// Enqueues an export on the stream of the last call. If there are no other replicas and no gathered blocks, every rank
+// has the averages of the elements that it holds, so no exchange is needed.
 Status DeviceStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   if (inputs_.plan.ranks() > 1) return ExportWithPeers(std::move(caller_status), blend, weights);
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
@@ -453,7 +460,8 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
   next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
-  // RaiseRejection() subtracts 1 from these numbers. If counters differ between ranks, its error names them.
+  // RaiseRejection() subtracts 1 from these numbers. If the counters differ between ranks, its error reports the
+  // counters.
   for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
   SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));

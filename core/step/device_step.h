@@ -22,16 +22,17 @@ class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Returns whether the roots of the snapshot of this step are available.
+  // Returns whether the roots of the snapshot that was taken at this step are available.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
-  // Forgets the roots unless this is the arena that the last enqueued step writes.
+  // Forgets the roots if the last enqueued step writes another arena than `arena`.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
   // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
   // Sets the step of the snapshot whose roots are available for a block.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
-  // Call after a captured step that does not write the arena that it reads: the host does not see its replays.
+  // Call after a step was captured that writes another arena than it reads. From then on, AreReady() returns false,
+  // because the host does not see the replays of this step.
   void DisableAfterCapture() { usable_ = false; }
 
  private:
@@ -66,11 +67,11 @@ class DeviceStep final : public StepStrategy {
  private:
   // The last step that was enqueued and not captured. Its results are pending unless `ticket` is 0.
   struct PendingStep {
-    int64_t ticket = 0;
+    int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    // By group: the number of the step; 0: the group is not active. An export, which leaves nothing pending, sets the
-    // counters plus 1.
+    // By group: the number of the step; 0: the group is not active. After an export, no step is pending, and these
+    // numbers are the step counters plus 1, because RaiseRejection() reads them.
     std::vector<int64_t> steps;
     std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
@@ -86,9 +87,10 @@ class DeviceStep final : public StepStrategy {
     std::vector<GroupSchedule> schedules;         // by group
     std::vector<int64_t> steps;                   // by group; 0: the group is not active
     std::vector<unsigned char> has_gradient;      // by group: this rank has a gradient of it
-    std::vector<unsigned char> has_unheld_param;  // by group: this rank has no element of some gathered parameter
-    // By parameter: it takes part in the step, as far as this rank knows. A parameter that has blocks but no elements
-    // here may have a gradient on other ranks, which gather its blocks; the device finds out.
+    std::vector<unsigned char> has_unheld_param;  // by group, constant: this rank holds nothing of a parameter
+    // By parameter: whether the parameter takes part in the step, as far as this rank knows. A parameter that has
+    // blocks, but no elements on this rank, may have a gradient on other ranks. The flag of such a parameter is set,
+    // and the devices find out whether there is a gradient.
     std::vector<unsigned char> takes_part;
     std::vector<RootTask> tasks;                 // by block
     std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
