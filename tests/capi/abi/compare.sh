@@ -1,9 +1,10 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: writes a description of the library's interface to
-# OUTPUT, and fails if it differs from BASELINE. New functions are allowed, because tests/capi/exports.txt lists them. Any
-# other difference is an error, even a renamed field. Exits with 77 and prints the reason if no comparison is possible.
+# compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: writes a description of the library's interface
+# to OUTPUT, and fails if it differs from BASELINE. New functions are not reported here, because the tests
+# capi.exports.* compare the functions with tests/capi/exports.txt. Any other difference is an error, even a renamed
+# field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
 baseline=$1 library=$2 include_dir=$3 output=$4 sanitizers=$5 processor=$6
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,8 +25,9 @@ abidiff --harmless --no-added-syms --no-show-locs "$baseline" "$output" || statu
 cat <<END
 
 The interface of $library differs from $baseline
-(abidiff's status is $status: 1 and 2 are errors of abidiff, 4 is a change, 8 is an incompatible change).
-Fields may be added at the end of a released struct. Any other change of the struct is forbidden. Every change or
+(abidiff's status is $status, a sum of these numbers: 1 and 2 are errors of abidiff, 4 is a change, and 8 means that the
+change is incompatible).
+Fields may be added at the end of a released struct. Any other change of a released struct is forbidden. Every change or
 removal of a released function is also forbidden. If the change above is intended and allowed, make a new baseline from
 a RelWithDebInfo build, read its difference from the old one, and commit it with the change:
 

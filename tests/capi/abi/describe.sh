@@ -5,8 +5,8 @@
 # only the types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the
 # names to distinguish the files.
 set -eu
-# abidiff has options to omit private types, but with them version 2.2 cannot read its own format. Therefore this script
-# omits private types, both from the baseline and from the description that is compared with it.
+# abidiff has options to omit private types, but with these options, abidiff 2.2 cannot read files that abidw wrote.
+# Therefore this script omits private types, both from the baseline and from the description that is compared with it.
 abidw --headers-dir "$2" --drop-private-types --exported-interfaces-only --no-architecture --no-corpus-path \
       --no-comp-dir-path --no-show-locs --no-elf-needed --out-file "$3.made" "$1"
 sed "s| path='[^']*/| path='|" "$3.made" > "$3"

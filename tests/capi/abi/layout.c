@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pins the layout of the structs of version 0.1, so that programs compiled with 0.1 run with every later library. A
- * later struct may be larger, but the fields of 0.1 keep their offsets. In 0.1, no struct has padding after its last
- * field, so a new field always increases the size. */
+/* Checks that the structs still have the layout of version 0.1, so that programs compiled with 0.1 run with every later
+ * library. In a later version, a struct may be larger, but the fields of 0.1 keep their offsets. In 0.1, no struct has
+ * padding after its last field, so a new field always increases the size. */
 #include <shampoo/api.h>
 #include <stdio.h>
 
@@ -18,12 +18,13 @@ static void expect_at_least(size_t is, size_t was, const char* what) {
   if (is < was) expect(is, was, what);
 }
 
-/* The size in 0.1; the last field ends there. */
+/* Checks that struct_size is the first field, that the struct has at least `size` bytes, its size in 0.1, and that the
+ * field `last`, the last one of 0.1, ends there. */
 #define LAYOUT(type, size, last)                                             \
   expect(offsetof(type, struct_size), 0, "offset of " #type ".struct_size"); \
   expect_at_least(sizeof(type), size, "size of " #type);                     \
   expect(offsetof(type, last) + sizeof(((type*)0)->last), size, "end of " #type "." #last)
-/* The position of a function in the table, counted from 0. */
+/* Checks the position of a function in the table, counted from 0. */
 #define SLOT(name, number) OFFSET(shampoo_api, name, sizeof(size_t) + (number) * sizeof(void (*)(void)))
 #define OFFSET(type, field, offset) expect(offsetof(type, field), offset, "offset of " #type "." #field)
 
@@ -149,7 +150,7 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_root_info, retried, 20);
 }
 
-/* The functions of 0.1 at their positions. Later versions append functions. */
+/* Checks that the functions of 0.1 have their positions of 0.1. Later versions append functions. */
 static void check_api(void) {
   LAYOUT(shampoo_api, sizeof(size_t) + 50 * sizeof(void (*)(void)), matrix_orthogonalize);
   SLOT(version, 0);
@@ -222,6 +223,13 @@ static void check_codes(void) {
   expect(SHAMPOO_I32, 5, "SHAMPOO_I32");
   expect(SHAMPOO_I64, 6, "SHAMPOO_I64");
   expect(SHAMPOO_CPU, 1, "SHAMPOO_CPU");
+  expect(SHAMPOO_CUDA, 2, "SHAMPOO_CUDA");
+  expect(SHAMPOO_HIDDEN, 0, "SHAMPOO_HIDDEN");
+  expect(SHAMPOO_VECTOR, 1, "SHAMPOO_VECTOR");
+  expect(SHAMPOO_EMBEDDING, 2, "SHAMPOO_EMBEDDING");
+  expect(SHAMPOO_HEAD, 3, "SHAMPOO_HEAD");
+  expect(SHAMPOO_OUT_IN, 0, "SHAMPOO_OUT_IN");
+  expect(SHAMPOO_IN_OUT, 1, "SHAMPOO_IN_OUT");
 }
 
 int main(void) {

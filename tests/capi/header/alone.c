@@ -1,8 +1,9 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Includes the public header first, compiled as every documented version of C and C++. */
+/* Includes the public header before any other header. The tests compile this file as every documented version of C and
+ * C++. */
 #include <shampoo/shampoo.h>
-/* Included twice, as happens in larger programs. */
+/* The header is included twice, as happens in larger programs. */
 #include <shampoo/shampoo.h>
 
 shampoo_status (*capi_header_alone)(shampoo_optimizer* opt, void* stream);

@@ -1,8 +1,9 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Includes the header of the function table first, compiled as every documented version of C and C++. */
+/* Includes the header of the function table before any other header. The tests compile this file as every documented
+ * version of C and C++. */
 #include <shampoo/api.h>
-/* Included twice, as happens in larger programs. */
+/* The header is included twice, as happens in larger programs. */
 #include <shampoo/api.h>
 
 int capi_header_has_step(shampoo_get_api_function get_api);

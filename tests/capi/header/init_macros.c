@@ -1,6 +1,6 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The _INIT macros set the documented sizes and defaults; all other fields are 0. */
+/* Checks that the _INIT macros set struct_size and the documented defaults, and set all other fields to 0. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +27,7 @@ static int rest_is_zero(void* object, size_t bytes) {
 
 static void check_descriptions(void) {
   static shampoo_param_desc param = SHAMPOO_PARAM_DESC_INIT;
+  static shampoo_comm_ops comm = SHAMPOO_COMM_OPS_INIT;
   static shampoo_plan_desc plan = SHAMPOO_PLAN_DESC_INIT;
   static shampoo_optimizer_desc optimizer = SHAMPOO_OPTIMIZER_DESC_INIT;
 
@@ -34,6 +35,11 @@ static void check_descriptions(void) {
   EXPECT(param.param_dtype == SHAMPOO_F32 && param.grad_dtype == SHAMPOO_F32);
   param.param_dtype = param.grad_dtype = 0;
   EXPECT(rest_is_zero(&param, sizeof param));
+
+  EXPECT(comm.struct_size == sizeof comm);
+  EXPECT(comm.device_type == SHAMPOO_CPU && comm.world == 1);
+  comm.device_type = comm.world = 0;
+  EXPECT(rest_is_zero(&comm, sizeof comm));
 
   EXPECT(plan.struct_size == sizeof plan);
   EXPECT(plan.device_type == SHAMPOO_CPU);
@@ -56,6 +62,7 @@ static void check_sizes_only(void) {
   static shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
   static shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
   static shampoo_root_info root = SHAMPOO_ROOT_INFO_INIT;
+  static shampoo_tensor tensor = SHAMPOO_TENSOR_INIT; /* has no struct_size: its first member is a pointer */
 
   EXPECT(backend.struct_size == sizeof backend && rest_is_zero(&backend, sizeof backend));
   EXPECT(key.struct_size == sizeof key && rest_is_zero(&key, sizeof key));
@@ -65,6 +72,7 @@ static void check_sizes_only(void) {
   EXPECT(buffers.struct_size == sizeof buffers && rest_is_zero(&buffers, sizeof buffers));
   EXPECT(entry.struct_size == sizeof entry && rest_is_zero(&entry, sizeof entry));
   EXPECT(root.struct_size == sizeof root && rest_is_zero(&root, sizeof root));
+  EXPECT(tensor.name == NULL && rest_is_zero(&tensor, sizeof tensor));
 }
 
 int main(void) {

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_name.sh COMPILER HEADER OUTPUT: writes a C89 program that initializes every struct by its macro, takes the
-# address of every function, and compares the number of functions with the number of lines of the file that is the
-# program's argument. shampoo_api has no macro, because only the library fills it.
+# make_every_name.sh COMPILER HEADER OUTPUT: writes a C89 program that initializes every struct by its _INIT macro,
+# takes the address of every function, and compares the number of functions with the number of lines of the file whose
+# path is the program's argument. The struct shampoo_api has no macro, because only the library fills it.
 set -eu
 export LC_ALL=C
 functions=$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2")
