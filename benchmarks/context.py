@@ -32,7 +32,7 @@ class Context:
         return self.known_corpus
 
     def mean_loss(self, runs: Sequence[Run]) -> float:
-        """Return the mean loss of runs, infinity if one diverged."""
+        """Return the mean loss of runs, or infinity if one of the runs diverged."""
         return mean(map(loss_of, self.runner.results(runs)))
 
     def head(self, part: str, size: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def single(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def loss_of(result: dict[str, Any]) -> float:
-    """Return the loss of a run of one method, infinity if it diverged."""
+    """Return the loss of a run of one method, or infinity if the run diverged."""
     result = single(result)
     loss = result["validation_loss"]
     return math.inf if result["diverged"] or loss is None else loss

@@ -19,7 +19,7 @@ PERIOD = 20  # of 20 files, one is for tuning and another one for judging
 
 
 def part_of(index: int, period: int) -> str:
-    """Return the part of a file. `period` is at least 3."""
+    """Return the part that contains the file with this index. `period` is at least 3."""
     return {0: "judging", period // 2: "tuning"}.get(index % period, "training")
 
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds of a training, from the times of the part cost."""
+"""Computes the seconds of training runs from the times that the part cost has measured."""
 from __future__ import annotations
 
 import statistics

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# AdamW with the second decay that is usual for language models.
+# AdamW with the beta2 that is usual for language models.
 ADAMW = "preset=adamw beta2=0.95"
 
 
 class Method(NamedTuple):
-    """A method: the options of its matrices, and whether AdamW updates everything else."""
+    """A method: the options for the matrices of a model, and whether AdamW updates all other parameters."""
 
     name: str
     label: str
     options: str
     usual_rate: float  # the middle of the first three rates of a search; found with the language model
     adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
-    decays: bool = True  # whether the weight decay of a benchmark applies to its matrices
+    decays: bool = True  # whether the weight decay of a benchmark applies to the matrices
 
     @property
     def alone(self) -> Method:
-        """Return the method without AdamW for the rest."""
+        """Return a copy of this method that updates all parameters, without AdamW."""
         return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
 
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:

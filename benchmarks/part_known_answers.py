@@ -11,8 +11,8 @@ from methods import Method
 from runner import Run
 
 PART = "known_answers"
-# Limits of the distance to the answer, relative to the distance at the start. A method passes if no seed is above the
-# limit.
+# Limits of the distance to the answer, relative to the distance at the start. A method passes if its distance is at
+# most the limit with every seed.
 TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
 SCALE = "1e-6"
 # A method passes with scaled gradients if the mean distance is at most this multiple of the mean without scaling.

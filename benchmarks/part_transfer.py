@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part transfer: the best learning rate of Muon over the width of the model, for three rules of scaling."""
+"""Part transfer: the best learning rate of Muon in models of several widths, for three rules of scaling."""
 from __future__ import annotations
 
 from typing import Any

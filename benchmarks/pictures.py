@@ -114,7 +114,7 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the best learning rate over the width, and the excess loss at the best rate of the narrowest model."""
+    """Draw the best learning rate against the width, and the excess loss at the best rate of the narrowest model."""
     del others
     rates: Lines = {}
     excess: Lines = {}
@@ -153,7 +153,7 @@ def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[floa
 
 
 def cost(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the share of the update, and the seconds to the target relative to AdamW, over the tokens per batch."""
+    """Draw the share of the update, and the seconds to the target relative to AdamW, against the tokens per batch."""
     context, race = summary["model"]["context"], others.get("language_model")
     shares: Lines = {}
     relative: Lines = {}

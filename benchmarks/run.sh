@@ -11,7 +11,7 @@
 #   --quick           sizes so small that all parts take five minutes; too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
-#   --budget          instead of a benchmark: prints each method's largest number of runs and measured seconds of a run
+#   --budget          instead of a benchmark: prints the largest number of runs of each method, and the seconds of a run
 #   --list            instead of a benchmark: prints the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -28,7 +28,7 @@ class Run(NamedTuple):
     """A run of a trainer."""
 
     part: str
-    label: str  # of the method
+    label: str  # name of the method in messages
     program: str
     arguments: tuple[str, ...]
     files: tuple[tuple[str, Path], ...]  # options whose values are files
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return int(self.arguments[self.arguments.index("--threads") + 1]) if "--threads" in self.arguments else 1
 
     def shortened(self, steps: int) -> Run:
-        """Return the same run with fewer steps. It is not shorter if the trainer has no option --steps."""
+        """Return the same run with fewer steps. If its trainer has no option --steps, it still makes all steps."""
         arguments = list(self.arguments)
         if "--steps" in arguments:
             arguments[arguments.index("--steps") + 1] = str(steps)
@@ -150,7 +150,7 @@ class Runner:
         return json.loads(done.stdout), time.monotonic() - start
 
     def record(self, run: Run) -> dict[str, Any]:
-        """Return the record of a run, which is made if it is not in the store."""
+        """Return the record of a run. If it is not in the store, make the run first."""
         settings = self.settings(run)
         found = self.store.find(settings)
         if found is None:
@@ -201,7 +201,7 @@ class Runner:
             estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
             if estimate > SHORT:
                 return estimate
-        return float(self.record(run)["seconds"])  # no estimate, because the start takes most of a short run
+        return float(self.record(run)["seconds"])  # not estimated, because starting takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
         """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""

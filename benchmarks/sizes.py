@@ -14,7 +14,7 @@ ALL = tuple(method.name for method in METHODS)
 
 
 class LanguageModel(NamedTuple):
-    """The language model."""
+    """Sizes of the part language_model."""
 
     steps: int = 300  # T0, the horizon of AdamW that defines the target
     ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25)
@@ -23,7 +23,7 @@ class LanguageModel(NamedTuple):
     width: int = 96
     heads: int = 3
     layers: int = 3
-    windows: int = 256
+    windows: int = 256  # sequences of the validation text in an evaluation
     decay: float = 0.1
     tries: int = 7
     tuning_seeds: tuple[int, ...] = (101, 102)
@@ -35,20 +35,20 @@ class LanguageModel(NamedTuple):
 
 
 class Convolution(NamedTuple):
-    """The convolutional network."""
+    """Sizes of the part convolution."""
 
     epochs: int = 40
     batch: int = 50
     decay: float = 1e-4
     tries: int = 7
-    factor: float = 2.0  # of the grid of learning rates
+    factor: float = 2.0  # ratio of neighboring learning rates of the grid
     tuning_seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     seeds: tuple[int, ...] = tuple(range(1, 11))
     methods: tuple[str, ...] = ALL
 
 
 class Transfer(NamedTuple):
-    """Learning rates over widths."""
+    """Sizes of the part transfer, which tunes learning rates for several widths."""
 
     widths: tuple[int, ...] = (64, 96, 128, 192, 256)
     steps: int = 200
@@ -58,7 +58,7 @@ class Transfer(NamedTuple):
 
 
 class KnownAnswers(NamedTuple):
-    """Problems whose answer is known."""
+    """Sizes of the part known_answers, whose problems have known answers."""
 
     steps: int = 1000
     tries: int = 11
@@ -69,11 +69,11 @@ class KnownAnswers(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Times of steps."""
+    """Sizes of the part cost, which measures times of steps."""
 
     steps: int = 300
     batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48)
-    seeds: tuple[int, ...] = (1, 2, 3)  # interleaved runs
+    seeds: tuple[int, ...] = (1, 2, 3)  # one run for each; the methods take turns in it
     methods: tuple[str, ...] = ALL
 
 

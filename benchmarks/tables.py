@@ -73,7 +73,7 @@ def grid_text(row: Summary) -> str:
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
-    """Return the number of tuning runs of a method. steps: the horizon of the runs of the grid."""
+    """Return the number of tuning runs of a method. steps: the horizon of the runs that chose the learning rate."""
     horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
     return (len(row["grid"]) + len(horizons)) * len(seeds)
 

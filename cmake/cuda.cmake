@@ -1,13 +1,15 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it is installed. Building the
-# backend does not change libshampoo.so. This file decides whether the backend is built
-# (SHAMPOO_BUILD_CUDA), and finds the headers for its tests on the host (SHAMPOO_CUDA_INCLUDE_DIRS; empty: none).
+# backend does not change libshampoo.so. This file sets two variables:
+#
+#   SHAMPOO_BUILD_CUDA          whether the backend is built
+#   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for the CPU tests of the backend; empty if there are none
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
 option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time; they then run slower (CUDA 13.0 or later)" OFF)
-# Binaries for three generations, and PTX, which the driver compiles for later ones.
+# Binaries for three generations of GPUs, and PTX, which the driver compiles for later generations.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
     "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: those of this machine, or 90-real without a GPU")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
@@ -35,7 +37,7 @@ function(cuda_unavailable_reason result nvcc)
       set(${result} "${nvcc} belongs to CUDA ${CMAKE_MATCH_1}; expected 12.8 or later" PARENT_SCOPE)
       return()
     endif()
-    # Each release supports host compilers up to some version.
+    # Each release of CUDA supports host compilers up to some version, so nvcc may reject this one.
     file(WRITE ${PROJECT_BINARY_DIR}/nvcc_works.cu "#include <string>\n__global__ void Nothing() {}\n")
     execute_process(COMMAND ${nvcc} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -c nvcc_works.cu -o nvcc_works.o
                     WORKING_DIRECTORY ${PROJECT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -50,7 +52,8 @@ endfunction()
 if(NOT SHAMPOO_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "SHAMPOO_CUDA is ${SHAMPOO_CUDA}: expected AUTO, ON or OFF")
 elseif(SHAMPOO_CUDA STREQUAL "ON" AND SHAMPOO_SANITIZE)
-  message(FATAL_ERROR "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE; its tests can")
+  message(FATAL_ERROR
+    "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE. Set SHAMPOO_CUDA to AUTO")
 endif()
 
 # Searches in the order of FindCUDAToolkit: the caller's choice, then the PATH, then /usr/local/cuda.
@@ -68,7 +71,7 @@ endif()
 if(SHAMPOO_CUDA STREQUAL "OFF")
   message(STATUS "The CUDA backend is not built: SHAMPOO_CUDA is OFF")
 elseif(SHAMPOO_SANITIZE)
-  message(STATUS "The CUDA backend is not built with sanitizers; its tests on the host are")
+  message(STATUS "The CUDA backend is not built, because SHAMPOO_SANITIZE is set. Its tests on the CPU are built")
 else()
   cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
   if(SHAMPOO_CUDA_FROM_PYPI AND NOT "${cuda_unavailable_reason}" STREQUAL "")
@@ -93,7 +96,7 @@ else()
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER}) # host code and device code must lay out structs alike
     set(CMAKE_CUDA_ARCHITECTURES ${cuda_architectures})
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
-    set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # independent of the host's copy of the runtime
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # so that the host program may use another version of the runtime
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20) # after enable_language, whose test of the compiler needs no C++20
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
@@ -121,7 +124,7 @@ else()
   endif()
 endif()
 
-# Finds the headers for the tests on the host: those of SHAMPOO_CUDA_HEADERS or of the toolkit.
+# Finds the headers for the tests on the CPU: those of SHAMPOO_CUDA_HEADERS or of the toolkit.
 set(cuda_include_hint)
 if(cuda_nvcc)
   cmake_path(GET cuda_nvcc PARENT_PATH cuda_include_hint)
@@ -143,8 +146,8 @@ if(cuda_version GREATER_EQUAL 12060)
   endif()
 endif()
 
-# shampoo_cuda_library(<target> <version script>): settings that are the same for the plugin and for its variant that
-# the tests link with the fake CUDA.
+# shampoo_cuda_library(<target> <version script>): makes the settings that the plugin and its variant for the tests have
+# in common. The variant is linked with the fake CUDA.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
   # nodelete, as for libshampoo itself, because the CUDA runtime runs code at the end of the process.

@@ -10,7 +10,7 @@
 #   toolkit   nvcc, the headers, and the libraries for linking
 #   all       also NCCL
 #
-# The variable PYTHON selects an interpreter other than python3. If FOLDER already has the same packages, it is kept.
+# The variable PYTHON selects an interpreter other than python3. If FOLDER already has these packages, nothing is done.
 set -euo pipefail
 
 what=${1:-}

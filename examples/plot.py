@@ -106,7 +106,7 @@ class Panel:
     dots: bool = False  # whether each point has a dot
     reference: Points = field(default_factory=list)  # a dashed curve
     bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # lower and upper ends of ranges by name
-    dashed: Sequence[str] = ()  # names of curves
+    dashed: Sequence[str] = ()  # names of the curves that are drawn dashed
     width: float = PANEL_WIDTH
 
     def pixel(self, left: float, top: float, point: tuple[float, float]) -> tuple[float, float]:

@@ -30,7 +30,7 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, captures, products and copies of this GPU"
-  "3 goldens: recorded trajectories and trainings: two bit-identical runs, 1, 2 and 3 ranks, and shards"
+  "3 goldens: recorded trajectories and trainings, in two bit-identical runs, with 1, 2 and 3 ranks, and with shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
@@ -192,7 +192,7 @@ stage=0
 stage_started=0
 log=/dev/null
 
-# record ITEM RESULT SECONDS NOTE
+# record ITEM RESULT SECONDS NOTE: adds a row to the results, and prints it.
 record() {
   printf '%s\t%s\t%s\t%s\t%s\n' "$stage" "$1" "$2" "$3" "$4" >>"$results"
   printf '  %-44s %-8s %5s s  %s\n' "$1" "$2" "$3" "$4"
@@ -200,13 +200,13 @@ record() {
 
 skip() { record "$1" skipped 0 "$2"; }
 
-# remaining: seconds that are left for this stage.
+# remaining: prints the seconds that are left for this stage.
 remaining() {
   local of_stage=$((stage_limit - (SECONDS - stage_started))) of_all=$((total_limit - (SECONDS - started)))
   echo $((of_stage < of_all ? of_stage : of_all))
 }
 
-# within LIMIT: LIMIT seconds, or fewer if less time is left for this stage.
+# within LIMIT: prints LIMIT or, if less time is left for this stage, the seconds that are left.
 within() {
   local left
   left=$(remaining)
@@ -270,7 +270,7 @@ collect() {
   started_items=0
 }
 
-# have PROGRAM ITEM: whether a program was built; otherwise the item is skipped.
+# have PROGRAM ITEM: returns whether a program was built. If it was not built, records the item as skipped.
 have() {
   [ ! -x "$programs/$1" ] || return 0
   skip "$2" "the program $1 was not built"
@@ -309,10 +309,10 @@ stage_2() {
   fi
 }
 
-# cases SUITE [COUNT]: prints the recorded cases of a suite; on the fake only the first COUNT (default: 3).
+# cases SUITE [COUNT]: prints the recorded cases of a suite; with --fake only the first COUNT (default: 3).
 cases() {
   local files=("$golden/data/$1"/*.safetensors)
-  files=("${files[@]/*\/data.safetensors/}") # not cases: the images of the training cases
+  files=("${files[@]/*\/data.safetensors/}") # this file contains the images of the training cases, and no case
   if $fake; then
     printf '%s\n' "${files[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
@@ -344,7 +344,7 @@ judge() {
   [[ $'\n'$said == *$'\n'"$3 passed, 0 failed"* ]]
 }
 
-# same_bits FOLDER OTHER: whether both have the same files.
+# same_bits FOLDER OTHER: returns whether both folders have the same files with the same contents.
 same_bits() { diff -rq "$work/$1" "$work/$2"; }
 
 # replay_twice SUITE: replays and judges a suite, and compares the bits of two replays.
@@ -366,7 +366,7 @@ shards_on_cpu() {
     local options=(--out "$work/shards.cpu")
     [ $seed -eq 0 ] || options=(--perturb $seed --out "$work/shards.noise.$seed")
     left=$((end - SECONDS))
-    [ $left -gt 0 ] || return 124 # 0 would be no limit
+    [ $left -gt 0 ] || return 124 # timeout 0 would set no limit
     timeout --kill-after=5 $left "$programs/replay_on_cpu" --threads 1 --shard rect --shards 3 "${options[@]}" \
       "${files[@]}" || return
   done
@@ -389,7 +389,7 @@ stage_3() {
   have replay "goldens" || return
   local suite ranks communicate collectives
   for suite in trajectory training eigenbasis muon; do
-    if $fake && [ $suite = training ]; then skip "training" "it takes minutes on the fake"; continue; fi
+    if $fake && [ $suite = training ]; then skip "training" "it takes minutes with the fake CUDA"; continue; fi
     side_by_side replay_twice $suite
   done
   for suite in rules norms elementwise later_release; do side_by_side replay_and_judge $suite 240 $suite "$suite.1"; done
@@ -426,13 +426,14 @@ stage_4() {
     fi
   fi
   collect
-  # This item has its own process, because a process cannot use CUDA after such a fault. No other item runs meanwhile.
+  # This item has its own process, because a process cannot use CUDA after such a fault. No other item runs at the same
+  # time.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
 }
 
-# initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if one of our kernels reads memory that nothing has
-# written. No filter of kernels is passed, because initcheck must see the writes of the CUDA libraries. The kernels of
-# these libraries read workspace before they write it, so reports about them are left out.
+# initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if a kernel of libshampoo reads memory that nothing
+# has written. No filter of kernels is passed, because initcheck must see the writes of the CUDA libraries. The kernels
+# of these libraries read workspace before they write it, so reports about these kernels are left out.
 initcheck() {
   local limit
   limit=$(within "$1")
@@ -447,7 +448,7 @@ initcheck() {
   return $((status[0] != 0 ? status[0] : status[1]))
 }
 
-# under_sanitizer TOOL ITEM LIMIT PROGRAM...
+# under_sanitizer TOOL ITEM LIMIT PROGRAM...: runs a program under a tool of compute-sanitizer.
 under_sanitizer() {
   local tool=$1 item=$2 limit=$3
   shift 3
@@ -455,7 +456,7 @@ under_sanitizer() {
     run "initcheck: $item" "$limit" initcheck "$limit" "$@"
     return
   fi
-  # Check only our own kernels, because the CUDA libraries cannot be changed.
+  # Check only the kernels of libshampoo, because the CUDA libraries cannot be changed.
   local check=(compute-sanitizer --tool "$tool" --error-exitcode 9 --kernel-name kernel_substring=shampoo)
   [ "$tool" != memcheck ] || check+=(--report-api-errors no)
   run "$tool: $item" "$limit" "${check[@]}" "$@"
@@ -484,7 +485,7 @@ stage_5() {
   done
 }
 
-# bench ITEM LIMIT OPTION...: a table of shampoo_bench, which is appended to timing.txt and timing.json.
+# bench ITEM LIMIT OPTION...: runs shampoo_bench, and appends its table to timing.txt and its report to timing.json.
 bench() {
   local item=$1 limit=$2
   shift 2
@@ -494,15 +495,15 @@ bench() {
   fi
 }
 
-# root_methods BLOCK LIMIT OPTION...: steps with each method, for roots 2 and 4, in blocks of this size. Each method and
-# root takes at most LIMIT seconds.
+# root_methods BLOCK LIMIT OPTION...: measures steps with each root method, for roots 2 and 4, in blocks of this size.
+# Each combination of method and root takes at most LIMIT seconds.
 root_methods() {
   local block=$1 limit=$2 root method
   shift 2
   for root in 2 4; do
     bench "eigen, root $root, blocks of $block" "$limit" "$@" --block "$block" --set root_method=eigen \
       --set inverse_root_override=$root
-    # The methods that this library has.
+    # Reads the other methods of this library from the output of the first item.
     [ -n "$methods" ] ||
       methods=$(sed -n 's/^library .*"root_methods": \[\([^]]*\)\].*/\1/p' "$last_output" | tr -d '",')
     for method in ${methods:-newton higher_order cans}; do
@@ -528,7 +529,7 @@ stage_6() {
     --set root_device=host
   [ -s "$out/timing.json" ] || return
   { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
-  # Not an item of `run`, which skips items if no time is left.
+  # This item does not use `run`, which would skip it if no time were left.
   if "$python" $tools/root_methods_table.py "$out/timing.json" >"$out/root_methods.txt" 2>>"$log"; then
     record "root methods by block size and root" passed 0 ""
   else

@@ -80,7 +80,7 @@ prepare_python() {
     leave_out "tools.safetensors and the Python tests, because pip could not install $safetensors"
     return
   fi
-  # Packages for the tests of the Python package; auditwheel checks its wheel.
+  # Packages for the tests of the Python package. Of these, auditwheel checks the wheel.
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax"
   local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2)
   if $full; then
@@ -165,7 +165,7 @@ fi
 # compiler whenever the cache has no entry.
 export CCACHE_DEPEND=1
 
-# The tests do not use the user's choice of BLAS kernels.
+# Remove the user's choice of BLAS kernels, so that the tests run with the default ones.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 passed=0
@@ -179,7 +179,7 @@ tally() {
   table+="| $1 | $2 | $3 |"$'\n'
 }
 
-# build_and_test PRESET [ctest arguments]: runs one stage and counts its tests from ctest's report.
+# build_and_test PRESET [ctest arguments]: builds a preset, runs its tests, and counts them from ctest's report.
 build_and_test() {
   local preset=$1 report
   shift

@@ -13,8 +13,8 @@
 // Number of tokens that a thread computes at a time.
 enum { kRowsAtOnce = 512 };
 
-// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). Their names have no dot.
-// Parameters in layers have names such as "layer0.qkv".
+// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). The names of these
+// parameters have no dot. Parameters in layers have names such as "layer0.qkv".
 static int is_rest(const Tensor* tensor) { return strchr(tensor->name, '.') == NULL; }
 
 static void contender_create(Contender* contender, const Training* training, const Method* method) {
@@ -111,7 +111,8 @@ static void draw(const Training* training, uint64_t* random_state, int count, co
 
 void training_run(Training* training, int count, const int* batches, double* times) {
   const TrainingOptions* options = training->options;
-  uint64_t random_state = (uint64_t)options->seed + 1000000007;  // for the batches; the weights use the seed itself
+  uint64_t random_state =
+      (uint64_t)options->seed + 1000000007;  // draws the batches; the weights are drawn with the seed itself
   uint64_t timed_state = random_state + 1;
   int largest = options->batch;
   for (int b = 0; b < count; ++b) largest = batches[b] > largest ? batches[b] : largest;

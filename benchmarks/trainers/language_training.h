@@ -17,7 +17,7 @@ typedef struct {
   int steps, warmup;
   int every;    // steps between evaluations; 0: only at the end
   int batch;    // sequences in a step
-  int seed;     // of the initial weights and of the batches
+  int seed;     // seed of the initial weights and of the batches
   int windows;  // sequences of the validation text that are evaluated, at equal distances
 } TrainingOptions;
 

@@ -94,7 +94,7 @@ double schedule_share(int step, int steps, int warmup) {
 
 void method_list_add(void* list, const char* options) {
   MethodList* methods = list;
-  if (methods->count == kMaxMethods) fail("more than %d times --optimizer", kMaxMethods);
+  if (methods->count == kMaxMethods) fail("--optimizer is given more than %d times", kMaxMethods);
   methods->methods[methods->count++] = (Method){.options = options};
 }
 

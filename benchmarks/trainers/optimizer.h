@@ -10,10 +10,10 @@
 
 #include "real.h"
 
-// A method, with the keys of docs/keys.md. Options are strings such as "preset=soap lr=0.003 weight_decay=0.1".
+// A method. Its options are strings with keys of docs/keys.md, such as "preset=soap lr=0.003 weight_decay=0.1".
 typedef struct {
-  const char* options;  // of the matrices inside the model; if `rest` is NULL, of all parameters
-  const char* rest;     // of embeddings, output layers and vectors, or NULL
+  const char* options;  // options for the matrices inside the model; if `rest` is NULL, for all parameters
+  const char* rest;     // options for embeddings, output layers and vectors, or NULL
 } Method;
 
 // A parameter. Vectors have no weight decay.

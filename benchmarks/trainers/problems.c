@@ -102,7 +102,7 @@ void problem_create(Problem* problem, int kind, int seed) {
 }
 
 // Draws kPairs random pairs (x, z), and sets problem->grads to `scale` times the mean of (x' (W - W*) z) x z' over
-// them. ' is the transpose.
+// these pairs. ' is the transpose.
 static void kronecker_gradient(Problem* problem, double scale) {
   double sums[kRows * kColumns] = {0};
   for (int pair = 0; pair < kPairs; ++pair) {

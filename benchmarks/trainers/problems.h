@@ -1,13 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Problems whose answer is known. A seed draws an instance.
+// Problems whose answer is known. The seed determines the random numbers of a problem. ' is the transpose.
 //
 //   kronecker       least squares: the target is x' W* z, where x and z are independent normal vectors whose covariance
-//                   matrices have condition number 100 in random bases. Each step draws 64 pairs. The answer is W*.
-//   low_rank        U V' = M, a 40 x 60 matrix of rank 4. The answer is M.
-//   rank_deficient  W P = W* P, where P projects to 4 of 32 dims. All gradients are in these dims. The answer is the
-//                   solution that is nearest to the start.
+//                   matrices have condition number 100 in random bases. Each step draws 64 pairs (x, z). The answer is
+//                   W*.
+//   low_rank        U V' = M, where M is a 40 x 60 matrix of rank 4. The answer is M.
+//   rank_deficient  W P = W* P, where P projects rows of length 32 onto a random subspace of dimension 4. The rows of
+//                   all gradients are in this subspace. The answer is the solution that is nearest to the start.
 #ifndef BENCHMARKS_PROBLEMS_H
 #define BENCHMARKS_PROBLEMS_H
 
@@ -28,8 +29,8 @@ typedef struct {
   real grads[kMaxProblemValues];
   real start[kRows * kColumns];
   double answer[kLowRows * kLowColumns];
-  double left[kRows * kRows];  // square roots of the covariance matrices; rank_deficient: [kRank][kColumns] basis
-  double right[kColumns * kColumns];
+  double left[kRows * kRows];  // kronecker: square root of the covariance of x; rank_deficient: basis [kRank][kColumns]
+  double right[kColumns * kColumns];  // kronecker: square root of the covariance of z
   double first_distance;
   uint64_t random_state;
 } Problem;

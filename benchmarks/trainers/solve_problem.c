@@ -30,7 +30,8 @@ static void parse(Options* options, int argc, char** argv) {
                   "the method, such as \"preset=soap lr=0.003\""),
       option_choice("--problem", &options->problem, kNames, "the problem"),
       option_number("--scale", &options->scale, "factor of all gradients"),
-      option_integer("--steps", &options->steps, 1, INT_MAX, "steps, and end of the schedule"),
+      option_integer("--steps", &options->steps, 1, INT_MAX,
+                     "number of steps; the learning-rate schedule ends with the last one"),
       option_integer("--seed", &options->seed, 0, INT_MAX, "seed of the problem and of its batches"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);

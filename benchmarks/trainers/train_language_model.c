@@ -46,10 +46,11 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "a method, such as \"preset=soap lr=0.003\"; may be repeated"),
       option_call("--rest", "OPTIONS", method_list_set_rest, &options->methods,
-                  "the method of embeddings, output layer and vectors, if it differs"),
+                  "the method of embeddings, output layer and vectors, if it is another one"),
       option_text("--text", "FILE", &options->text, "the text"),
       option_text("--validation", "FILE", &options->validation, "the text of the validation loss"),
-      option_integer("--steps", &training->steps, 1, INT_MAX / 2, "steps of the training, and end of the schedule"),
+      option_integer("--steps", &training->steps, 1, INT_MAX / 2,
+                     "steps of the training; the learning-rate schedule ends with the last one"),
       option_integer("--warmup", &training->warmup, 0, INT_MAX / 2, "steps in which the learning rate rises"),
       option_integer("--every", &training->every, 0, INT_MAX, "steps between evaluations; 0: only at the end"),
       option_integer("--windows", &training->windows, 1, 1 << 20, "sequences of an evaluation"),
@@ -115,7 +116,7 @@ static void print_contender(const Contender* contender, int show_times) {
     printf("]");
   }
   printf(", \"gradient_ms\": ");
-  json_number(1e3 * median(contender->steps, contender->gradient_seconds));  // sorts them
+  json_number(1e3 * median(contender->steps, contender->gradient_seconds));  // sorts the times
   printf("}");
 }
 

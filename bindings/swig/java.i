@@ -161,7 +161,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) ""
 
-/* An address to write to for each parameter; 0 for none. */
+/* One address for each parameter, to which the call writes. For the address 0, nothing is written. */
 %typemap(jni) (int32_t count, void* const* weights) "jlongArray"
 %typemap(jtype) (int32_t count, void* const* weights) "long[]"
 %typemap(jstype) (int32_t count, void* const* weights) "long[]"

@@ -35,9 +35,9 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
   return ReportFailure(code, message);
 }
 
-// Runs the body of an API function. Converts exceptions to a status, because none may leave the library, and masks the
-// floating-point traps that the application has enabled. Worker threads use the floating-point environment of this
-// thread (Executor::ForEachSlot).
+// Runs the body of an API function. Converts exceptions to a status, because no exception may leave the library, and
+// masks the floating-point traps that the application has enabled. Worker threads use the floating-point environment of
+// this thread (Executor::ForEachSlot).
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   const MaskedTraps traps;

@@ -122,7 +122,7 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
                                                                            static_cast<size_t>(i) * distance);
       if (i > 0 && element->struct_size != distance) {
         return shampoo::Invalid("buffers[", i, "].struct_size is ", element->struct_size,
-                                " and buffers[0].struct_size ", distance, ": expected the same in every element");
+                                " and buffers[0].struct_size is ", distance, ": expected the same in every element");
       }
       shampoo_buffers one;
       SHAMPOO_RETURN_IF_ERROR(shampoo::ReadStruct(element, sizeof one, "buffers", &one));

@@ -28,15 +28,15 @@ Status ReadShard(const shampoo_param_desc& user_desc, int32_t ndim, ParamDesc* d
     return Invalid("shard_form is ", user_desc.shard_form, ": expected 0 (whole), 1 (flat) or 2 (rectangle)");
   }
   if (user_desc.shard_form != 1 && (user_desc.flat_offset != 0 || user_desc.flat_count != 0)) {
-    return Invalid("flat_offset is ", user_desc.flat_offset, " and flat_count ", user_desc.flat_count,
+    return Invalid("flat_offset is ", user_desc.flat_offset, " and flat_count is ", user_desc.flat_count,
                    " although shard_form is ", user_desc.shard_form,
-                   ": set shard_form to 1 for a flat shard, or leave them 0");
+                   ": set shard_form to 1 for a flat shard, or leave both fields 0");
   }
   for (int32_t k = 0; user_desc.shard_form != 2 && k < 8; ++k) {
     if (user_desc.local_offset[k] != 0 || user_desc.local_shape[k] != 0) {
-      return Invalid("local_offset[", k, "] is ", user_desc.local_offset[k], " and local_shape[", k, "] ",
+      return Invalid("local_offset[", k, "] is ", user_desc.local_offset[k], " and local_shape[", k, "] is ",
                      user_desc.local_shape[k], " although shard_form is ", user_desc.shard_form,
-                     ": set shard_form to 2 for a rectangle, or leave them 0");
+                     ": set shard_form to 2 for a rectangle, or leave both fields 0");
     }
   }
   desc->form = static_cast<ShardForm>(user_desc.shard_form);

@@ -63,11 +63,11 @@ constexpr double MachineEpsilon(Dtype dtype) {
 // Returns the smallest positive normal number. computation: kF32 or kF64.
 constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
 
-// The result of FitOfScalar(): whether a number can be used in the arithmetic of a computation dtype.
+// The result of FitOfScalar().
 enum class ScalarFit { kFits, kTooLarge, kUnderflows };
 
-// may_underflow: whether a number other than 0 may round to 0. A learning rate may; a gradient scale or
-// grafting_epsilon may not.
+// Returns whether a number can be used in the arithmetic of a computation dtype. may_underflow: whether a number other
+// than 0 may round to 0. This is true for a learning rate, and false for a gradient scale or grafting_epsilon.
 constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_underflow) {
   const double magnitude = number < 0 ? -number : number;
   if (!(magnitude <= LargestFinite(computation))) return ScalarFit::kTooLarge;

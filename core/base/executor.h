@@ -41,8 +41,8 @@ class FloatingPointMode {
 // depend on it.
 class Executor {
  public:
-  // Creates an executor with at most `threads` slots, the number for which the plan has counted workspace. If
-  // host.parallel_for is nullptr, the executor uses the thread pool of the library.
+  // Creates an executor with at most `threads` slots. The workspace of the plan is large enough for this number of
+  // slots. If host.parallel_for is nullptr, the executor uses the thread pool of the library.
   static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

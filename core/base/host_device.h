@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Marks functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each compile
-// (core/rules and core/base/kernels). These functions use only <bit>, <cmath> and <limits> of the standard library.
-// They neither throw nor allocate.
+// Macros that mark functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each
+// compile (core/rules and core/base/kernels). These functions use only <bit>, <cmath> and <limits> of the standard
+// library. They neither throw nor allocate.
 //
-//   SHAMPOO_HD           A function that host code and kernels call. A constexpr function needs no mark, because nvcc
-//                        is called with --expt-relaxed-constexpr.
+//   SHAMPOO_HD           A function that host code and CUDA kernels call. A constexpr function needs no mark, because
+//                        nvcc is called with --expt-relaxed-constexpr.
 //   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD for a template that calls a callable argument. The argument may be
 //                        callable on the device only.
 //   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. It is always inlined: the

@@ -38,7 +38,8 @@ class JobThread {
   int64_t Submit();
   // Waits until the job with this number, and all earlier ones, have ended.
   void WaitFor(int64_t number);
-  // Returns the first error of the jobs that have ended since the last call, or success. Does not wait.
+  // Returns the first error of the jobs that have ended since the last call of this function, or success. Does not
+  // wait.
   Status TakeError();
 
  private:

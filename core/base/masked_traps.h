@@ -7,8 +7,8 @@
 namespace shampoo {
 
 // Masks the floating-point traps of this thread, and restores traps and exception flags in the destructor. Infinity and
-// NaN are ordinary intermediate values in the library; results are checked for them. Rounding and flush-to-zero are
-// unchanged.
+// NaN are ordinary intermediate values in the library, which checks its results for them. Rounding and flush-to-zero
+// are unchanged.
 class MaskedTraps {
  public:
   MaskedTraps() { std::feholdexcept(&before_); }

@@ -98,7 +98,7 @@ Status Internal(const Pieces&... pieces) {
 
 }  // namespace shampoo
 
-// A macro, because a function cannot return from its caller.
+// This is a macro, because a function cannot make its caller return.
 #define SHAMPOO_RETURN_IF_ERROR(expression)                                      \
   do {                                                                           \
     if (::shampoo::Status status_of_call = (expression); !status_of_call.ok()) { \

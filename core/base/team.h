@@ -17,15 +17,15 @@ namespace shampoo {
 // threads still work on.
 class Team {
  public:
-  // A thread and its slot. Run offers tiles of its item to idle threads.
+  // A thread that works on an item, and its slot. Run() offers tiles of the item to idle threads.
   class Worker : public Tiles {
    public:
     using SlotTile = void (*)(void* argument, Worker& worker, int64_t i);
 
     int slot() const { return slot_; }
     void Run(int64_t count, Tile tile, void* argument) override;
-    // Like Run, for tiles that use the memory of the slot of the thread that runs them. Only threads in slots below
-    // `slots` take tiles.
+    // Does the same as Run() for tiles that use the memory of the slot of the thread that runs them. Only threads in
+    // slots below `slots` take tiles.
     void RunInSlots(int64_t count, int slots, SlotTile tile, void* argument);
 
    private:
@@ -68,9 +68,11 @@ class Team {
 
   Team(int64_t count, int item_slots, Item item, void* argument)
       : count_(count), item_slots_(item_slots), item_(item), argument_(argument), unfinished_(count) {}
+  // Runs items and then helps other threads, until all items are finished.
   void Work(Worker* worker);
+  // Offers the tiles of a job to idle threads, and runs tiles of the job until all of them are finished.
   void Divide(Worker* worker, Job* job);
-  // Runs one tile of any job, and releases the lock while it runs. Returns false if there is no tile to run. If
+  // Runs one tile of any job, and releases the lock while the tile runs. Returns false if there is no tile to run. If
   // slot_is_busy, the memory of this slot is in use, and jobs that use slots (Job::uses_slot) are not considered.
   bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
@@ -82,8 +84,8 @@ class Team {
   std::atomic<int64_t> next_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t unfinished_;   // items
-  Job* jobs_ = nullptr;  // the newest first
+  int64_t unfinished_;   // number of items that are not finished
+  Job* jobs_ = nullptr;  // a list that begins with the newest job
 };
 
 }  // namespace shampoo

@@ -18,8 +18,8 @@ class ThreadText {
   static constexpr size_t kBytes = 4096;  // including the terminating zero byte
 
   // Replaces this thread's text and returns it, or nullptr if there is no memory for it. A text that is too long is cut
-  // between two characters, and a mark is appended. A zero byte becomes a question mark, because readers would stop
-  // there.
+  // between two characters, and " ... (cut off)" is appended. A zero byte becomes a question mark, because readers
+  // would stop there.
   static const char* Set(std::string_view text) noexcept;
   // Returns this thread's text, or "" if it has none.
   static const char* Get() noexcept;

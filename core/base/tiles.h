@@ -38,10 +38,11 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
   for (int64_t i = 0; i < count; ++i) work(i);
 }
 
-// The number of multiplications from which an operation is divided into tiles.
-// Contractions (core/backend/cpu/kronecker.cc): each tile has at least about this many multiplications.
-// Rank updates (core/blas/rank_update.cc): an update of a matrix with at least 1024 rows is divided into squares of
-// about 512 x 512 if it has at least this many multiplications. With 1024 rows, a square below the diagonal then has at
+// Determines which operations are divided into tiles.
+// Contractions (core/backend/cpu/kronecker.cc) and products of method muon (core/roots/orthogonalize.cc): each tile has
+// at least about this many multiplications.
+// Rank updates (core/blas/rank_update.cc): an update is divided into squares of about 512 x 512 if it has at least this
+// many multiplications, and its matrix has at least 1024 rows. With 1024 rows, a square below the diagonal then has at
 // least 2^26 multiplications.
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 

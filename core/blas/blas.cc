@@ -101,12 +101,13 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   }
 }
 
-// These workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires:
+// These workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires these numbers of elements
+// and of integers:
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
 //   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
 //   dsyev   3 n - 1
-// With the size that workspace queries return for small n, up to 34 n, the reduction to tridiagonal form uses its full
-// block size. 64 n is above that.
+// With the size that a workspace query returns for small n, up to 34 n elements, the reduction to tridiagonal form uses
+// its full block size. 64 n is more than that.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 

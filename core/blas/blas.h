@@ -61,7 +61,7 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
 // Return the sizes of the eigensolvers' workspaces, in elements, for matrices up to n x n.
 int64_t EigenWork(int64_t n);
 int64_t EigenIntWork(int64_t n);
-// Compute the eigendecomposition of a symmetric matrix; the lower triangle of `a` is read. On success w holds the
+// Compute the eigendecomposition of a symmetric matrix. Only the lower triangle of `a` is read. On success w holds the
 // eigenvalues in ascending order, and row i of `a` holds the eigenvector of w[i]. Return LAPACK's info.
 //   Syevd  divide and conquer
 //   Syevr  relatively robust representations

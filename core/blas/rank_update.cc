@@ -91,7 +91,7 @@ void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const int64_t panels = u.n / kTile;  // the last one may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };
-  // Squares below the diagonal first, because they take twice as long.
+  // The squares below the diagonal come first, because they take twice as long as the squares on it.
   const int64_t below = panels * (panels - 1) / 2;
   const auto tile = [&](int64_t i) {
     if (i >= below) return UpdateSmall(DiagonalSquare(u, first_of(i - below), count_of(i - below)));

@@ -27,8 +27,8 @@ struct RankUpdate {
 template <typename Real>
 void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
-// Returns whether small rank updates are computed in squares by GEMM on this processor. On such a processor GEMM is so
-// fast that the time that SYRK spends on the diagonal is noticeable.
+// Returns whether small rank updates are divided into squares, which GEMM computes, on this processor. On such a
+// processor GEMM is so fast that the time that SYRK spends on the diagonal is noticeable.
 bool UsesGemmForSmallUpdates();
 // Compute a rank update with one of the two methods. For tests.
 template <typename Real>

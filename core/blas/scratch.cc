@@ -24,7 +24,8 @@ constexpr size_t kBufferBytes = size_t{32} << 22;
 // param.h).
 constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
 constexpr int64_t kDepth = 512;
-// Up to this size, panels are populated separately. Larger scratch memory is populated as a whole, in huge pages.
+// If all panels together have at most this size, only the panels are populated. Otherwise the scratch memory is
+// populated up to the end of the last panel, in huge pages.
 constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
 // The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec.
@@ -48,7 +49,7 @@ void Populate(void* base, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
-// At least the number of pages up to the second panel of any kernel.
+// The number of pages that are examined. It is enough to reach the second panel of every kernel.
 constexpr size_t kPagesOfPanels = 4096;
 using Residency = std::array<unsigned char, kPagesOfPanels>;
 
@@ -60,8 +61,8 @@ bool ReadResidency(void* base, Residency* resident) {
 
 // Returns the offset at which products of Real pack their second operand, in bytes, rounded down to pages; -1: unknown.
 // OpenBLAS does not report this offset, so the function computes a small product and looks for pages that have become
-// resident. This thread must hold a ScratchUse of `base`. Except for calls of this function with another Real, nothing
-// may have written to `base` before.
+// resident. This thread must hold a ScratchUse of `base`. Before this call, only calls of this function with another
+// Real may have written to `base`.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
@@ -105,7 +106,7 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;
-  // A panel does not begin at the start of a page.
+  // One page is added, because a panel may begin in the middle of a page.
   panel_ = std::max(panel_, RoundUp(std::max(packed, vectors), page) + page);
   whole_ = std::max(whole_, kFirstPanelBytes + panel_);
   (element_bytes == sizeof(double) ? double_ : single_) = true;

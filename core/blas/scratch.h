@@ -17,7 +17,8 @@ namespace shampoo::blas {
 // them.
 class ScratchExtent {
  public:
-  // Adds products of d x d and d x wide matrices and of their transposes, and eigenproblems of size d.
+  // Extends the extent for products of d x d and d x wide matrices and of their transposes, and for eigenproblems of
+  // size d.
   void Add(int64_t d, int64_t wide, size_t element_bytes);
 
   // Returns the number of bytes that Scratch::Create populates.
@@ -38,8 +39,8 @@ class ScratchExtent {
 //
 // The serial archive of OpenBLAS has one scratch allocator for all threads. Two threads in GEMM at the same time can
 // get the same buffer, and then compute wrong results without an error. The linker replaces that allocator by our own
-// (--wrap, cmake/blas.cmake), which returns the Scratch of the thread's innermost ScratchUse. With the system's BLAS a
-// Scratch is empty.
+// (--wrap, cmake/blas.cmake), which returns the Scratch of the thread's innermost ScratchUse. With the system's BLAS, a
+// Scratch has no memory and no effect.
 class Scratch {
  public:
   Scratch() = default;
@@ -59,7 +60,7 @@ class Scratch {
   void* base_ = nullptr;
 };
 
-// While it exists, BLAS calls of this thread use the scratch.
+// While this object exists, BLAS calls of this thread use the scratch memory.
 class ScratchUse {
  public:
   explicit ScratchUse(Scratch* scratch);

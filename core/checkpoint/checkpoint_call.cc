@@ -32,7 +32,7 @@ Status CheckCall(const CheckpointCall& call) {
   const auto check_stream = [&](const OptimizerState* optimizer) {
     return optimizer->memory().CheckStream(call.stream);
   };
-  // The stream must belong to at least one optimizer.
+  // At least one optimizer must accept the stream. An optimizer on the CPU accepts only nullptr.
   const bool any_takes_stream =
       std::any_of(call.optimizers.begin(), call.optimizers.end(),
                   [&](const OptimizerState* optimizer) { return check_stream(optimizer).ok(); });

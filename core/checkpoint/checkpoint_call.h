@@ -16,14 +16,15 @@ namespace shampoo {
 // The arguments of shampoo_save and shampoo_load on one rank.
 struct CheckpointCall {
   std::span<OptimizerState* const> optimizers;  // the states of the optimizers, in the caller's order
-  Communicator* world = nullptr;                // nullptr: one rank
-  void* stream = nullptr;                       // stream of optimizers on a device
+  Communicator* world = nullptr;                // nullptr: this rank is the only one
+  void* stream = nullptr;                       // CUDA stream of the optimizers that are on a GPU
   std::string directory;
   std::string library;   // version of the library
   Status caller_status;  // an error in the arguments of this rank's caller, which is reported to the other ranks
 };
 
-// While this object exists, exchanges over `world` go through device memory if `world` takes only device memory.
+// Copies the data of exchanges over `world` to device memory and back while this object exists, if `world` takes device
+// memory. Otherwise it does nothing.
 class WorldStaging {
  public:
   // Fails if this rank cannot exchange anything with the other ranks.

@@ -20,14 +20,14 @@ namespace shampoo {
 // Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// Appends a text for each group, then one for each parameter. number: the number of the optimizer on this rank.
+// Appends a JSON text for each group, then one for each parameter. number: the number of the optimizer on this rank.
 Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
 // Merges the texts of all ranks into one list of groups and one of parameters.
 class Descriptions {
  public:
   void Add(int rank, const std::string& text);
-  // Fails if a text is not valid, or if two optimizers do not agree on a parameter.
+  // Fails if a text is not valid, or if two optimizers describe a parameter differently.
   Status status() const { return status_.Copy(); }
   const std::vector<StoredGroup>& groups() const { return groups_; }
   const std::vector<StoredParam>& params() const { return params_; }

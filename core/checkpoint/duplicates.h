@@ -21,8 +21,8 @@ struct Item {
 // The items of this rank that lower ranks have, too.
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
-  int differs_from = -1;           // a rank that has the same item with different contents; -1: none
-  size_t differs_in = 0;           // the index of this item
+  int differs_from = -1;           // a rank that has one of these items with different contents; -1: none
+  size_t differs_in = 0;           // the index of that item
 };
 
 // Finds the items of this rank that lower ranks have. Collective.

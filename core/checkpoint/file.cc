@@ -71,8 +71,8 @@ Status NotRegular(const std::string& path, mode_t mode) {
 // Opens a regular file. Opening a FIFO would wait for a writer, and a device might return endless data.
 Status OpenRegular(const std::string& path, int* fd) {
   *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so wait until
-  // it is released.
+  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so this call
+  // may wait until the lease is released.
   if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   struct stat info;
   if (*fd < 0) {
@@ -82,7 +82,7 @@ Status OpenRegular(const std::string& path, int* fd) {
   }
   if (fstat(*fd, &info) != 0) return Failed("stat", path, errno);
   if (!S_ISREG(info.st_mode)) return NotRegular(path, info.st_mode);
-  // Clears O_NONBLOCK, which some file systems respect for regular files, too.
+  // Clears O_NONBLOCK, because some file systems apply it to regular files, too.
   return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);
 }
 
@@ -223,7 +223,8 @@ Status SyncDirectory(const std::string& path) {
   SHAMPOO_RETURN_IF_ERROR(OpenWith(path, O_RDONLY | O_DIRECTORY, "open the directory", &fd));
   const int error = SyncFd(fd);
   close(fd);
-  const bool not_for_directories = error == EINVAL || error == ENOTSUP;  // on some file systems
+  // Some file systems cannot sync directories.
+  const bool not_for_directories = error == EINVAL || error == ENOTSUP;
   return error == 0 || not_for_directories ? Status() : Failed("sync", path, error);
 }
 

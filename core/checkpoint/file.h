@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// The end of every error about a damaged file of a checkpoint.
+// The last words of every error about a damaged file of a checkpoint.
 inline constexpr char kLoadAnother[] = "; load another checkpoint";
 
 // An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.
@@ -27,7 +27,7 @@ class File {
   }
   ~File();
 
-  // Opens a file for reading. Fails without waiting if it is not a regular file.
+  // Opens a regular file for reading. Fails, and does not wait, if the path leads to something else, such as a FIFO.
   static Status Open(const std::string& path, File* out);
   // Creates a file for writing, or truncates an existing one.
   static Status Create(const std::string& path, File* out);

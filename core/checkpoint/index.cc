@@ -32,7 +32,7 @@ constexpr std::string_view kIndexBeginning = "{\"checksum\":\"";
 constexpr int64_t kMaxGroups = int64_t{1} << 30;
 
 Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what, kLoadAnother); }
-Status ZeroByte() { return Malformed("a text contains a zero byte (\\u0000); expected none"); }
+Status ZeroByte() { return Malformed("a string contains a zero byte (\\u0000); expected none"); }
 
 // Parses the members of the index's arrays one by one.
 class IndexParser {
@@ -136,9 +136,9 @@ class IndexParser {
   CheckpointIndex* index_;
   std::map<std::string, int> params_;
   std::map<std::string, int> files_;
-  // Sums that are checked for overflow here, so that other code can add them up without checks.
-  int64_t file_bytes_ = 0;     // of all files
-  std::vector<int64_t> held_;  // by parameter: elements of its blocks
+  // These sums are checked for overflow, so that other code can add the same numbers without checks.
+  int64_t file_bytes_ = 0;     // the bytes of all files
+  std::vector<int64_t> held_;  // by parameter: number of elements of its blocks
 };
 
 Status CheckFormat(const Json& checkpoint, CheckpointIndex* index) {

@@ -20,7 +20,7 @@ namespace shampoo {
 
 // The index of a checkpoint: what was saved, and in which files. docs/checkpoints.md describes the format.
 
-inline constexpr int64_t kCheckpointFormat = 1;  // the latest version; all earlier ones can be read
+inline constexpr int64_t kCheckpointFormat = 1;  // the version that a save writes, and the latest that a load reads
 
 struct StoredGroup {
   int64_t step = 0;
@@ -66,9 +66,9 @@ struct StoredBlock {
 std::string TensorName(const StoredBlock& block, std::string_view state);
 
 struct CheckpointIndex {
-  std::string path;  // of the index itself
+  std::string path;  // the path of the index file
   std::string directory;
-  uint64_t checksum = 0;  // of the index
+  uint64_t checksum = 0;  // the checksum in the index file
   int64_t format = 0;
   std::string library;  // version of the library that saved
   int64_t world = 0;    // number of ranks that saved
@@ -98,7 +98,8 @@ Status ReadIndex(const std::string& path, const BlockFilter& filter, CheckpointI
 // Returns the start of an index file. checksum: of all bytes after the start.
 std::string IndexStart(uint64_t checksum);
 inline constexpr char kIndexEnd[] = "}\n";
-// Parses the text of an index without checking the checksum. Separate from ReadIndex() for the fuzzer.
+// Parses the text of an index without checking the checksum. This is a separate function so that the fuzzer can call
+// it.
 Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* index);
 
 }  // namespace shampoo

@@ -29,10 +29,11 @@ struct Json {
   const Json* Find(std::string_view name) const;
 };
 
-// Called for each complete object. where: the path to the object, a member name or "" (array element) for each level.
-// Returns true if it has consumed the object, which is then not added to the value that contains it.
+// A callback for each complete object. where: the path to the object, with one string for each level: a member name, or
+// "" for an array element. Returns true if it has consumed the object. The parser then does not add the object to the
+// value that contains it.
 using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
-// Parse a text. Return false if it is not JSON, or is nested too deeply for a checkpoint.
+// Parse a text. Return false if the text is not JSON, or is nested more deeply than any file of a checkpoint.
 bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out);
 bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out);
 

@@ -49,7 +49,7 @@ class StateBackup {
     return {};
   }
 
-  // Returns whether Restore() may fail. In that case, all files must be checked before the state is written.
+  // Returns whether Restore() may fail. If so, all files must be checked before any state is written.
   bool NeedsCheckFirst() const {
     return std::find(was_initial_.begin(), was_initial_.end(), false) != was_initial_.end();
   }
@@ -112,7 +112,7 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
     const bool all_first = std::find(needs.begin(), needs.end(), 1) != needs.end();
     const auto check = [&]() -> Status {
-      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckAllReceived("flag of a rank that has stepped", needs, 0, 1));
+      SHAMPOO_RETURN_IF_ERROR(ranks_.CheckAllReceived("file check flag", needs, 0, 1));
       return Check(all_first);
     };
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(check)));
@@ -193,8 +193,8 @@ class Load {
                    ": add them, or use the names that the parameters were saved with");
   }
 
-  // Checks the entries that Apply() reads in windows. with_direct: also checks the entries of direct blocks, which
-  // Apply() otherwise checks only while it loads them.
+  // Checks the entries of resharded parameters, because Apply() reads only ranges of them and cannot verify a checksum.
+  // with_direct: also checks the entries of direct blocks, which Apply() otherwise checks only while it loads them.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -279,8 +279,8 @@ class Load {
     for (const Matching::Steps& steps : matching_->steps()) {
       SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
-    // The writes above waited for all steps in the stream, including replays of captured steps. Therefore all ranks now
-    // discard the errors of the same steps.
+    // Records the results of all steps in the stream, including replays of captured steps. The writes above have waited
+    // for these steps. MarkReplaced() then discards their errors, so all ranks discard the errors of the same steps.
     for (OptimizerState* optimizer : call_.optimizers) {
       SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call_.stream));
     }

@@ -7,8 +7,8 @@
 
 namespace shampoo {
 
-// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged. The exception is a large state, which
-// is not backed up: if a file passes the checks and then cannot be read again, the optimizers cannot step until a load
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception. A large state is
+// not backed up. If a file passes the checks and then cannot be read again, the optimizers cannot step until a load
 // succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 

@@ -80,8 +80,8 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// Hashes only the first and last elements of each state, and only the first elements of a symmetric matrix. Different
-// parameters have equal values there only if neither has ever had a gradient at these elements.
+// Hashes the first and the last elements of each state. Of a symmetric matrix, hashes only the first elements. Two
+// different parameters have equal values there only if neither has ever had a gradient at these elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
@@ -130,7 +130,8 @@ int64_t LocalShare::bytes() const {
 }
 
 Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare* share) {
-  // The items: for each optimizer its descriptions and its blocks, then the blocks that shard ranks may share.
+  // The items are, for each optimizer, its descriptions and its blocks, and then each block that other shard ranks may
+  // have, too.
   std::vector<std::vector<std::string>> texts;
   std::vector<std::vector<BlockToSave>> blocks;
   std::vector<BlockToSave> shared;

@@ -13,11 +13,11 @@
 
 namespace shampoo {
 
-// The share of a checkpoint that one rank writes. Blocks or descriptions that several ranks have are written by the
-// lowest of these ranks. Replicas without a replica_comm have the same blocks, and so do shard ranks that hold a whole
-// parameter.
+// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest of
+// these ranks writes them. Replicas without a replica_comm have the same blocks, and so do shard ranks that hold a
+// whole parameter.
 struct LocalShare {
-  std::vector<std::string> descriptions;  // for Descriptions
+  std::vector<std::string> descriptions;  // for Descriptions::Add
   std::vector<BlockToSave> blocks;
   int64_t keep = 1;  // number of checkpoints to keep: the largest checkpoint_keep of any optimizer of any rank
 

@@ -49,8 +49,8 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Returns whether a block can load the state from saved blocks of other shapes, which must then have the state.
-// gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
+// Returns whether a block can load the state from saved blocks of other shapes. If so, these saved blocks must have the
+// state. gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {
@@ -158,7 +158,7 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
                  "; parameters are matched by name, so use the names that they were saved with");
 }
 
-// A group continues from the step that its parameters were saved at.
+// A group continues from the step at which its parameters were saved.
 Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group) {
   const PlanData& plan = optimizer->plan();
   int first_param = -1;
@@ -197,14 +197,14 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
   const std::string saved_method = stored_method != nullptr ? *stored_method : NameOf(Method::kShampoo);
   if (method != saved_method) {
     return Invalid("group ", group, ": method is ", method, " here and was ", saved_method,
-                   " when it was saved: their states are not compatible; set method ", saved_method,
+                   " when it was saved: the states of these methods are not compatible; set method ", saved_method,
                    ", or start without the states of these parameters");
   }
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {
     return Invalid("group ", group, ": grafting is ", grafting, " here and was ", saved_grafting,
-                   " when it was saved: their states are not compatible; set grafting ", saved_grafting);
+                   " when it was saved: the states of these methods are not compatible; set grafting ", saved_grafting);
   }
   std::string differ;
   for (const auto& [key, value] : own.config) {
@@ -374,8 +374,9 @@ Status Matching::CheckResharded(const CheckpointIndex& index) const {
       held += found->second->place.elements();
     }
     if (held == param.elements()) continue;
-    return Invalid("the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
-                   "\", because the ranks that saved it had no others: it can be loaded only into the same shards");
+    return Invalid(
+        "the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
+        "\", because the ranks that saved had no others: the parameter can be loaded only into the same shards");
   }
   return {};
 }

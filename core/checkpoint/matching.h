@@ -74,8 +74,8 @@ class Matching {
   Status CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored);
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
-  // is_resharded: whether `stored` has other elements than the block, or has no factor matrices, so that only some
-  // states are loaded.
+  // is_resharded: whether only some states are loaded, because `stored` has other elements than the block, or has no
+  // factor matrices.
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                      const StoredBlock& stored, bool is_resharded) const;
   // Counts the states of a saved block that a block of the optimizer does not use.
@@ -87,7 +87,7 @@ class Matching {
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;                  // by stored parameter: the largest last - first + 1 of its blocks
+  std::map<int, int64_t> longest_;                  // by stored parameter: the largest last - first + 1 of a block
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
   std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not used
   std::vector<Direct> direct_;

@@ -18,7 +18,7 @@ struct TextsHeader {
   int64_t left;   // number of texts that the rank has still to send
 };
 
-// Enough for the text of a block, which contains the name of its parameter twice.
+// The largest length of a text. It is enough for the text of a block, which contains the name of its parameter twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
@@ -94,7 +94,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
   int64_t room = 0;
   int64_t segment = 0;
   std::vector<char> buffer;
-  std::vector<int64_t> most_left;  // by rank: the most texts it can have left after the next exchange
+  std::vector<int64_t> most_left;  // by rank: the largest valid `left` in the next exchange
   const auto prepare = [&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckAllReceived("message length", longest_of, 0, kLongestText));
     const int64_t least = std::max(longest, *std::max_element(longest_of.begin(), longest_of.end())) + 8;
@@ -130,7 +130,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // `left` decreases with each exchange. It determines on all ranks whether there is another exchange.
+      // `left` decreases with each exchange. All ranks receive the same values, so they all continue or all stop.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm_, {"number of remaining messages", from, header.left}, 0, most));

@@ -40,8 +40,8 @@ class Ranks {
   using Take = std::function<void(int rank, std::string text)>;
   virtual Status Collect(size_t count, const Make& make, const Take& take, Status* own) const = 0;
 
-  // Fail unless a number that a rank sent, or one number of each rank, is in [least, most]. Not collective: the callers
-  // agree on the status.
+  // CheckReceived() fails if a number that a rank sent is not in [least, most]. CheckAllReceived() makes this check for
+  // one number of each rank. They are not collective: the caller must pass the status to Agree().
   virtual Status CheckReceived(const Received& received, int64_t least, int64_t most) const = 0;
   Status CheckAllReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
 };
@@ -76,10 +76,11 @@ class CommRanks final : public Ranks {
   Communicator* comm_;
 };
 
-// The ranks of a save or a load. Allocates nothing, because a rank that fails must still join the first exchange.
+// The ranks of a save or a load. Allocates nothing, because a rank that is out of memory must still join the first
+// exchange.
 class RanksOfCall {
  public:
-  // comm: nullptr: one rank.
+  // comm: nullptr if this rank is the only one.
   explicit RanksOfCall(Communicator* comm)
       : of_comm_(comm), ranks_(comm != nullptr ? static_cast<const Ranks&>(of_comm_) : one_) {}
   RanksOfCall(const RanksOfCall&) = delete;

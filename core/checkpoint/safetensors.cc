@@ -63,7 +63,7 @@ bool DtypeFromSafetensors(std::string_view name, Dtype* dtype) {
 }
 
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note) {
-  // Written piece by piece: a JSON tree would need many times as much memory as the header.
+  // The header is written piece by piece, because a JSON tree would need many times as much memory as the header.
   std::string header = Cat("{\"", kMetadata, "\":{\"format\":", Quoted(note), "}");
   for (const TensorSpec& tensor : tensors) {
     header += Cat(",", Quoted(tensor.name), ":{\"dtype\":\"", SafetensorsName(tensor.dtype),

@@ -18,7 +18,7 @@ namespace shampoo {
 //   the header: JSON with the name, dtype, shape and place of each tensor
 //   the tensors, without gaps
 
-// One tensor. begin, end: its bytes, counted from the end of the header.
+// One tensor. Its bytes are [begin, end), counted from the end of the header.
 struct TensorSpec {
   std::string name;
   Dtype dtype = Dtype::kF32;

@@ -65,7 +65,7 @@ class Save {
     std::vector<FoundCheckpoint> found;
     SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
     number_ = found.empty() ? 1 : found.front().number + 1;
-    // Saves that were killed leave files, whose disk space this save may need.
+    // Saves that were killed have left files. This save may need their disk space.
     for (const FoundCheckpoint& checkpoint : found) {
       if (!checkpoint.complete) SHAMPOO_RETURN_IF_ERROR(RemoveCheckpoint(call_.directory, checkpoint));
     }
@@ -90,8 +90,9 @@ class Save {
     Status status = SyncDirectory(call_.directory);
     if (status.ok()) return {};
     is_durable_ = false;
-    if (!Remove(index_path_).ok()) return {};   // the checkpoint exists and is complete
-    (void)SyncDirectory(call_.directory).ok();  // the index must be gone before its files are removed
+    if (!Remove(index_path_).ok()) return {};  // the checkpoint exists and is complete
+    // Make the removal of the index durable before the files of the checkpoint are removed.
+    (void)SyncDirectory(call_.directory).ok();
     return status;
   }
 

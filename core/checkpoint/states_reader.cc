@@ -12,14 +12,14 @@
 namespace shampoo {
 namespace {
 
-// Small enough that a piece is still in the cache when it is hashed and unpacked; large enough for a row of any factor
-// matrix.
+// The size of a piece. It is small enough that the piece is still in the cache when it is hashed and unpacked, and
+// large enough for a row of any factor matrix.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
 // The number of bytes that the system is asked to read ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
-// Limits for open files and the names of their tensors, which are kept in memory. A file with more than one block has
-// at most kMaxTensors / 2 tensors.
+// The largest numbers of open files, and of their tensors, whose names are kept in memory. A file with more than one
+// block has at most kMaxTensors / 2 tensors.
 constexpr size_t kMaxOpen = 64;
 constexpr size_t kMaxTensors = 1 << 15;
 

@@ -27,7 +27,7 @@ class StatesReader {
   Status CheckFile(int file);
   // Checks the size and the checksum of an entry.
   Status Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes);
-  // Does the same for a state that has one element for each element of its block.
+  // Does the same for an elementwise state, which has one element for each element of its block.
   Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {
     return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
   }

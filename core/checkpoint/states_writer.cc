@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// The size of the buffer, which holds at least a row of the largest factor matrix. It is small enough that packed data
+// The size of the buffer. It is large enough for a row of the largest factor matrix, and small enough that packed data
 // is still in the cache when it is hashed and written.
 constexpr size_t kBufferBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kBufferBytes);

@@ -26,14 +26,14 @@ struct BlockToSave {
   int64_t bytes() const;
 };
 
-// Writes the files of one rank. Each is written under a temporary name, synced and then renamed.
+// Writes the files of one rank. Each file is written under a temporary name, synced and then renamed.
 class StatesWriter {
  public:
   // The limits of one file. A file has at least one block, even if this block exceeds the limits.
   struct Limits {
-    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // with the header less than 4 GiB
-    size_t entries = 1 << 14;                                  // the header is read as a whole
-    size_t name_bytes = size_t{8} << 20;  // before JSON escapes, which take up to six times as much
+    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // so that a file with its header is below 4 GiB
+    size_t entries = 1 << 14;             // so that the header, which is read as a whole, stays small
+    size_t name_bytes = size_t{8} << 20;  // of all names, without JSON escapes, which can take six times as much
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);

@@ -10,13 +10,13 @@
 
 namespace shampoo {
 
-// Checks of texts that come from a file or another rank and are used in errors and file names.
+// Checks of strings that come from a file or another rank and are used in errors and file names.
 
-// Returns whether the value has a text or a member name with a zero byte, which would end the text in C.
+// Returns whether a string or a member name in the value contains a zero byte, which would end the string in C.
 bool HasZeroByte(const Json& value);
 inline bool HasZeroByte(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 
-// Returns a text with control characters replaced by escapes such as "\x00", so that an error can show the text.
+// Returns a string with control characters replaced by escapes such as "\x00", so that an error can show the string.
 std::string Shown(std::string_view text);
 
 // Fails unless `name` is a plain file name. The files of a checkpoint are in the directory of its index, and a path

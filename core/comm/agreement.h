@@ -18,16 +18,16 @@ inline constexpr char kNothingChanged[] = "; nothing has changed";
 // a comment says otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
-// Gathers a text from every rank, truncated to kTextBytes - 1 bytes, in one exchange. buffer: kTextBytes bytes for each
-// rank. Allocates nothing. TextIn() returns the text of a rank.
+// Gathers a text from every rank in one exchange. A text is truncated to kTextBytes - 1 bytes. buffer: kTextBytes bytes
+// for each rank. Allocates nothing. TextIn() returns the text of a rank.
 Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
 std::string TextIn(std::span<const char> buffer, int rank);
 
-// Does the same, and allocates the buffer. If a rank cannot allocate its buffer, texts is empty on all ranks.
+// Does the same, and allocates the buffer. If any rank cannot allocate its buffer, *texts is empty on all ranks.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// Returns the error message of a rank: the name of the rank and the text that it sent, or a note that it sent none.
-// Not collective.
+// Returns the error message of a rank: the name of the rank and the text that the rank sent, or a note that it sent no
+// text. Not collective.
 std::string FailureText(const Communicator& comm, int rank, const std::string& text);
 
 // Gathers an integer from every rank.
@@ -48,7 +48,8 @@ struct Difference {
 // Returns the first difference in the result of AllGatherInts(). Not collective.
 Difference FirstDifference(std::span<const int64_t> numbers, int world);
 
-// Returns the error of the lowest rank that failed, with its text, on every rank; success if no rank failed.
+// On every rank, returns the error of the lowest rank that failed, with the error message of that rank. Returns success
+// if no rank failed.
 Status AgreeOnStatus(Communicator* comm, const Status& own);
 
 // Aborts the communicator and returns the error for this case: the hashes of the ranks differ, although the hashed

@@ -39,8 +39,8 @@ class Staging {
   virtual void* stream() const = 0;
 };
 
-// The ranks that exchange data with each other. Shared by the caller's handle and the optimizers created with it. The
-// last owner calls the caller's release function.
+// The ranks that exchange data with each other. The caller's handle and the optimizers that were created with it share
+// this object. When the last of them is destroyed, the caller's release function is called.
 class Communicator {
  public:
   static Status Create(const CommOps& ops, std::shared_ptr<Communicator>* out);
@@ -59,14 +59,14 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // Returns whether a collective or a CUDA call failed. This is permanent, because ranks may be at different points of
-  // the job afterwards.
+  // Returns whether a collective or a CUDA call failed. Such a failure is permanent, because ranks may be at different
+  // points of the job afterwards.
   bool failed() const { return failed_; }
   // Returns an error if failed().
   Status PriorFailure() const;
   // Returns whether the other ranks know of the failure, or were aborted.
   bool failure_is_known() const { return failed_ && reported_; }
-  // Returns whether this rank should join one more exchange to report the failure. Returns true at most once.
+  // Returns whether this rank should join one more exchange to report its failure. Returns true at most once.
   bool TakeFailureToReport();
   // Marks the communicator as failed because of an error that every rank knows, and returns the error.
   Status FailTogether(Status failure);
@@ -82,13 +82,14 @@ class Communicator {
   // Makes an all-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's
   // segment is filled, afterwards all are. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
-  // Does the same in the order of a stream. buffer must be memory of the kind that the communicator takes: it is not
-  // staged.
-  // captured: the stream is being captured; a failure then only means that the step cannot be captured.
+  // Does the same in the order of a stream. buffer must be memory of the kind that the communicator takes, because this
+  // function does not use Staging.
+  // captured: whether the stream is being captured into a CUDA graph. A failure then only means that the step cannot be
+  // captured.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
-  // Gathers an integer from every rank. Without staging it allocates nothing, so that a rank that is out of memory can
-  // report that. With staging it allocates device memory unless an earlier exchange was as large.
+  // Gathers an integer from every rank. Without staging, this function allocates nothing, so that a rank that is out of
+  // memory can report its error. With staging, it allocates device memory if no earlier exchange was as large.
   Status AllGatherInt(int64_t own);
   // Returns what a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
@@ -108,7 +109,7 @@ class Communicator {
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
   // Calls a collective of the caller, unless an earlier one has failed. size: returns the amount of data, for the error
-  // text.
+  // message.
   template <typename Function, typename Size>
   Status Call(const char* what, bool captured, const Function& function, const Size& size);
   // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of

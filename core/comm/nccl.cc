@@ -41,7 +41,8 @@ struct Nccl {
   }
 };
 
-// Waits until the work is in the stream: calls with a non-blocking communicator return earlier.
+// Waits until the work is in the stream. This is necessary because calls with a non-blocking communicator return
+// earlier.
 int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();
@@ -145,7 +146,7 @@ Status NcclOps(void* nccl_comm, const char* path, CommOps* ops) {
   found.all_gather = AllGather;
   if (nccl->has_all_to_all()) found.all_to_all = AllToAll;
   found.async_error = AsyncError;
-  // No abort function: ncclCommAbort frees the communicator, which the caller owns.
+  // There is no abort function, because ncclCommAbort would free the communicator, which the caller owns.
   found.release = Release;
   found.user = nccl.release();
   *ops = found;

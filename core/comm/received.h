@@ -24,10 +24,12 @@ struct Received {
   int64_t number;
 };
 
-// Fails with kComm unless the number is in [least, most]. For callers that agree on their status afterwards.
+// Returns an error with code kComm if the number is not in [least, most]. For callers that agree on their status with
+// the other ranks afterwards.
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most);
 
-// Does the same for callers that do not agree on a status: a failure aborts the communicator, like a failed collective.
+// Does the same for callers that do not agree on their status afterwards: an error aborts the communicator, like the
+// failure of a collective.
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most);
 // Checks a Code in the same way.
 Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number);

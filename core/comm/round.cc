@@ -94,7 +94,7 @@ RoundFailure Rounds::FindFailure() const {
 Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_text) {
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text, texts_));
   std::string text = TextIn(texts_, failure.rank);
-  // The text of a failed collective names its rank.
+  // The text of a failed collective already names the rank on which the collective failed.
   if (failure.code == Code::kComm && !text.empty()) return comm_->FailTogether(Status(failure.code, std::move(text)));
   Status error(failure.code, FailureText(*comm_, failure.rank, text));
   return failure.code == Code::kComm ? comm_->FailTogether(std::move(error)) : std::move(error);

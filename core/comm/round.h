@@ -39,7 +39,7 @@ inline constexpr char kStepInTheSameOrder[] =
     " (optimizers are numbered from 0 in the order in which they were created): if optimizers share ranks, step them "
     "in the same order on all ranks";
 
-// The failure that a round ends with on all ranks.
+// The failure with which a round ends on all ranks.
 struct RoundFailure {
   int rank = -1;  // the rank whose error all ranks return; -1: no rank failed
   Code code = Code::kOk;
@@ -83,11 +83,11 @@ class Rounds {
   // Returns the failure whose error all ranks return. A failed collective has priority over other failures, and a
   // forwarded failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
-  // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange, before
-  // which it allocates nothing, so a rank without memory can take part.
+  // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange. Before
+  // that exchange it allocates nothing, so a rank that is out of memory can take part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
-  // Calls join(), which joins a round only to report a failure. After a failed collective it is called at most once.
+  // Calls join(), which joins a round only to report a failure. After a failed collective, calls join() at most once.
   template <typename Join>
   void Report(Join&& join) {
     if (comm_->failed() && !comm_->TakeFailureToReport()) return;

@@ -8,7 +8,7 @@ namespace shampoo {
 
 // Bits of RoundHeader::flags.
 inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
-inline constexpr uint32_t kSkipsStep = 2;           // all ranks skip the step: it succeeds without changing anything
+inline constexpr uint32_t kSkipsStep = 2;           // all ranks must skip the step, which then changes nothing
 inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
 inline constexpr uint32_t kExports = 8;             // the rank exports averages instead of making a step
 inline constexpr uint32_t kRoundFlags = 15;

@@ -15,22 +15,22 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  // The largest step counter of a group. On the CPU, and in an export on a device: before the step, of all groups. In a
-  // step on a device: after the step, of the groups that make it.
+  // In a step on a device: the largest step counter, after the step, of the groups that make the step. In a step on the
+  // CPU and in an export: the largest step counter, before the call, of all groups.
   int64_t step;
   uint64_t inputs;            // hash of ReplicaInputs
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
   uint64_t parameters;        // hash of the parameters, in steps that compare them
-  int64_t failing_root;       // the factor matrix whose root failed too often, which the next step reports; -1: none
+  int64_t failing_root;       // the factor matrix whose root failed too often (RootLedger::failing_root); -1: none
   int64_t unused;
 
   constexpr bool exports() const { return round.exports(); }
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// The header of a shard rank's segment in the agreement of shards. After it come an int64 for each group (the number of
-// the step that the rank is about to make; 0: the group makes no step) and a byte for each parameter (its
-// GradientOnShard).
+// The header of a shard rank's segment in the agreement of shards. The rest of the segment consists of
+//   - an int64 for each group: the number of the step that the rank is about to make; 0: the group makes no step
+//   - a byte for each parameter: a GradientOnShard
 struct ShardHeader {
   RoundHeader round;
   uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed

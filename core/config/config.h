@@ -25,8 +25,8 @@ class Config {
   Status SetText(const char* name, const char* text);
   const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
-  // Call after the config was copied from another config. Values that were set in the other config are then ignored if
-  // the method does not read their keys.
+  // Call after this config was copied from another config. A value that was set in the other config is then ignored if
+  // the method does not read its key.
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }

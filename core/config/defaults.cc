@@ -69,7 +69,7 @@ constexpr Default kMuonhPreset[] = {
 // The defaults of Lion (arXiv 2302.06675) with the weight decay of microsoft/dion.
 constexpr Default kLionPreset[] = {{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.01"}};
 
-// SOAP on the hyperball, as in KellerJordan/modded-nanogpt.
+// SOAP with norm_control hyperball, as in KellerJordan/modded-nanogpt.
 constexpr Default kSoapHPreset[] = {{"lr", "0.018"},
                                     {"beta1", "0.95"},
                                     {"beta2", "0.9"},

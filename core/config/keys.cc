@@ -57,7 +57,7 @@ constexpr const char* kAverageDtypes[] = {"auto", "f32", "f64", "bf16"};
 constexpr const char* kComputationDtypes[] = {"auto", "f32", "f64"};
 
 constexpr double kNoLimit = std::numeric_limits<double>::max();
-constexpr double kLargestInteger = 9007199254740992.0;  // 2^53: exact as a double, too
+constexpr double kLargestInteger = 9007199254740992.0;  // 2^53, which a double represents exactly
 
 constexpr MethodSet kShampoo = SetOf(Method::kShampoo);
 constexpr MethodSet kSoap = SetOf(Method::kSoap);
@@ -83,14 +83,14 @@ bool ParseCoefficients(std::string_view text, Settings* settings, std::string* c
 const Key kKeys[] = {
     {.name = "preset", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "Named set of defaults. Keys that are set explicitly keep their values, regardless of the order in which "
-            "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the July 2024 reference "
-            "release. shampoo_pinv: shampoo with root_rank_handling pseudo_inverse. adamw: method adam with the "
-            "learning rate and the weight decay of torch.optim.AdamW. soap, kl_shampoo: the method of this name with "
-            "the defaults of the method. soap_h, kl_soap_h: method soap with norm_control hyperball; kl_soap_h also "
-            "with factor_correction kl. muon: method muon with the coefficients and the weight decay of "
-            "torch.optim.Muon. normuon: method muon with second_moment row. muonh: method muon with norm_control "
-            "hyperball. lion: method sign with the defaults of Lion. A preset is for one method; if the key method "
-            "selects another method, the defaults of that method are used instead.",
+            "keys are set. shampoo: the defaults of this table. shampoo_2024: the defaults of the reference release, "
+            "Distributed Shampoo for PyTorch of July 2024. shampoo_pinv: shampoo with root_rank_handling "
+            "pseudo_inverse. adamw: method adam with the learning rate and the weight decay of torch.optim.AdamW. "
+            "soap, kl_shampoo: the method of this name with the defaults of the method. soap_h, kl_soap_h: method soap "
+            "with norm_control hyperball; kl_soap_h also with factor_correction kl. muon: method muon with the "
+            "coefficients and the weight decay of torch.optim.Muon. normuon: method muon with second_moment row. "
+            "muonh: method muon with norm_control hyperball. lion: method sign with the defaults of Lion. A preset is "
+            "for one method; if the key method selects another method, the defaults of that method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -128,10 +128,10 @@ const Key kKeys[] = {
      .doc = "Number that is added to the eigenvalues of a factor matrix before its inverse root is computed. If this "
             "key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
             "root_rank_handling pseudo_inverse is used. With methods soap, adam, adagrad and rmsprop: the number that "
-            "is added to the square root of the second moment. Where the sum is 0, the direction is 0, too. Method "
-            "muon uses it in the same way for second_moment. With method kl_shampoo: the number that is added to the "
-            "square root of the Kronecker product of the eigenvalues. auto: 0 for shampoo, 1e-12 for soap and "
-            "kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
+            "is added to the square root of the second moment. If this sum is 0 for an element, the direction of the "
+            "element is 0. Method muon uses epsilon in the same way for second_moment. With method kl_shampoo: the "
+            "number that is added to the square root of the Kronecker product of the eigenvalues. auto: 0 for shampoo, "
+            "1e-12 for soap and kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
@@ -157,10 +157,10 @@ const Key kKeys[] = {
     {.name = "weight_decay_type", .type = KeyType::kChoice, .default_text = "decoupled",
      .doc = "decoupled: weight_decay times the parameter is added to the direction, as in AdamW, so a step subtracts "
             "lr * weight_decay times the parameter. independent: a step subtracts weight_decay times the parameter, "
-            "whatever lr is; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as in "
-            "PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and therefore "
-            "affects all states (L2 regularization). corrected: a step subtracts lr * weight_decay * lr / peak_lr "
-            "times the parameter, so that the norm of the parameter in equilibrium depends less on lr (arXiv "
+            "regardless of lr; momentum must be 0. palm: a step subtracts lr^2 * weight_decay times the parameter, as "
+            "in PaLM (arXiv 2204.02311). coupled: weight_decay times the parameter is added to the gradient and "
+            "therefore affects all states (L2 regularization). corrected: a step subtracts lr * weight_decay * lr / "
+            "peak_lr times the parameter, so that the norm of the parameter in equilibrium depends less on lr (arXiv "
             "2506.02285). independent_peak: a step subtracts lr * weight_decay / peak_lr times the parameter. "
             "decoupled_after: a step subtracts lr * weight_decay times the parameter that it has already updated, as "
             "the code of SOAP's authors does; only for methods soap and kl_shampoo, with momentum 0.",
@@ -170,9 +170,9 @@ const Key kKeys[] = {
             "adam_lr. auto: the lr with which the plan is created.",
      .least = 0, .least_open = true, .number = &Settings::peak_lr},
     {.name = "cautious_decay", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Weight decay skips the elements of the parameter that the step moves away from 0, which have the opposite "
-            "sign of their direction (arXiv 2510.12402). Requires momentum 0, and does not work with weight_decay_type "
-            "coupled or decoupled_after.",
+     .doc = "Weight decay skips each element of the parameter whose sign is opposite to the sign of its direction, "
+            "because the step moves such an element away from 0 (arXiv 2510.12402). Requires momentum 0, and does not "
+            "work with weight_decay_type coupled or decoupled_after.",
      .flag = &Settings::cautious_decay},
     {.name = "max_preconditioner_dim", .type = KeyType::kI64, .default_text = "1024",
      .doc = "Largest dimension of a block. Larger dimensions are split into blocks, each with its own factor matrices. "
@@ -190,12 +190,12 @@ const Key kKeys[] = {
             "methods soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Whether vectors (biases, scales) have factor matrices. false: they use only the grafting method, unless "
-            "grafting is none; with methods soap and kl_shampoo they take the step of method adam. With method "
-            "shampoo, a vector is a tensor with at most one dimension above 1 before dimensions are merged. With "
-            "methods soap and kl_shampoo, it is a tensor with at most one dimension after they are merged, so a tensor "
-            "of shape (64, 1) is a matrix unless use_merge_dims is true. With stack_dims, dimensions are counted for "
-            "each stacked tensor; with shard_mode local, for each piece that a rank holds.",
+     .doc = "Whether vectors (biases, scales) have factor matrices. false: with method shampoo, they use only the "
+            "grafting method, unless grafting is none; with methods soap and kl_shampoo, they take the step of method "
+            "adam. With method shampoo, a vector is a tensor with at most one dimension above 1 before dimensions are "
+            "merged. With methods soap and kl_shampoo, it is a tensor with at most one dimension after they are "
+            "merged, so a tensor of shape (64, 1) is a matrix unless use_merge_dims is true. With stack_dims, "
+            "dimensions are counted for each stacked tensor; with shard_mode local, for each piece that a rank holds.",
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
@@ -205,10 +205,10 @@ const Key kKeys[] = {
             "adam_beta2 and adam_epsilon apply. off: roles are ignored.",
      .methods = kWithFactors | kMuon, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
-     .doc = "Maximum number of steps between two refreshes of the inverse roots. Early refreshes follow each other "
-            "sooner if refresh_growth is above 0. factor_update_frequency is the frequency of updates of the factor "
-            "matrices. With methods soap and kl_shampoo (default 10): the number of updates of a block between two "
-            "refreshes of its eigenbases.",
+     .doc = "Maximum number of steps between two refreshes of the inverse roots. If refresh_growth is above 0, there "
+            "are fewer steps between early refreshes. This key does not affect the updates of the factor matrices: see "
+            "factor_update_frequency. With methods soap and kl_shampoo (default 10): the number of updates of a block "
+            "between two refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n "
@@ -585,9 +585,9 @@ const Key kKeys[] = {
      .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
     {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
-            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. Without "
-            "effect if orthogonalization is exact; otherwise not allowed with a computation_dtype of f64. Not "
-            "supported on the CPU.",
+            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. bf16 has no "
+            "effect if orthogonalization is exact; otherwise, it is not allowed with a computation_dtype of f64. bf16 "
+            "is not supported on the CPU.",
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "
@@ -612,13 +612,13 @@ const Key kKeys[] = {
      .doc = "epsilon of the parameters that adam_lr applies to.",
      .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
     {.name = "averaging", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Averages the iterates of the training. Each step moves the newest iterate. The parameter is average_train "
-            "times the average plus 1 - average_train times the newest iterate. shampoo_optimizer_export writes the "
-            "average, which is meant for evaluation and for use after training. gpa: an exponential moving average "
-            "(arXiv 2512.17131). schedule_free: an average weighted by powers of lr, which replaces a schedule that "
-            "lets lr decay (arXiv 2405.15682). Takes one state of the size of the parameter. Requires momentum 0, and "
-            "does not work with norm_control, update_floor, cautious_decay, weight_ema or weight_decay_type "
-            "decoupled_after.",
+     .doc = "Averages the iterates, which are the points that the steps of the training reach. Each step moves the "
+            "newest iterate. The parameter is average_train times the average plus 1 - average_train times the newest "
+            "iterate. shampoo_optimizer_export writes the average, which is meant for evaluation and for use after "
+            "training. gpa: an exponential moving average (arXiv 2512.17131). schedule_free: an average weighted by "
+            "powers of lr, which replaces a schedule that lets lr decay (arXiv 2405.15682). Takes one state of the "
+            "size of the parameter. Requires momentum 0, and does not work with norm_control, update_floor, "
+            "cautious_decay, weight_ema or weight_decay_type decoupled_after.",
      .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
     {.name = "average_train", .type = KeyType::kF64, .default_text = "0.8",
      .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
@@ -652,8 +652,8 @@ const Key kKeys[] = {
             "ranks. Factor matrices and roots are rounded to nearest.",
      .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
     {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
-     .doc = "How a step rounds what it writes to out, the new parameter or the update, if its dtype is bf16. The "
-            "choices are those of state_rounding. If there is no float32 copy of bf16 parameters, stochastic "
+     .doc = "How a step rounds what it writes to out (the new parameter or the update), if the dtype of out is bf16. "
+            "The choices are those of state_rounding. If there is no float32 copy of bf16 parameters, stochastic "
             "preserves, on average, updates that are smaller than the spacing of bf16 numbers.",
      .choices = kRoundingNames, .choose = Choose<&Settings::param_rounding>},
     {.name = "rounding_seed", .type = KeyType::kI64, .default_text = "0",
@@ -702,8 +702,8 @@ const Key kKeys[] = {
      .doc = "Exponent of the second moment in the divisor of the direction.",
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Add new terms to the factor matrices and to second moments (also that of grafting) with weight 1 instead "
-            "of 1 minus the decay, and without bias correction.",
+     .doc = "Add new terms to the factor matrices and to second moments, including that of grafting, with weight 1 "
+            "instead of 1 minus the decay, and without bias correction.",
      .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
     {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
      .doc = "Exponent e: a factor matrix A is divided by max(trace(A), epsilon)^e before its inverse root is computed. "
@@ -718,7 +718,7 @@ const Key kKeys[] = {
      .methods = kAllMethods & ~kMuon, .for_replay = true, .least = 0, .most = 1, .most_open = true,
      .number = &Settings::momentum_dampening},
     {.name = "count_empty_steps", .type = KeyType::kBool, .default_text = "false",
-     .doc = "A group counts the steps in which none of its parameters has a gradient.",
+     .doc = "Whether a group also counts the steps in which none of its parameters has a gradient.",
      .for_replay = true, .flag = &Settings::count_empty_steps},
 };
 // clang-format on

@@ -18,7 +18,7 @@ namespace shampoo {
 enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList, kText };
 enum class Scope { kOptimizer = 0, kGroup = 1 };
 
-// A set of methods: bit m stands for the method with number m.
+// A set of methods: bit m says whether the method with number m is in the set.
 using MethodSet = uint32_t;
 template <typename... Methods>
 constexpr MethodSet SetOf(Methods... methods) {
@@ -56,8 +56,8 @@ struct Key {
   bool (*parse)(std::string_view text, Settings* settings, std::string* canonical) = nullptr;  // kText
   void (*choose)(Settings* settings, int64_t choice) = nullptr;  // kChoice: stores the enumerator with this index
 
-  bool changeable = false;  // shampoo_optimizer_set may change it after create
-  bool arithmetic = false;  // rounded to the computation dtype (CheckArithmetic)
+  bool changeable = false;  // shampoo_optimizer_set() may change it after the optimizer was created
+  bool arithmetic = false;  // a step rounds the value to the computation dtype (CheckArithmetic)
 };
 
 std::span<const Key> Keys();
@@ -68,7 +68,7 @@ int IndexOf(const Key& key);
 bool Reads(Method method, const Key& key);
 const char* NameOf(Method method);
 std::string MethodNames(const Key& key);  // the methods that read the key: "adam, rmsprop"
-// Returns the description of a key. Unless all methods read the key, it lists those that do.
+// Returns the description of a key. If only some methods read the key, the description lists these methods.
 const std::string& DocText(const Key& key);
 const char* TypeName(KeyType type);            // "f64", "i64", "bool", "choice", "dtype", "list", "text"
 const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, ..."
@@ -78,7 +78,7 @@ struct Value {
   double number = 0;    // kF64
   int64_t integer = 0;  // kI64, kBool, kChoice (index)
   bool is_auto = false;
-  std::string text;  // canonical
+  std::string text;  // the value as text, in canonical form
 };
 
 Status ParseValue(const Key& key, std::string_view text, Value* value);
@@ -88,7 +88,7 @@ Status CheckNumber(const Key& key, double number);
 // Returns the error for a value that was set for a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key whose field `arithmetic` is true. Returns an error if the number overflows the computation
-// dtype. A number that is not 0 but rounds to 0 there is also an error, unless 0 is the least value of the key.
+// dtype. If 0 is not the least value of the key, a number that is not 0 but rounds to 0 is also an error.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);
 // Parses the elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);

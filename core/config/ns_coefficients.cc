@@ -26,9 +26,10 @@ constexpr Entry kPolarExpress[] = {{8.156554524902461, -22.48329292557795, 15.87
                                    {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
                                    {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
                                    {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
-// Keller Jordan's Muon and torch.optim.Muon.
+// The coefficients of Keller Jordan's Muon and of torch.optim.Muon.
 constexpr Entry kJordan[] = {{3.4445, -4.7750, 2.0315}};
-// Emerging-Optimizers: quintic and cubic5. Cubic polynomials have no term A A, so a step needs one product less.
+// The schedules quintic and cubic5 of Emerging-Optimizers. Cubic polynomials have no term A A, so a step needs one
+// product less.
 constexpr Entry kQuintic[] = {{4.0848, -6.8946, 2.9270},
                               {3.9505, -6.3029, 2.6377},
                               {3.7418, -5.5913, 2.3037},
@@ -43,8 +44,8 @@ constexpr Entry kCubic5[] = {{3.3656576265482845, -3.342099226362457, 0},
 constexpr NamedSchedule kSchedules[] = {{kPolarExpress, 1.02}, {kJordan, 1}, {kQuintic, 1}, {kCubic5, 1}};
 static_assert(std::size(kNsScheduleNames) == std::size(kSchedules));
 
-// Removes the part up to the separator, or to the end, from *text, and returns it without surrounding blanks. Also
-// removes the separator.
+// Returns the part of *text before the separator, without surrounding blanks; the whole text if there is no separator.
+// Removes this part and the separator from *text. Sets *has_more to whether there was a separator.
 std::string_view TakeUntil(char separator, std::string_view* text, bool* has_more) {
   const size_t at = text->find(separator);
   *has_more = at != std::string_view::npos;

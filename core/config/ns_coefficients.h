@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The names of the known schedules.
+// The names of the known schedules of Newton-Schulz coefficients (the key ns_coefficients).
 inline constexpr const char* kNsScheduleNames[] = {"polar_express", "jordan", "quintic", "cubic5"};
 
 // Parses a value of the key ns_coefficients: the name of a known schedule, or a list "a,b,c;a,b,c;...". Returns false

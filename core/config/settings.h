@@ -21,9 +21,9 @@ constexpr bool IsElementwise(Method method) {
 }
 // Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
 constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
-// Whether StepScalars has the scalars of a grafting method, which has its own second moment and gives the direction its
-// length. Otherwise it has the scalars of the method's own second moment. For method soap, GraftingScalars
-// (core/rules/basis.h) has the scalars of the grafting method.
+// Whether StepScalars (core/rules/step_scalars.h) contains the scalars of a grafting method, which gives the direction
+// its length. For all other methods, StepScalars contains the scalars of the method's own second moment. For method
+// soap, GraftingScalars (core/rules/basis.h) contains the scalars of the grafting method.
 constexpr bool GraftsDirection(Method method) { return method == Method::kShampoo || IsSteepestDescent(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
 // Returns the grafting method whose direction is that of an elementwise method; kNone for method sign and for methods
@@ -69,7 +69,7 @@ enum class Orthogonalization { kNewtonSchulz, kExact };
 enum class NsNorm { kFrobenius, kSchatten4 };
 enum class SoapPost { kNone, kOrthogonalize };
 // The coefficients of the steps of a Newton-Schulz iteration (the key ns_coefficients): X <- a X + (b A + c A A) X with
-// A = X X^T. The last entry repeats.
+// A = X X^T. If there are more steps than entries, the other steps use the last entry.
 struct NsCoefficients {
   struct Entry {
     double a, b, c;
@@ -83,8 +83,8 @@ enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
-// The key second_moment. Method muon has a second moment of its direction: an average over the steps of the squares of
-// all elements, or of means of these squares.
+// The key second_moment of method muon, which selects the second moment of the direction: a moving average, over the
+// steps, of the squares of all elements (kElement) or of means of these squares (kRow, kShort).
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
 // Choices of methods in eigenbases.
 enum class BasisMethod { kEigen, kQr };
@@ -103,7 +103,7 @@ struct GroupSettings {
   double lr = 0;
   double beta1 = 0;
   double beta2 = 0;
-  double epsilon = 0;                // 0 with root_relative_epsilon
+  double epsilon = 0;                // 0 if root_relative_epsilon is used
   double root_relative_epsilon = 0;  // 0: the absolute epsilon is used
   double momentum = 0;
   double momentum_dampening = 0;
@@ -132,7 +132,7 @@ struct GroupSettings {
   double update_floor = 0;
   double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
   double peak_lr = 0;  // auto is resolved to lr
-  double adam_lr = 0;  // lr of the parameters that method adam updates in a group of method muon, while lr is peak_lr
+  double adam_lr = 0;  // with method muon: the lr of the blocks that method adam updates, while lr is peak_lr
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;
@@ -261,8 +261,8 @@ struct Settings : GroupSettings {
   PreconditionDims precondition_dims = PreconditionDims::kAll;
   Route route = Route::kAuto;
 
-  std::vector<int64_t> ignored_dims;           // pairs: order, dim
-  std::vector<int64_t> inverse_root_override;  // one entry: for all blocks; several: by number of factor matrices
+  std::vector<int64_t> ignored_dims;           // pairs of an order and a dim
+  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or by number of factor matrices
 
   bool rounds_stochastically() const {
     return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;
@@ -299,10 +299,11 @@ struct Settings : GroupSettings {
     return routed;
   }
 
-  // Checks that every second moment that is stored in 16 bits can decrease, unless allow_stalled_moments is set.
-  // beta2_key: the name of the key that sets beta2, for the error message.
+  // Checks that every moving average in the state that is stored in 16 bits can decrease: factor matrices, second
+  // moments, and averages of the parameters. If allow_stalled_moments is set, checks nothing. beta2_key: the name of
+  // the key that sets beta2, for the error message.
   Status CheckMoments(const char* beta2_key = "beta2") const;
-  // Checks that no value of a key overflows or underflows when a step rounds it to this dtype.
+  // Checks that no value of a key overflows or underflows when a step rounds the value to this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };
 

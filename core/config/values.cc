@@ -100,7 +100,7 @@ Status Settings::CheckMoments(const char* beta2_key) const {
   const bool has_average = grafting == Grafting::kRmsprop || grafting == Grafting::kAdam;
   const bool in_eigenbasis = UsesEigenbasis(method);
   const bool has_own_moment = method != Method::kMuon || direction_moment == DirectionMoment::kElement;
-  // A dtype that the method does not read has no value.
+  // The settings have no value for a dtype key that the method does not read.
   const Moment moments[] = {
       {"factor_dtype", in_eigenbasis ? "shampoo_beta" : "beta2", "the factor matrices", factor_dtype,
        in_eigenbasis ? shampoo_beta : beta2, false},

@@ -27,7 +27,8 @@
 namespace shampoo {
 namespace {
 
-// Makes the checks that must pass before this rank can use its communicators. An error is returned without an exchange.
+// Makes the checks that must pass before this rank can use its communicators. If a check fails, this rank makes no
+// exchange, and the other ranks may wait for it.
 Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
@@ -42,8 +43,8 @@ Status CheckUsable(const OptimizerDesc& desc) {
   return {};
 }
 
-// Creates an engine without blocks. A rank that could not create the engine of its plan uses the device memory of this
-// engine to report the error over a communicator that takes only device memory.
+// Creates a DeviceEngine without blocks. A rank that could not create the engine of its plan uses the device memory of
+// this engine to report the error over a communicator that takes only device memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;

@@ -41,7 +41,8 @@ Status Optimizer::CheckExportArguments(double blend, size_t count) const {
 }
 
 Status Optimizer::Export(Status caller_status, double blend, std::span<void* const> weights) {
-  // Without memory for the text, this rank still joins the exchanges of the export.
+  // If there is no memory for the error message, CatchExceptions() returns an error, and this rank still joins the
+  // exchanges of the export.
   if (caller_status.ok()) caller_status = CatchExceptions([&] { return CheckExportArguments(blend, weights.size()); });
   return strategy_->Export(std::move(caller_status), blend, weights);
 }

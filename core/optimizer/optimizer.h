@@ -35,8 +35,8 @@ struct OptimizerDesc {
 // The optimizer of one rank: its state, the caller's buffers, and the strategy of its steps.
 class Optimizer {
  public:
-  // caller_status: an error in the arguments of this rank's caller. If it is not ok, it is reported to the other ranks,
-  // and `plan` may be nullptr.
+  // caller_status: success, or an error in the arguments of this rank's caller. An error is reported to the other
+  // ranks, and `plan` may then be nullptr.
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status caller_status,
                        std::unique_ptr<Optimizer>* out);
   Optimizer(const Optimizer&) = delete;
@@ -75,7 +75,7 @@ class Optimizer {
   Status CheckExportArguments(double blend, size_t count) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // kept alive even with one replica, which does not use it
+  std::shared_ptr<Communicator> replica_comm_;  // kept alive even with one replica, where nothing uses it
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

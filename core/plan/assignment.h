@@ -9,8 +9,8 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 
-// Assigns blocks to the ranks that update them, to the steps that compute their roots, and to places in the exchange
-// buffers. The functions depend on their arguments alone, so that all ranks agree.
+// Assigns each block to the rank that updates it, to the steps that compute its roots, and to a place in the exchange
+// buffers. The functions depend on their arguments alone, so that all ranks get the same results.
 namespace shampoo {
 
 // The alignment of a block's update in an exchange, in bytes.
@@ -22,20 +22,21 @@ struct Ownership {
   std::vector<int> owner;
   std::vector<int64_t> aligned_bytes;      // of the block's update, rounded up to kSegmentAlignment
   std::vector<int64_t> offset_in_segment;  // in bytes; the updates of one rank follow each other in plan order
-  std::vector<int64_t> bytes_per_rank;     // sum of aligned_bytes by rank; 0: the rank owns nothing
+  std::vector<int64_t> bytes_per_rank;     // by rank: the sum of aligned_bytes of its blocks
   int64_t segment_bytes;                   // the largest of bytes_per_rank
 };
 
-// Assigns blocks to ranks greedily: largest load first (equal loads in plan order), each to the least-loaded rank (the
-// lowest of several).
-//   bytes  the size of each block's update, >= 0; the sum of the rounded sizes must fit int64_t
+// Assigns blocks to ranks greedily: the largest load first, each to the least-loaded rank. Blocks of equal load are
+// assigned in plan order, and the lowest of several least-loaded ranks is chosen.
+//   bytes  the size of each block's update, >= 0; the sum of Ownership::aligned_bytes must fit int64_t
 //   world  the number of ranks, >= 1
-//   loads  the load of each block; if empty, the load of a block is its rounded bytes
+//   loads  the load of each block; if empty, the load of a block is its Ownership::aligned_bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
-// Sets the phase of every block whose group has root_spread: largest roots first, each to the phase with the least
-// work so far. The work for roots is then about the same in each of the precondition_frequency steps of an interval.
-// The phases do not depend on the owners.
+// Sets the phase of every block whose group has root_spread. The phase determines at which of the
+// precondition_frequency steps of an interval the roots of the block are computed (SpreadOffset in
+// core/rules/schedule.h). Phases are assigned greedily: the largest roots first, each to the phase with the least work
+// so far. The work for roots is then about the same in each step. The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 
 // The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).
@@ -46,10 +47,10 @@ Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 
 // Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another, and sets each
 // block's bucket and its offset in its owner's segment.
-//   bucket_bytes  limit of the size of a bucket, which has one segment of each rank; a single block may exceed it;
-//                 0: one bucket
-// Returns the size of a segment in bytes, including header and padding, for each bucket. It is the same for all ranks.
-// If world is 1, nothing is exchanged and the result is empty.
+//   bucket_bytes  the largest size of a bucket, which consists of one segment of each rank; a bucket exceeds this size
+//                 only if a segment with a single block does not fit; 0: no limit, so there is one bucket
+// Returns the size of a segment in bytes, including header and padding, for each bucket. All ranks have segments of
+// this size. If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,
                                   std::vector<Block>* blocks);
 

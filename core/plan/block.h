@@ -13,7 +13,7 @@
 #include "core/plan/shape.h"
 #include "core/plan/symmetric.h"
 
-// Parameters and the blocks that they are divided into: the entries of a plan.
+// The parameters of a plan, and the blocks into which they are divided.
 namespace shampoo {
 
 // The largest dim with a factor matrix. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit
@@ -31,11 +31,11 @@ enum class Fan : int32_t { kOutIn = 0, kInOut = 1 };
 // The caller's description of a parameter (shampoo_param_desc), checked.
 struct ParamDesc {
   std::string name;
-  Shape shape;  // global
+  Shape shape;  // of the whole parameter
   int stack_dims = 0;
   Role role = Role::kHidden;
   Fan fan = Fan::kOutIn;
-  std::vector<int64_t> row_splits;  // sizes of the parts of each stacked tensor; one size is repeated; empty: one part
+  std::vector<int64_t> row_splits;  // sizes of the parts of each stacked tensor (TensorParts); empty: one part
   Dtype param_dtype = Dtype::kF32;
   Dtype grad_dtype = Dtype::kF32;
   Dtype out_dtype = Dtype::kF32;
@@ -67,7 +67,7 @@ struct StateSlot {
 // A block: a strided view of a parameter, with states of its own.
 struct Block {
   int param = 0;
-  int index = 0;  // within the parameter; part of its states' names
+  int index = 0;  // of the block within its parameter; part of the names of the block's states
   int group = 0;
   int owner = 0;  // replica rank
   int shard_owner = 0;
@@ -94,19 +94,19 @@ struct Block {
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
-  int64_t phase = 0;  // determines how long after its group the block is refreshed (root_spread; see SpreadOffset)
+  int64_t phase = 0;  // with root_spread: selects the step of the refresh within an interval (SpreadOffset)
 
   // The size, as a matrix, of the stacked tensor or part of row_splits that the block belongs to. The rows are the
   // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
   int64_t matrix_rows = 0;
   int64_t matrix_columns = 0;
-  // The number of rows of the matrix that a step orthogonalizes, with method muon or soap_post: the block as a
-  // row-major matrix. With soap_post, the block is a whole tensor, and the rows are the outputs or, if the outputs are
-  // the last dim, the inputs. 0: the direction is not orthogonalized.
+  // With method muon or the key soap_post, a step orthogonalizes the direction as a row-major matrix with this number
+  // of rows. The rows are the outputs or, if the outputs are the last dim (Fan::kInOut), the inputs. With soap_post,
+  // the block is a whole tensor. 0: the direction is not orthogonalized.
   int64_t orthogonal_rows = 0;
   uint32_t skipped_dims = 0;  // bit k: dim k has no factor matrix
 
-  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; only the lower triangle is used, even of kSquare
+  std::array<StateSlot, kMaxDims> factor;    // F_k: d_k x d_k; only the lower triangle is used, even in form kSquare
   std::array<StateSlot, kMaxDims> inverse;   // X_k: d_k x d_k
   std::array<StateSlot, kMaxDims> snapshot;  // with root_async: a copy of F_k whose root is computed later, d_k x d_k
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
@@ -123,11 +123,11 @@ struct Block {
   StateSlot iterate_offset;                  // with averaging: Z - W (core/rules/averages.h)
   StateSlot lr_sum;                          // with averaging schedule_free: the sum of the weights of iterates
   StateSlot ema_offset;                      // with weight_ema: the average minus W
-  int64_t state_offset = 0;                  // where the states begin
+  int64_t state_offset = 0;                  // where the states begin in the arena
   int64_t state_bytes = 0;
 
-  // With several ranks: the bucket in which the update is exchanged, its offset in the owner's segment (unless the
-  // block is gathered), and its dtype there.
+  // With several ranks: the bucket in which the update is exchanged, the offset of the update in the owner's segment
+  // (not used if the block is gathered), and the dtype in which the update is exchanged.
   int bucket = 0;
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;

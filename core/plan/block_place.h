@@ -13,7 +13,8 @@ namespace shampoo {
 
 // The elements of a parameter that belong to a block, and their sequence. Together with the name of the parameter, a
 // BlockPlace identifies a block of a checkpoint, independently of ranks. A block is a strided view of a piece of the
-// parameter. The piece is the whole parameter, or the region of it that a rank held.
+// parameter. The piece is the whole parameter or, with shard_mode local, the region of the parameter that one rank
+// holds.
 struct BlockPlace {
   Shape shape;                             // of the block
   std::array<int64_t, kMaxDims> stride{};  // in the piece, which is row-major; in elements

@@ -19,8 +19,8 @@ inline constexpr const char* kDirectionMoment = "direction_moment";
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
-// The state that records the step whose factor matrices give the newest roots. It is negative if these roots are in
-// use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
+// The state that records the step whose factor matrices give the newest roots. The recorded number is negative if these
+// roots are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // The state that counts the gradients of a block. Only methods in eigenbases have it.
@@ -36,7 +36,7 @@ struct BlockState {
   int dim;           // the dim, for a state that exists once for each dim; otherwise -1
   Slot* slot;
   Shape shape;
-  bool is_elementwise = false;  // it has one element for each element of the block
+  bool is_elementwise = false;  // the state has one element for each element of the block
 
   std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };

@@ -217,8 +217,8 @@ bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Sha
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-// Returns the set of all dims except one: the smallest or the largest of the dims that are not skipped (the first of
-// several).
+// Returns the set of all dims except one. The exception is the smallest (if `smaller`) or the largest of the dims that
+// are not skipped, and the first of several such dims.
 uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   int chosen = -1;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -367,8 +367,8 @@ class PartAppender {
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends the parts of one stacked tensor, as far as the rank holds them. held: the shape of the rectangle that the
-  // rank holds, which may be the whole tensor. start: offset of its first element in the caller's buffer.
+  // Appends what this rank holds of each part of one stacked tensor. held: the shape of the rectangle that the rank
+  // holds, which may be the whole tensor. start: the offset of the rectangle's first element in the caller's buffer.
   Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {
@@ -415,7 +415,7 @@ class PartAppender {
   const Param& param_;
   const Settings& settings_;
   Shape whole_;
-  MatrixSize matrix_;  // the whole tensor
+  MatrixSize matrix_;  // of the whole tensor
   std::vector<Block>* blocks_;
   int row_dim_ = 0;        // the dim that is divided
   int64_t first_row_ = 0;  // of the rectangle

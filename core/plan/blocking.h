@@ -12,8 +12,9 @@
 #include "core/plan/shape.h"
 
 // Divides a parameter into blocks in four steps:
-//   1. stack   the leading stack_dims dims enumerate separate tensors, and row_splits cuts each of them into parts;
-//   2. pieces  a flat shard of a tensor becomes dense pieces of it;
+//   1. stack   the leading stack_dims dims enumerate separate tensors, which together are the stack; row_splits cuts
+//              each tensor into parts;
+//   2. pieces  a flat shard of a tensor, which is a range of its elements in memory order, is cut into dense pieces;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
 // All functions require shapes without empty dims. Except for CountBlocks(), the product of a shape must fit int64_t.
@@ -23,8 +24,8 @@ namespace shampoo {
 // of its matrix, and how its direction is computed. The caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
-// 1. The part of a flat range of the stack that is in one stacked tensor: elements [start, end) of this tensor. It is
-// never empty.
+// 1. The elements of a flat range of the stack that are in one stacked tensor: elements [start, end) of this tensor.
+// The range [start, end) is never empty.
 struct StackedRange {
   int64_t tensor;  // 0, 1, ... in memory order
   int64_t start;
@@ -44,7 +45,7 @@ int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t en
 // [0, shape.Product()); an empty range gives no entries. Requires 0 <= start <= end <= shape.Product().
 std::vector<StackedRange> SplitStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
 
-// Row splits. A part of a stacked tensor: `count` indices along one dim, from `first` on.
+// A part of a stacked tensor (row_splits): the indices [first, first + count) of one dim.
 struct TensorPart {
   int64_t first;
   int64_t count;
@@ -52,8 +53,9 @@ struct TensorPart {
 
 // Returns the dim of a stacked tensor that row_splits cuts: the first one, or the last one with Fan::kInOut.
 int RowDim(const Shape& tensor, Fan fan);
-// Returns the parts into which `splits` cuts a dim of length `rows`: one part for each size; as many equal parts as fit
-// if there is a single size; the whole dim if there is none. Requires sizes that CheckParamDesc accepts.
+// Returns the parts into which `splits` cuts a dim of length `rows`. If `splits` has several sizes, there is one part
+// for each size. A single size is repeated. Without sizes, the only part is the whole dim. Requires sizes that
+// CheckParamDesc accepts.
 std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
 // 2. A dense piece of a tensor that a flat shard contains completely.
@@ -64,17 +66,18 @@ struct ShardPiece {
 
 // Cuts the flat shard [start, end) of a row-major tensor into dense pieces.
 // The k slices along dim 0 that the shard contains completely are one piece of shape (k, d1, ...). The remainder on
-// each side is cut in the same way one dim deeper, and so is a shard within one slice. The pieces are in memory order
-// and cover the shard exactly. There are at most 2 ndim - 1 of them, and none if the shard is empty. A scalar gives one
-// piece of shape (1). Requires 0 <= start <= end <= shape.Product().
+// each side is cut in the same way, one dim deeper. A shard that is within one slice is also cut one dim deeper. The
+// pieces are in memory order and cover the shard exactly. There are at most 2 ndim - 1 of them, and none if the shard
+// is empty. A scalar gives one piece of shape (1). Requires 0 <= start <= end <= shape.Product().
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);
 
-// 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped; if none is left (a
-// scalar, or all dims 1), the shape is (1). Two neighbors become one dim while their product is at most max_dim:
+// 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped. If no dim is left (a
+// scalar, or all dims are 1), the shape is (1). Two neighbors become one dim if their product is at most max_dim.
+// min_dim selects the neighbors that are considered:
 //   min_dim == 0: all neighbors, from left to right.
-//   min_dim > 0:  from right to left, if one of the two is below min_dim and more than two dims are left. This merges
-//                 the kernel dims of a convolution with its input channels, and the number of attention heads with the
-//                 width of a head, regardless of which dim comes first. A matrix stays a matrix.
+//   min_dim > 0:  from right to left, neighbors of which one is below min_dim, while more than two dims are left. This
+//                 merges the kernel dims of a convolution with its input channels, and the number of attention heads
+//                 with the width of a head, regardless of which dim comes first. A matrix stays a matrix.
 // A dim longer than skip_size is not merged; with skip_size 0, there is no such limit. If `skipped` is not nullptr, bit
 // k of *skipped says whether dim k of the result is longer than skip_size. Requires max_dim >= 1, min_dim >= 0 and
 // skip_size >= 0.
@@ -99,10 +102,11 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
 // Dims whose bit in `skipped` is set are not cut. Requires max_dim >= 1.
 std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
-// Cuts a tensor into blocks of neighboring elements for an elementwise method. A block has as many whole slices of a
-// dim as fit into kElementwiseBlock elements. Such blocks can be distributed among ranks and threads, and are small
-// enough to exchange.
+// The largest number of elements in a block of an elementwise method. Blocks of this size can be distributed among
+// ranks and threads, and are small enough to exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
+// Cuts a tensor into blocks of neighboring elements for an elementwise method. A block has as many whole slices of a
+// dim as fit into kElementwiseBlock elements.
 std::vector<TensorBlock> SplitElementwise(const Shape& shape);
 
 }  // namespace shampoo

@@ -13,7 +13,8 @@ Status CheckPlacement(const Placement& placement);
 
 // Checks that the keys of a group are supported on the plan's device.
 Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
-// Checks that the keys of a group are allowed with root_device, which is in the settings of the default group.
+// Checks that the keys of a group are allowed with the key root_device. default_group: the settings of group 0, which
+// contain root_device.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 
 // Checks a parameter without regard to other parameters: name, shape, stack_dims, row_splits and shard. Sets *elements

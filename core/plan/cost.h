@@ -10,8 +10,8 @@
 #include "core/rules/schedule.h"
 
 // Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
-// and roots; a core of a Zen 4 does 70 of them in a nanosecond in blocks of 64 x 64 and 128 x 128.
-// Owners are assigned by integer costs, so that all ranks assign the same owners.
+// and roots. In blocks of 64 x 64 and 128 x 128, one core of a Zen 4 processor makes 70 such operations in a
+// nanosecond. Owners are assigned by integer costs, so that all ranks assign the same owners.
 namespace shampoo {
 
 // The part of a block's cost that does not depend on its size: states, calls and checks. A block of 4 elements takes
@@ -23,8 +23,9 @@ inline constexpr int64_t kCostOfElement = 20;
 // Returns the cost of a block in a step without roots.
 inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
-  // Shampoo: a rank update and a contraction. In eigenbases: a rank update and two rotations; with KL factors another
-  // contraction.
+  // The operations for each dim are counted in units of block.elements * block.shape[k]. A rank update counts as 1, and
+  // a contraction or a rotation counts as 2. Shampoo makes a rank update and a contraction. A method in eigenbases
+  // makes a rank update and two rotations. With KL factors, a matrix needs one more contraction for both dims together.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);
@@ -34,10 +35,11 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   return cost;
 }
 
-// Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. Every root method counts as
-// eigen. With eigenvectors the result is 10: 9 for the eigendecomposition, and 1 to compute the root from it or to
-// compare an eigenbasis with the previous one. An inverse square root in float32 needs no eigenvectors if resolvents
-// support the size of its matrix. It then takes about two fifths of the time.
+// Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. The cost is that of root_method
+// eigen, even if the group has another root_method. With eigenvectors the result is 10: 9 for the eigendecomposition,
+// and 1 to compute the root from it or to compare an eigenbasis with the previous one. An inverse square root in
+// float32 needs no eigenvectors if it can be computed by resolvents (core/roots/resolvent.h), which support a range of
+// sizes. It then takes about two fifths of the time.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
@@ -66,9 +68,10 @@ inline double StepCost(const Block& block) {
 inline constexpr double kCostOfSmallBlock = 100000;
 
 // The least work for which another thread is woken, about 100 microseconds. On two processors of a virtual machine (Zen
-// 4) a wake-up takes 50 microseconds: 400 microseconds of work took at best 249 on two threads, and 200 took 201. If
-// other processes keep the processors busy, a step waits for its second thread. With 20 busy threads on these two
-// processors, 100 microseconds of work took 102 in the median, but 15,000 in one of a hundred runs.
+// 4), a wake-up takes 50 microseconds. There, two threads finished 400 microseconds of work in 249 microseconds at
+// best, and 200 microseconds of work in 201 microseconds. If other processes keep the processors busy, a step waits for
+// its second thread: with 20 busy threads on these two processors, 100 microseconds of work took 102 microseconds in
+// the median, but 15,000 microseconds in one of a hundred runs.
 inline constexpr double kCostOfThread = 8e6;
 
 // Returns how many threads to use for a step of this cost, including the calling thread: 1 to max_threads.
@@ -78,7 +81,7 @@ inline int UsefulThreads(double cost, int max_threads) {
   return threads < max_threads ? static_cast<int>(threads) : max_threads;
 }
 
-// The number of first steps over which OwnerCost averages the cost of roots.
+// OwnerCost averages the cost of roots over this number of steps, from step 1 on.
 inline constexpr int64_t kCostHorizon = 1000;
 
 // Returns the cost of an average step of a block, from which owners are assigned (balance cost).

@@ -9,18 +9,18 @@
 namespace shampoo {
 
 // The positions of a block's elements in the flattened parameter. BlockPlace describes the same positions for host
-// code, which visits runs of elements. This struct contains only numbers, because kernels compute the position of each
-// element separately.
+// code, which visits runs of elements. This struct contains only numbers, because CUDA kernels compute the position of
+// each element separately.
 struct ElementPositions {
-  // A strided view, without dims of size 1, and with dims merged that are contiguous. It has at least one dim.
+  // A strided view. Dims of size 1 are dropped, and contiguous dims are merged. At least one dim remains.
   struct View {
     int32_t order;
     int64_t shape[kMaxDims];
     int64_t stride[kMaxDims];
     int64_t offset;
 
-    // Returns the position of element i in the row-major order of the view. Index: an unsigned type that has the number
-    // of elements. On a device, divisions of 64-bit numbers are slow.
+    // Returns the position of element i in the row-major order of the view. Index: an unsigned type that can represent
+    // the number of elements. Pass 32 bits if they suffice: on a device, divisions of 64-bit numbers are slow.
     template <typename Index>
     constexpr int64_t At(Index i) const {
       int64_t position = offset;

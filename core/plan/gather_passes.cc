@@ -27,7 +27,7 @@ SliceBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
 
 const ParamDesc& DescOf(const PlanData& plan, const Block& block) { return plan.param(block).desc; }
 
-// Returns whether this shard rank sends its slice of the block to the owner. If every rank holds the whole parameter,
+// Returns whether the rank `shard` sends its slice of the block to the owner. If every rank holds the whole parameter,
 // only the owner sends its slice, to itself.
 bool IsCollected(const PlanData& plan, const Block& block, int shard) {
   return !plan.shard_layout(block).everywhere() || shard == block.shard_owner;

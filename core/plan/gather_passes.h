@@ -12,10 +12,12 @@
 // replica, with two exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
-// In both exchanges, each rank sends a message to every rank. A message from rank a to rank b has a header and then, in
-// plan order, slices of blocks: in collect, the slices that a holds of the blocks that b owns, unless every rank
-// holds the whole parameter; in deliver, the slices that b holds of the blocks that a owns. The elements of a slice are
-// in the order of the block.
+// In both exchanges, each rank sends a message to every rank. A message from rank a to rank b has a header and then
+// slices of blocks in plan order:
+//   collect  the slices that a holds of the blocks that b owns. If every rank holds the whole parameter, only the owner
+//            of a block sends its slice, to itself.
+//   deliver  the slices that b holds of the blocks that a owns.
+// The elements of a slice are in the order of the block.
 namespace shampoo {
 
 // The size of the header of a message from one shard rank to another.
@@ -28,7 +30,7 @@ struct ShardSlice {
   int64_t block = 0;  // index in the plan
   int shard = 0;      // the rank that holds the slice
   int64_t elements = 0;
-  bool collected = false;  // false: the owner has the elements already
+  bool collected = false;  // whether `shard` sends the slice to the owner; false: the owner has the elements already
   Region region;           // the elements of the parameter that `shard` holds
   // Offsets in this rank's buffer of the exchange, in bytes.
   int64_t gradient_at = 0;
@@ -49,10 +51,10 @@ struct PairTraffic {
   // If the exchange is an all-gather: every rank contributes one segment with its messages to all ranks, padded to this
   // size.
   size_t segment = 0;
-  std::vector<size_t> recv_at;  // by shard rank: where in its segment the bytes for this rank begin
+  std::vector<size_t> recv_at;  // by shard rank: where, in the segment of that rank, the bytes for this rank begin
 };
 
-// The exchanges of one bucket of one replica, as this rank takes part in them.
+// The exchanges of one bucket of one replica, from the view of one shard rank, which is "this rank" below.
 struct GatherPass {
   PairTraffic collect, deliver;
   std::vector<ShardSlice> held;   // the slices that this rank holds
@@ -62,7 +64,7 @@ struct GatherPass {
 };
 
 // Returns the passes of this shard rank. The pass of bucket b and replica q has index b * replica_world + q. If q is
-// another replica, this is the pass of the rank of q with the same shard rank.
+// another replica, the pass is described from the view of the rank of q that has the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
 // Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets

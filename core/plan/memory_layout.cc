@@ -62,7 +62,7 @@ void LayOutRoots(const Settings& settings, Block* block, StatePlacer* states) {
 }
 
 // Places factor matrices, eigenbases, the inverse square roots of eigenvalues (with KL factors), and the count of
-// gradients. Only the lower triangle of a factor matrix is stored, whatever its size.
+// gradients. Only the lower triangle of a factor matrix of any size is stored.
 void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
   for (int k = 0; k < block->factor_count(); ++k) {

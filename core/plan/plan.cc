@@ -55,8 +55,8 @@ Status Plan::AddSettings(const Config& config) {
   if (settings.method == Method::kShampoo && settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
       settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed for an optimizer: expected > 0, because a factor matrix of low rank has no inverse "
-                   "root without it; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
+                   " is not allowed for an optimizer: expected > 0, because a rank-deficient factor matrix otherwise "
+                   "has no inverse root; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
@@ -76,8 +76,8 @@ Status Plan::AddSettings(const Config& config) {
   SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // Ranks need not agree on these keys: threads and track_times may differ, and a preset has no meaning beyond the
-    // values that it sets.
+    // These keys need not be the same on all ranks: threads and track_times may differ, and a preset has no meaning
+    // beyond the values that it sets.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local && Reads(settings.method, key)) keys.emplace_back(key.name, config.ValueOf(key).text);
@@ -111,7 +111,7 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   }
   param.desc = std::move(desc);
   try {
-    shards_.resize(open_->params.size() + 1);  // reserve() would move all elements at every call
+    shards_.resize(open_->params.size() + 1);  // not reserve(), which would allocate again at every call
     open_->params.push_back(std::move(param));
   } catch (...) {
     shards_.resize(open_->params.size());  // a failing call changes nothing
@@ -165,7 +165,7 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
 Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
-  // With one shard rank nothing is gathered, but its shard must be the whole parameter.
+  // With one shard rank, nothing is gathered. ShardLayout::Find() checks that its shard is the whole parameter.
   made->gathers = placement.shard_world > 1;
   made->shard_layouts.resize(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {

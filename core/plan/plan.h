@@ -57,7 +57,7 @@ struct SliceCounts {
 // The contents of a finished plan. They do not change; the Plan and its optimizers share them.
 struct PlanData {
   Placement placement;
-  int threads = 1;                                                     // of a step; never 0
+  int threads = 1;                                                     // the number that a step uses; never 0
   std::vector<Settings> groups;                                        // [0]: from the plan's config
   std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // by group; must be the same on all ranks
   std::vector<Param> params;
@@ -87,7 +87,8 @@ struct PlanData {
 
   // The number of ranks that may own a block: the replica ranks or, with `gathers`, the shard ranks of all replicas.
   int ranks() const { return placement.replica_world * (gathers ? placement.shard_world : 1); }
-  // The index of this rank among these ranks. With `gathers`, all shard ranks of a replica have consecutive indices.
+  // The index of this rank among the ranks that ranks() counts. With `gathers`, all shard ranks of a replica have
+  // consecutive indices.
   int rank() const {
     return gathers ? placement.replica_rank * placement.shard_world + placement.shard_rank : placement.replica_rank;
   }

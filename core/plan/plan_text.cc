@@ -57,7 +57,7 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
     if (desc.role != Role::kHidden) line += Cat(", role ", NameOf(desc.role));
     if (!desc.row_splits.empty()) line += Cat(", row_splits ", SizesText(desc.row_splits));
     if (!desc.row_splits.empty() || desc.fan != Fan::kOutIn) line += Cat(", fan ", NameOf(desc.fan));
-    // If shards are gathered, the ranks must agree on the shards of all ranks.
+    // If shards are gathered, all ranks must describe the same shards.
     if (plan.gathers && plan.shard_layouts[p].everywhere()) {
       line += ", held whole by every shard rank";
     } else if (plan.gathers) {
@@ -97,7 +97,7 @@ std::string RankDeficientFactorsText(const PlanData& plan) {
       count == 1 ? " factor matrix" : " factor matrices", " cannot have full rank by then, such as ",
       BlockName(plan.param(block), block), "/factor.", worst.dim, " of size ", block.shape[worst.dim],
       " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
-      "; in all other directions it consists of the epsilon of ", settings.epsilon,
+      "; in the other directions this matrix consists of the epsilon of ", settings.epsilon,
       is_relative ? " times a bound on its largest eigenvalue" : "",
       " alone, and the loss might not decrease. Set root_relative_epsilon (the default suits most models) instead "
       "of epsilon, or a later start_preconditioning_step");

@@ -35,7 +35,7 @@ bool CheckedProduct(const Shape& shape, int64_t* product) {
       *product = 0;
       return true;
     }
-    // No return yet: a dim of 0 may still follow.
+    // The loop continues, because a dim of 0 may still follow.
     if (result > std::numeric_limits<int64_t>::max() / dim) fits = false;
     if (fits) result *= dim;
   }

@@ -36,12 +36,12 @@ struct Region {
 // The regions of one parameter by shard rank.
 class ShardLayout {
  public:
-  // Finds the regions of all ranks of a parameter with elements.
+  // Finds the regions of all ranks. Requires that the parameter has elements.
   //   own     the parameter as this rank describes it
   //   others  the descriptions of other ranks' shards that the caller has added, by shard rank. If there are none, the
   //           layout follows the rule that this rank's own shard satisfies.
   // Returns an error if no rule applies and the shard of a rank is not described. If all shards are described, each
-  // element must be on exactly one rank, or the whole parameter on every rank.
+  // element must be on exactly one rank, or every rank must hold the whole parameter.
   static Status Find(const ParamDesc& own, int rank, int world, const std::map<int, ParamDesc>& others,
                      ShardLayout* out);
 
@@ -56,7 +56,7 @@ class ShardLayout {
     kWhole,   // the whole parameter on every rank
     kChunks,  // equal chunks of the flattened parameter; the last ranks may have less or nothing
     kRows,    // equal chunks of dim 0; the last ranks may have less or nothing
-    kListed,  // regions_
+    kListed,  // the regions in regions_
   };
   bool FollowRule(const ParamDesc& own, int rank, int world);
   Status CheckListed(const ParamDesc& own, int world) const;

@@ -17,12 +17,12 @@ struct Region;
 struct RunSeries {
   int64_t packed;                  // first element in the packed slice; the series ends where the next one begins
   int64_t dense;                   // first element in the dense block
-  int64_t local;                   // first element in the holder's buffer
+  int64_t local;                   // first element in the buffer of the rank that holds the slice
   int64_t length;                  // elements of a run; the last run may be shorter
   int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 
-// Appends the series of the elements of a block that a region contains. elements: their number.
+// Appends the series of the elements of a block that a region contains. elements: the number of these elements.
 void AppendSeries(const Block& block, const Region& region, int64_t elements, std::vector<RunSeries>* series);
 
 }  // namespace shampoo

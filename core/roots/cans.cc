@@ -15,7 +15,8 @@
 namespace shampoo {
 namespace {
 
-// All matrices are polynomials in one symmetric matrix, so that they commute and one triangle of a product suffices.
+// All matrices are polynomials in one symmetric matrix. Therefore they commute, their products are symmetric, and one
+// triangle of a product suffices.
 class CansIteration {
  public:
   CansIteration(int64_t n, const RootWorkspace<double>& workspace)
@@ -29,8 +30,8 @@ class CansIteration {
   double* z() const { return z_; }
   double* spare() const { return s_; }
 
-  // Divides Y by its largest row sum of magnitudes, applies all steps, and returns that sum. Only one of the results is
-  // complete: Y <- Y^(1/2) or, if is_inverse, Z <- Y^(-1/2).
+  // Divides Y by its largest row sum of magnitudes, runs all steps on the quotient, and returns that sum. If
+  // is_inverse, sets Z <- Y^(-1/2), and Y is undefined. Otherwise sets Y <- Y^(1/2), and Z is undefined.
   double Run(bool is_inverse) {
     const double norm = LargestRowSum();
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] /= norm;
@@ -63,7 +64,7 @@ class CansIteration {
     for (int64_t i = 0; i < n_; ++i) {
       double sum = 0;
       for (int64_t j = 0; j < n_; ++j) sum += std::fabs(y_[i * n_ + j]);
-      if (!(sum <= largest)) largest = sum;  // also NaN
+      if (!(sum <= largest)) largest = sum;  // also if the sum is NaN
     }
     return largest;
   }

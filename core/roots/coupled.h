@@ -11,7 +11,9 @@ namespace shampoo {
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
-  int converged = 1;    // 1: yes; 0: max_iterations was reached, or the error is NaN; -1: stopped without improvement
+  // 1: converged. 0: the maximum of iterations was reached, or the error is NaN. -1: stopped, because the error no
+  // longer decreased.
+  int converged = 1;
   double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
   double shift = 0;     // added to the diagonal of the scaled matrix
   Root* x = nullptr;    // n x n, in the workspace

@@ -31,7 +31,7 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
-  // A higher rung must not compute a root of an eigenvalue that is 0 up to rounding.
+  // A rung after kRequested must not compute a root of an eigenvalue that is 0 up to rounding.
   const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
@@ -63,7 +63,8 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
-  // Computed in float64 for every root dtype: float32 would save nothing, and in float64 no element is out of range.
+  // The elements are computed in float64 for every root dtype: float32 would save nothing, and in float64 no element is
+  // out of range.
   const auto element = [&matrix, scale](int64_t i) { return std::ldexp(matrix.At(i, i), -scale); };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();
@@ -72,7 +73,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
     largest = std::max(largest, element(i));
   }
   *x = workspace.Matrix(n);
-  // Try without the clamp first, and then with it if the result is not finite.
+  // The first iteration uses no clamp. The second one uses the clamp, if the first result is not finite.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
     const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent, scale, clamp, largest, 0);

@@ -95,8 +95,8 @@ RootOutcome Decompose(const BasisSpec& spec, const SymmetricView<Real>& matrix, 
   return last;
 }
 
-// order <- the indices of the columns of q, sorted by decreasing (or, if `ascending`, increasing) estimates of their
-// eigenvalues, which are the diagonal of Q^T A Q. aq: A Q.
+// order <- the indices of the columns of q, sorted by estimates of their eigenvalues: by decreasing or, if `ascending`,
+// by increasing estimates. The estimates are the diagonal of Q^T A Q. aq: A Q.
 template <typename Real>
 void OrderColumns(int64_t n, const Real* q, const Real* aq, bool ascending, Real* estimates, int32_t* order) {
   std::fill(estimates, estimates + n, Real{0});
@@ -127,7 +127,7 @@ double SquareOf(int64_t n, const Real* a) {
   return sum;
 }
 
-// The rows of Q^T A Q that IsAccurate computes at a time.
+// The number of rows of Q^T A Q that IsAccurate computes at a time.
 constexpr int64_t kRotatedRows = 32;
 
 // Returns whether A is nearly diagonal in the basis q. aq: A Q. rows: memory for kRotatedRows rows.

@@ -16,7 +16,7 @@ struct BasisSpec {
   BasisMethod method = BasisMethod::kEigen;
   BasisSort sort = BasisSort::kBefore;
   int64_t iterations = 1;  // kQr
-  double tolerance = 0;    // see the key basis_tolerance; needs the previous basis
+  double tolerance = 0;    // see the key basis_tolerance; has an effect only with a previous basis
   double epsilon = 0;
   int64_t id = -1;  // see RootSpec::id
 };
@@ -40,7 +40,8 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  RootOutcome root;      // kind: kScalar or kDiagonal if the basis is the identity and was not computed, else kEigen
+  // root.kind is kScalar or kDiagonal if the basis is the identity without a computation. Otherwise it is kEigen.
+  RootOutcome root;
   bool is_kept = false;  // the previous basis is accurate enough and stays valid; Basis() is undefined
 };
 

@@ -37,8 +37,8 @@ double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, co
   const double power = -1 / spec.exponent;
   const double dropped = ZeroEigenvalueTolerance(n, DtypeOf<Real>());
   const auto count = static_cast<size_t>(n * n);
-  // X is scaled to order one, and B so that B X^power does not change, because X^power may be out of range even if B
-  // X^power is not.
+  // X^power may be out of range even if B X^power is not. Therefore X is scaled so that its largest element is near 1,
+  // and B is scaled so that B X^power does not change.
   const int scale = ScaleExponent(Inspect(SymmetricView<Real>{n, x.data()}).largest, 0);
   std::vector<double> root(count);
   LoadLower(SymmetricView<Real>{n, x.data()}, scale, root.data());

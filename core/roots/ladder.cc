@@ -224,17 +224,17 @@ RootOutcome RunRung(const RootSpec& spec, Rung rung, const SymmetricView<Real>& 
   return attempt.outcome;
 }
 
-// Tries the rungs after kRequested. first: the outcome of kRequested. is_float64: whether rung kFloat64 would
-// repeat the computation of kRequested.
+// Tries the rungs after kRequested. first: the outcome of kRequested. skips_float64: whether rung kFloat64 is skipped,
+// because it would repeat the computation of kRequested.
 template <typename Real>
 RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix, const MatrixFacts& facts,
-                        const RootOutcome& first, bool is_float64, const RootWorkspace<double>& workspace, double limit,
-                        const SymmetricTarget<Real>& x) {
+                        const RootOutcome& first, bool skips_float64, const RootWorkspace<double>& workspace,
+                        double limit, const SymmetricTarget<Real>& x) {
   RootOutcome last = first;
   double shift = first.shift;
   int used = 0;
   for (const Rung rung : {Rung::kFloat64, Rung::kEigen, Rung::kEigenRrr, Rung::kEigenQr}) {
-    if (rung == Rung::kFloat64 && is_float64) continue;
+    if (rung == Rung::kFloat64 && skips_float64) continue;
     if (rung == Rung::kEigen && spec.method == RootMethod::kEigen) continue;
     const RootSpec tried =
         rung == Rung::kFloat64 || spec.method == RootMethod::kEigen ? spec : EigenSpecOf(spec, shift);

@@ -28,16 +28,17 @@ struct RootMemory {
 };
 
 // Computes the inverse root of a matrix with the requested method. If that fails, tries the rungs of the recovery
-// ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is scaled
-// to order one first, so that no solver reaches the limits of its dtype. x is written only on success; then no
-// magnitude of an element exceeds `limit`.
+// ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is first
+// scaled by a power of two (RootScale), so that no solver reaches the limits of its dtype. x is written only on
+// success. The magnitudes of its elements are then at most `limit`.
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
                         const SymmetricTarget<Real>& x);
 
 // Computes the inverse root of a matrix for which the requested method has failed on a device with the outcome `first`.
-// Tries the rungs above kRequested. kFloat64 is tried even if the root dtype is float64, because the solvers of the
-// host and of the device differ. With method cans it is skipped, because it would repeat the computation of the device.
+// Tries the rungs after kRequested. kFloat64 is tried even if the root dtype is float64, because the solvers of the
+// host and of the device differ. With method cans, kFloat64 is skipped, because it would repeat the computation of the
+// device.
 template <typename Real>
 RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x);

@@ -34,7 +34,8 @@ double TraceOf(const SymmetricView<Real>& matrix) {
   return trace;
 }
 
-// Returns the matrix whose root the spec describes: divided by a power of its trace with the key trace_scaling.
+// Returns the matrix whose root the spec describes. With the key trace_scaling, it is `matrix` divided by a power of
+// its trace.
 template <typename Real>
 SymmetricView<Real> DividedByTrace(const RootSpec& spec, SymmetricView<Real> matrix) {
   if (spec.trace_scaling != 0) matrix.divisor *= TraceDivisor(spec, TraceOf(matrix));
@@ -53,7 +54,7 @@ struct SymmetricTarget {
 
 // Properties of a matrix, determined in one pass over it.
 struct MatrixFacts {
-  RootFailure failure = RootFailure::kNone;  // kNanInput or kInfInput
+  RootFailure failure = RootFailure::kNone;  // kNone, kNanInput or kInfInput
   bool diagonal = true;                      // every element off the diagonal is exactly 0
   double largest = 0;                        // largest magnitude of an element of A
   bool negligible = true;                    // see IsNegligible

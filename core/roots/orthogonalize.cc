@@ -82,7 +82,7 @@ class NewtonSchulz {
     return 2 * m * m + rows * columns;
   }
 
-  // A <- X X^T, or X^T X if X is tall. Both triangles.
+  // Sets both triangles of A <- X X^T or, if X is tall, A <- X^T X.
   void ComputeGram() {
     blas::Update(
         blas::RankUpdate<Real>{!is_wide_, m_, std::max(rows_, columns_), Real{1}, x_, columns_, Real{0}, gram_, m_},

@@ -12,10 +12,10 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-constexpr int kPositiveSteps = 14;  // down to 2^-28, because IsSuitable allows a condition number of 2^27
+constexpr int kPositiveSteps = 14;  // down to 2^-28 of the norm: IsSuitable() allows a condition number of 2^27
 constexpr double kPrecision = 0x1p-40;
 
-// Finds which two adjacent points of a given sequence enclose the least eigenvalue.
+// Finds which two adjacent points of a sequence enclose the least eigenvalue.
 class Bisection {
  public:
   using Points = std::array<double, kShifts>;

@@ -64,7 +64,7 @@ class ResolventSum {
     // count x poles. The elements of new column m above the square on the diagonal are the sum over j of factors[m][j]
     // times old generator j.
     std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;
-    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // multiplies the old rows of a generator
+    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // factors for the old rows of generators
     std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: the new rows of generators
     std::array<double, kColumns * kColumns> sums;  // count x kColumns: the square on the diagonal, lower triangle
   };

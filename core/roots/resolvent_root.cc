@@ -37,9 +37,9 @@ constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 
 struct Memory {
   int64_t ld;                        // row stride of v
   float *v, *x;                      // n x ld: reflectors; n x n: root
-  double *d, *e, *u, *y, *z;         // n each: T, and vectors
+  double *d, *e, *u, *y, *z;         // n elements each: T (d, e), and vectors
   double* inverses;                  // ResolventSum::Elements
-  float *tau, *narrow_d, *narrow_e;  // n each
+  float *tau, *narrow_d, *narrow_e;  // n elements each
   float* generators;                 // n x kMaxStride
   float *panel, *products;           // kWidth x ld, kWidth x n
 
@@ -104,8 +104,8 @@ int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   return info;
 }
 
-// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides; the
-// generators and probe vectors only from the left.
+// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides. The
+// generators and probe vectors are multiplied by Q only from the left.
 class Window {
  public:
   Window(int64_t n, const Memory& memory, ResolventSum* sum)
@@ -160,7 +160,7 @@ class Window {
   }
 
  private:
-  // Products of denormal numbers are slow, and they vanish in a sum with an element of order one.
+  // Products of denormal numbers are slow, and they vanish in a sum with a number near 1.
   static float Flushed(float value) { return std::fabs(value) < 1e-30f ? 0.0f : value; }
 
   int64_t n_;

@@ -12,7 +12,7 @@ namespace shampoo {
 // applied on both sides.
 struct ResolventResult {
   bool suitable = false;  // false: no result, because ResolventSum::IsSuitable() is false
-  int solver_info = 0;    // LAPACK's
+  int solver_info = 0;    // LAPACK's info
   double least = 0;       // min(least eigenvalue, 0)
   float* x = nullptr;     // n x n, exactly symmetric, in the workspace
   // The probe vector v = Q u, where u is a vector of pseudo-random signs, and the values that A v and X v have if the
@@ -26,7 +26,7 @@ struct ResolventResult {
   double root_error = 0;  // |(T + shift I) Y Y u - u| / |u|, where Y is the computed sum
 };
 
-// Returns whether ResolventRoot is tried for a root of dtype float32. If the matrix then turns out to be unsuitable
+// Returns whether ResolventRoot is tried for a root of dtype float32. If the matrix proves to be unsuitable
 // (ResolventResult::suitable), the root is computed with eigenvectors.
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 

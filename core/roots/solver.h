@@ -13,8 +13,8 @@ namespace shampoo {
 // The solvers that the recovery ladder calls. They are defined in a separate translation unit so that tests can inject
 // failures at a chosen rung, call and block.
 
-// Computes the same as blas::Syevd with the given driver; l receives the eigenvalues. float32 supports only divide and
-// conquer.
+// Computes the same as blas::Syevd, with the LAPACK driver `driver`; l receives the eigenvalues. float32 supports only
+// divide and conquer.
 template <typename Root>
 int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace);

@@ -13,9 +13,9 @@
 // Averages of iterates (the key averaging) and of the parameter (weight_ema).
 //
 // With averaging, the parameter W is average_train X + (1 - average_train) Z, where X is the average and Z the newest
-// iterate. The states are Z - W and, with weight_ema, the average minus W. Both are 0 at the start, and bfloat16 is
-// precise enough for them. Weight decay shrinks Z and leaves W as it is. Sources: Schedule-Free (arXiv 2405.15682), GPA
-// (arXiv 2512.17131).
+// iterate. The state of a block is Z - W with averaging, and the average minus W with weight_ema. This difference is 0
+// at the start, and bfloat16 is precise enough for it. With averaging, weight decay shrinks Z and leaves W as it is.
+// Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
 namespace shampoo {
 
 // The coefficients of a step of averaging. After Z has been shrunk by weight decay:
@@ -25,7 +25,7 @@ struct AveragingStep {
   double move = 1;
 };
 
-// Returns the weight of the iterate of a step in the average of schedule_free. lr: of the step.
+// Returns the weight that the iterate of a step has in the average of schedule_free. lr: the learning rate of the step.
 SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double lr) {
   return std::pow(lr, settings.average_lr_power);
 }
@@ -33,7 +33,7 @@ SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double l
 // Returns the coefficients of a step. lr_sum: with schedule_free, the sum of the weights of earlier iterates.
 SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings, double lr, double lr_sum) {
   if (settings.averaging == Averaging::kNone) return {};
-  double decay = settings.average_eval;  // of the average X
+  double decay = settings.average_eval;  // the weight of the old X in the new one
   if (settings.averaging == Averaging::kScheduleFree) {
     const double weight = WeightOfIterate(settings, lr);
     const double sum = lr_sum + weight;
@@ -49,7 +49,7 @@ struct AveragedElement {
   Real difference, iterate;
 };
 
-// A step of averaging on the elements of a block, whose direction is read as p * scale.down * scale.up.
+// A step of averaging on the elements of a block. The direction of the block is P * scale.down * scale.up.
 template <typename Real>
 class AveragedMove {
  public:
@@ -61,7 +61,7 @@ class AveragedMove {
         move_(static_cast<Real>(averaging.move * step.lr)),
         pull_(static_cast<Real>(averaging.pull)) {}
 
-  // Returns the result for one element. p: of the direction. w: the old parameter. z: Z - W before the step.
+  // Returns the result for one element. p: the element of P. w: the old parameter. z: Z - W before the step.
   SHAMPOO_HD AveragedElement<Real> Of(Real p, Real w, Real z) const {
     const Real direction = p * down_ * up_;
     const Real decayed = decay_ != 0 ? z - decay_ * (w + z) : z;

@@ -17,6 +17,10 @@
 //
 // Each block counts its own gradients. An update is a gradient that changes the parameter. With basis_order after and
 // first_step skip, the first gradient is not an update: it only initializes the eigenbases.
+//
+// With factor_correction kl, a step whitens the gradient along all other dims before it adds the products of the
+// gradient to the factor matrix of a dim. Whitening along a dim divides the gradient by the square roots of the
+// eigenvalues of that dim.
 namespace shampoo {
 
 // Returns whether the first gradient of a block only initializes the block.
@@ -53,10 +57,10 @@ constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients)
 // What the schedule of a block depends on, in addition to its group.
 struct ScheduledBlock {
   bool is_owned;           // only the owner has the states of the block
-  bool is_rotated;         // it has eigenbases
-  bool is_preconditioned;  // it has factor matrices
-  int64_t phase;           // with root_spread, otherwise 0
-  int64_t gradient_count;  // the state; 0 without it
+  bool is_rotated;         // the block has eigenbases
+  bool is_preconditioned;  // the block has factor matrices
+  int64_t phase;           // Block::phase
+  int64_t gradient_count;  // the state of that name; 0 if the block has no such state
   int64_t snapshot_step;   // see RootTaskOf
 };
 
@@ -98,8 +102,8 @@ SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& setti
   return scalars;
 }
 
-// Returns the divisor of the factor matrices in the refresh of this update. It is 1 with basis_order after, because the
-// bases then do not depend on the scale of the matrices.
+// Returns the number by which a refresh divides the factor matrices. update: the update at which the refresh takes
+// place. With basis_order after, the number is 1, because the bases then do not depend on the scale of the matrices.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;
@@ -147,9 +151,9 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
   return static_cast<double>(d) / static_cast<double>(elements);
 }
 
-// Returns whether the eigenvalues start from the gradients (kl_init auto): the first gradient gives the scale of the
-// first whitening, and the moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in
-// them.
+// Returns whether the eigenvalues start from the gradients (kl_init auto). The first gradient then determines the scale
+// of the eigenvalues for the first whitening. The moving averages of the eigenvalues are bias-corrected, so that this
+// scale has no weight in them.
 //
 // Gradients of zeros are counted but change no eigenvalue, because averages with zeros would make the next direction
 // too large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have
@@ -164,22 +168,22 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the value of all eigenvalues that a gradient with this mean square sets with kl_init auto. The product of one
-// eigenvalue of each factor matrix is the mean square. factors: the number of factor matrices. A negligible mean square
-// counts as 0.
+// Returns the value to which a gradient with this mean square sets all eigenvalues, with kl_init auto. The product of
+// one eigenvalue of each factor matrix is then the mean square. factors: the number of factor matrices. A gradient with
+// a negligible mean square counts as zero.
 SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
 
-// Returns the inverse square root of this eigenvalue. square: the sum of the squares of the gradient.
+// Returns the inverse square root of FirstEigenvalue(). square: the sum of the squares of the gradient.
 SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, int factors, Dtype computation) {
   const double mean_square = square / static_cast<double>(elements);
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
 // Returns the number by which the first gradient's term in a factor matrix is multiplied. The term then has the scale
-// of a term that is whitened by the first eigenvalues. scale: their inverse square root. factors: the number of factor
-// matrices.
+// of the term of a gradient that is whitened by the first eigenvalues. scale: the inverse square root of these
+// eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
@@ -206,16 +210,18 @@ SHAMPOO_HD inline double NextEigenvalue(double decay, double scale, int64_t d, i
 // Returns whether a gradient has changed the average of an eigenvalue.
 SHAMPOO_HD inline bool HasTerm(double decay, double scale, double next) { return next != KeptEigenvalue(decay, scale); }
 
-// Returns whether new averages replace the eigenvalues of a dim. mean: their mean.
-//   has_term()  returns whether HasTerm() is true for any of them
+// Returns whether new averages replace the eigenvalues of a dim.
+//   mean        the mean of the new averages
+//   has_term()  returns whether HasTerm() is true for any of the new averages
 SHAMPOO_CALLS_BACK template <typename HasAnyTerm>
 SHAMPOO_HD bool ReplacesEigenvalues(const GroupSettings& settings, double mean, Dtype computation,
                                     const HasAnyTerm& has_term) {
   return !StartsFromGradient(settings) || (!IsNegligible(mean, computation) && has_term());
 }
 
-// Returns the largest inverse square root that an eigenvalue of a dim of size d may have; infinity: there is no limit.
-// mean: the mean of the eigenvalues of the dim, above 0. With kl_init auto, an automatic cap is relative to it.
+// Returns the cap: the largest inverse square root that an eigenvalue of a dim of size d may have. Returns infinity if
+// there is no limit. mean: the mean of the eigenvalues of the dim, above 0. With kl_init auto and kl_cap auto, the cap
+// is relative to 1 / sqrt(mean).
 SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
   if (settings.kl_cap > 0) return settings.kl_cap;
   if (settings.kl_cap == 0) return __builtin_inf();
@@ -233,8 +239,8 @@ SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
 // of Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
 SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return square / (scale * scale); }
 
-// Returns the inverse square root of an eigenvalue of the new basis. It needs no cap: new eigenvalues are averages of
-// the old ones, so their inverse square roots are below the cap, too.
+// Returns the inverse square root of an eigenvalue of the new basis. No cap is needed: new eigenvalues are averages of
+// the old ones, so their inverse square roots do not exceed the cap either.
 SHAMPOO_HD inline double TransportedScale(double eigenvalue) { return KlScale(eigenvalue, __builtin_inf()); }
 
 // The scalars of a block's step.

@@ -22,7 +22,7 @@ constexpr const char* BindableName(int key) {
   return kNames[key];
 }
 
-// Returns the number of a key, or -1.
+// Returns the number of a key, or -1 if the key cannot be bound.
 constexpr int BindableKey(std::string_view name) {
   for (int key = 0; key < kBindableKeys; ++key) {
     if (name == BindableName(key)) return key;

@@ -8,9 +8,9 @@
 #include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
-// The scalars of the coupled iterations for X = B^(-1/p) with B = A + shift I, where A is scaled by 2^-scale. They
-// start from X = z^(1/p) I and Y = z B and iterate X <- X T, Y <- T^p Y, where Y converges to I. Source: Higham,
-// Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
+// The scalars of the coupled iterations for X = B^(-1/p) with B = A + shift I, where A is scaled by 2^-scale. The
+// iterations start from X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. Source:
+// Higham, Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
 namespace shampoo {
 
 // How a coupled iteration starts.

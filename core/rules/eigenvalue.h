@@ -24,10 +24,11 @@ SHAMPOO_HD inline double ResolvedEpsilon(const RootSpec& spec, double mean_eigen
 }
 
 // Returns the number by which the key trace_scaling divides a matrix with this trace before the root of the matrix is
-// computed: max(trace, epsilon)^trace_scaling. The trace may be infinite. The epsilon of the spec must not be resolved.
+// computed: max(trace, epsilon)^trace_scaling. The trace may be infinite. Call this before the epsilon of the spec is
+// resolved (ResolvedEpsilon).
 SHAMPOO_HD inline double TraceDivisor(const RootSpec& spec, double trace) {
   if (spec.trace_scaling == 0) return 1;
-  // The limits keep the product with a bias correction a normal number.
+  // The limits ensure that the product of the result and a bias correction is a normal number.
   const double size = std::fmin(std::fmax(std::fmax(trace, spec.epsilon), 1e-290), DBL_MAX);
   // A device may round the result of pow up, even to infinity.
   return spec.trace_scaling == 1 ? size : std::fmin(std::pow(size, spec.trace_scaling), DBL_MAX);
@@ -56,8 +57,9 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   return k > -2000 ? k : 0;
 }
 
-// Returns the largest k <= scale for which the root of A * 2^-k is the root of A times a power of two, if 1 / exponent
-// is an integer. Matrices that differ only by a power of 2^(1 / exponent) then have roots with the same digits.
+// If 1 / exponent is an integer of at most 64 in magnitude, returns the largest k <= scale for which the root of A *
+// 2^-k is the root of A times a power of two. Matrices that differ only by a power of 2^(1 / exponent) then have roots
+// with the same digits. Otherwise returns `scale`.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -89,9 +91,9 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
 template <typename Root>
 class ElementScaling {
  public:
-  // 2^-(k + e), where e is the exponent of the divisor, is split into two factors because it may be out of the range of
-  // float64. If the product is in range, so is each intermediate result. The divisor is scaled by 2^-e because it may
-  // be out of the range of Root.
+  // Let e be the exponent of the divisor. The factor 2^-(k + e) may be out of the range of float64, so it is split into
+  // two factors. If the final product is in range, each intermediate result is in range, too. The divisor is scaled by
+  // 2^-e, because it may be out of the range of Root.
   SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, ExponentOf(divisor)) {}
 
   template <typename Real>
@@ -134,8 +136,8 @@ class RootOfEigenvalue {
         is_scaled_(spec.relative_epsilon > 0),
         unscale_(std::exp2(static_cast<double>(scale) * exponent / 2)) {}
 
-  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon, it is the eigenvalue of the
-  // scaled matrix's root, so that the scale has no influence on its digits.
+  // Returns the eigenvalue of the root; NaN if there is no root. With a relative epsilon, returns the eigenvalue of the
+  // root of the scaled matrix, so that the scale has no influence on the digits of the result.
   SHAMPOO_HD double operator()(double l) const {
     if (pseudo_inverse_ && !(l > cutoff_)) return 0;
     // Subtract first: the sum of a large negative eigenvalue and epsilon would lose epsilon.
@@ -145,7 +147,8 @@ class RootOfEigenvalue {
     const double original = std::ldexp(shifted, scale_);
     const double magnitude = std::fabs(original);
     if (magnitude >= DBL_MIN && magnitude <= DBL_MAX) return std::pow(original, exponent_);
-    // Two factors, because 2^(scale * exponent) may be out of range when the root is not.
+    // The result is multiplied by two factors, because 2^(scale * exponent) may be out of range although the root is in
+    // range.
     return std::pow(shifted, exponent_) * unscale_ * unscale_;
   }
 

@@ -86,7 +86,7 @@ struct GrowthFault {
   enum class State { kNone, kMoment, kFactor };
   State state = State::kNone;
   int dim = 0;                // kFactor
-  bool product_fits = false;  // kFactor: C_k alone fits, and the factor matrix in its dtype would overflow
+  bool product_fits = false;  // kFactor: C_k can be computed, but F_k would overflow its dtype
 };
 
 // Checks whether decay * state + weight * square fits the dtype of each state.

@@ -16,12 +16,12 @@ constexpr const NsCoefficients::Entry& EntryOf(const NsCoefficients& coefficient
   return coefficients.entries[step < coefficients.count ? step : coefficients.count - 1];
 }
 
-// With orthogonalization exact on the CPU, singular values below this multiple of the Frobenius norm count as 0, and
-// all others become 1. On a device, results increase from 0 to 1 near this value (ExactEntryOf).
+// With the key orthogonalization set to exact, singular values below this multiple of the Frobenius norm count as 0 on
+// the CPU, and all others become 1. On a device, results increase from 0 to 1 near this value (ExactEntryOf).
 inline constexpr double kLeastSingularValue = 0x1p-39;
 
-// The steps by which a device computes orthogonalization exact in float64, from a matrix of norm 1. In the order of the
-// steps:
+// With the key orthogonalization set to exact, a device orthogonalizes a matrix of norm 1 in float64 by these steps, in
+// this order:
 //   - lifting: multiplies small singular values by up to 3.85, and maps [0.09, 1] to [0.33, 0.99]. The polynomial is a
 //     minimax polynomial on [0.09, 1]. Its maximum is 0.99. Rounding errors therefore cannot bring a singular value
 //     above 1, where the polynomial would amplify it. No large singular value becomes small, so the iteration is as
@@ -29,8 +29,8 @@ inline constexpr double kLeastSingularValue = 0x1p-39;
 //   - converging: brings values of at least 0.33 near 1.
 //   - sharpening: brings values above 0.82 nearer to 1, and maps a small s to about 2.5 s^3, so that rounding errors in
 //     the null space vanish.
-// A singular value of at least 2^-37 becomes 1 up to rounding errors, one of at least 2^-38 more than 0.99, and one
-// below 2^-41 less than 2e-5.
+// A singular value s becomes 1 up to rounding errors if s >= 2^-37, more than 0.99 if s >= 2^-38, and less than 2e-5 if
+// s < 2^-41.
 inline constexpr int64_t kLiftingSteps = 18;
 inline constexpr int64_t kConvergingSteps = 4;
 inline constexpr int64_t kSharpeningSteps = 2;
@@ -43,7 +43,7 @@ constexpr NsCoefficients::Entry ExactEntryOf(int64_t step) {
 
 // Returns the exponent of the power of two by which a matrix is divided before the iteration, so that its largest
 // magnitude is in [1, 2). Such a division rounds nothing, so the result does not depend on the scale of gradients.
-// largest: not 0.
+// largest: the largest magnitude of the matrix, which must not be 0.
 SHAMPOO_HD inline int ScaleExponent(double largest) {
   const bool is_finite = largest - largest == 0;
   return is_finite ? std::ilogb(largest) : 0;

@@ -10,8 +10,8 @@
 #include "core/rules/step_scalars.h"
 #include "core/rules/update.h"
 
-// The keys that control norms of a direction or a parameter: update_norm, shape_scale, max_update_rms, norm_control and
-// update_floor, in this order.
+// The keys that control norms of a direction or a parameter. A step first applies update_norm, then shape_scale, and
+// then max_update_rms (LimitNorm). It then applies norm_control and update_floor together (NormControlStep).
 namespace shampoo {
 
 // Returns the factor with which shape_scale scales the direction of a matrix with this many rows (outputs) and columns.
@@ -92,8 +92,9 @@ constexpr double KnownRadius(const GroupSettings& settings, double stored) {
   return settings.norm_radius > 0 ? settings.norm_radius : stored;
 }
 
-// Returns whether norm_control can move a parameter. It cannot maintain a norm of 0, and a step relative to a norm of 0
-// has length 0. total: the sums over the whole tensor. radius: the norm that hyperball maintains.
+// Returns whether norm_control can move a parameter. With norm_control hyperball, a norm of 0 cannot be maintained.
+// With norm_control relative, a step has length 0 if the norm of the parameter is 0. total: the sums over the whole
+// tensor. radius: the norm that hyperball maintains.
 constexpr bool CanControl(const GroupSettings& settings, const NormSums& total, double radius) {
   if (settings.norm_control == NormControl::kHyperball) return radius > 0;
   return settings.norm_control != NormControl::kRelative || total.ww != 0;
@@ -121,9 +122,9 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
 // Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
 //
-// Here D is not the direction of grafting, but D = scale P - radial W. radial is 0 unless norm_control is radial.
-// update_floor may lengthen D: with update_floor_rows each row separately, otherwise the whole tensor, which counts as
-// one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
+// Here D is not the direction of grafting, but D = scale P - radial W, where radial is 0 if norm_control is not radial.
+// update_floor may lengthen D. With update_floor_rows, each row is lengthened separately. Otherwise the whole tensor
+// counts as one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
 //
 // Order of the calls: Add(), either for each row or once with the sums of the terms of all rows; MoveOf() for each row;
 // Ratio(), after the caller has computed |W1|.

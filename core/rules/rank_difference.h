@@ -7,7 +7,7 @@
 #include "core/base/host_device.h"
 
 // How ranks compare the headers that they sent to each other, before they use the data. If ranks differ in several
-// ways, all ranks report the same difference. Ranks on devices and on CPUs report the same difference, too.
+// ways, all ranks report the same difference. The CPU and a device report the same difference for the same headers.
 namespace shampoo {
 
 // The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks.
@@ -20,9 +20,9 @@ struct ReplicaDifference {
 };
 
 // Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
-// hyper-parameters may be the reason why inputs differ. They are therefore compared on all ranks before the inputs.
-// Whether a rank exports averages is compared before everything else. If ranks differ in that, their other values
-// cannot be compared.
+// hyper-parameters may be the reason why inputs differ, so steps and hyper-parameters are compared on all ranks before
+// the inputs. The first comparison is whether ranks export averages: the other values of an exporting rank and of a
+// rank that makes a step cannot be compared.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
@@ -76,8 +76,8 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
 
 // The step of a group that the shard ranks are about to make.
 struct ShardStep {
-  int64_t step = 0;        // 0: none of them makes one
-  int64_t first = -1;      // the first rank that makes it; -1: none
+  int64_t step = 0;        // 0: no rank makes a step
+  int64_t first = -1;      // the first rank that makes a step; -1: none
   int64_t differing = -1;  // the first rank that makes a different step; -1: none
 };
 

@@ -40,21 +40,21 @@ struct RootSpec {
   // bound on the largest eigenvalue.
   double epsilon = 0;
   double relative_epsilon = 0;
-  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). The callers in
-  // a step do this; InverseRoot() ignores the key.
+  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). A step does this
+  // (DividedByTrace) before it computes the root. InverseRoot() ignores the key.
   double trace_scaling = 0;
-  // The coupled iterations.
+  // For the coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
   int64_t order = 3;                // of convergence, with method higher_order
   bool row_sum_epsilon = false;     // method higher_order: epsilon is relative to the largest row sum of magnitudes
-  bool accept_unconverged = false;  // accept the result of max_iterations instead of trying the next rung
+  bool accept_unconverged = false;  // accept the result after max_iterations, even if it has not converged
   // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
   // omitted.
   bool pseudo_inverse = false;
   double rank_rtol = 0;
   double rank_atol = 0;
-  bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all of them
+  bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all eigenvalues
   bool may_be_diagonal = false;  // no off-diagonal element has ever been different from 0
   bool eigenvectors = false;     // method eigen: always compute eigenvectors, for comparisons
   int64_t id = -1;               // number of the factor matrix in its plan, for tests that make one root fail

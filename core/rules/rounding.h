@@ -28,8 +28,7 @@ enum class RoundedState : uint32_t {
   kTurnedSecondMoment = 10,
 };
 
-// Return the RoundedState with which a step stores the second moment of a block, or its average. The block is one of
-// the plan or of a device.
+// Return the RoundedState of a block's second moment, and of its average. The block is a Block or a DeviceBlock.
 template <typename AnyBlock>
 constexpr RoundedState RoundedMomentOf(const AnyBlock& block) {
   if (!block.second_moment.present()) return RoundedState::kGrafting;

@@ -7,8 +7,8 @@
 #include "core/config/settings.h"
 
 // Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs therefore agree.
-// Host and device compile the same functions.
+// on keys and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs therefore get the
+// same results. Host and device compile the same functions.
 namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
@@ -17,7 +17,7 @@ constexpr bool IsStepCounter(int64_t value) { return value >= 0 && value < kStep
 
 // How the direction P of a block follows from the filtered gradient H.
 enum class DirectionRule {
-  kPrecondition,  // P = H contracted with the inverse roots, then grafted
+  kPrecondition,  // P is the method's direction, such as H contracted with the inverse roots; then it is grafted
   kGraft,         // P = D, the grafting method's own direction
   kFiltered,      // P = H: the inverse roots are still identities
   kZero,          // P = 0: the inverse roots are still zero
@@ -26,7 +26,7 @@ enum class DirectionRule {
 // What a step does with the inverse roots or eigenbases of a block.
 enum class RootTask : unsigned char {
   kNone,
-  kCompute,           // compute new ones from the current factor matrices
+  kCompute,           // compute new roots or eigenbases from the current factor matrices
   kTakeSnapshot,      // copy the factor matrices, to compute the roots later
   kFromSnapshot,      // compute roots from a snapshot that is at least root_async steps old, and use them
   kAdoptDeviceRoots,  // use the roots that a device has already computed from a snapshot
@@ -56,7 +56,7 @@ struct RootSchedule {
 struct RefreshKeys {
   int64_t start = 1;  // start_preconditioning_step, resolved
   int64_t frequency = 1;
-  int64_t async = 0;  // below the frequency
+  int64_t async = 0;  // root_async, which is below the frequency
   double growth = 0;
   bool spread = false;
 };
@@ -65,8 +65,8 @@ struct RefreshKeys {
 // the refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // Steps until the next refresh. With refresh_growth 0 this is always the frequency, but if the first refresh is at a
-  // step between two multiples of the frequency, the second refresh may follow sooner.
+  // The number of steps until the next refresh. With refresh_growth 0, this is always the frequency. Exception: after a
+  // first refresh at a step between two multiples of the frequency, the second refresh may follow sooner.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };
@@ -83,7 +83,7 @@ constexpr int64_t FirstStepWith(double growth, double value) {
   const double quotient = value / growth;
   if (!(quotient < static_cast<double>(kStepLimit))) return kStepLimit;
   auto t = static_cast<int64_t>(quotient);
-  // The quotient is rounded. Compare products, like IntervalAfter.
+  // The quotient is rounded, so the loops compare products, as IntervalAfter does.
   while (growth * static_cast<double>(t) < value) ++t;
   while (t > 0 && growth * static_cast<double>(t - 1) >= value) --t;
   return t;
@@ -99,7 +99,7 @@ constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
     return {keys.start + before * frequency, frequency, before + 1};
   }
   if (keys.growth == 0) {
-    // The reference's schedule: the start, and the multiples of the frequency after it.
+    // As in the reference implementation, refreshes are at the start and at the later multiples of the frequency.
     const int64_t multiple = t / frequency * frequency;
     return {multiple > keys.start ? multiple : keys.start, frequency, t / frequency - keys.start / frequency + 1};
   }
@@ -177,7 +177,8 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 }
 
 // Returns the root task of a block that takes part in this step.
-// snapshot_step: the state of that name before the step. It exists only if root_async is above 0; otherwise it is 0.
+// snapshot_step: the state of that name before the step. The state exists only if root_async is above 0. Otherwise,
+// pass 0.
 //   0   the block has not used any roots yet
 //   s   the roots of the factor matrices of step s are pending
 //   -s  the roots of step s are in use, and none are pending
@@ -227,7 +228,7 @@ constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase
           DirectionRuleOf(group, phase, is_preconditioned)};
 }
 
-// Returns the rule of a block of a method of steepest descent (IsSteepestDescent).
+// Returns the direction rule of a block whose method is steepest descent (IsSteepestDescent).
 constexpr DirectionRule RuleWithoutRoots(const GroupSchedule& group) { return DirectionRuleOf(group, 0, true); }
 
 constexpr RefreshKeys RefreshKeysOf(const GroupSettings& settings) {

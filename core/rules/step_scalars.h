@@ -32,14 +32,15 @@ struct StepScalars {
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), if the block's schedule has a refresh
   double factor_correction = 1;  // of step t; roots of a snapshot use the correction of the snapshot's step
 
-  // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then E <- filter_decay * E + (1 - filter_decay)
-  // * G; H = G if filter_decay is 0
+  // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then
+  // E <- filter_decay * E + (1 - filter_decay) * G. If filter_decay is 0, H = G.
   double filter_decay = 0;
   double ahead_decay = 0;
   double filter_correction = 1;
 
-  // P by the rule of the block's schedule; with kPrecondition and grafting P <- P * |D| / (|P| + norm_guard), D = H or
-  // H / (sqrt(V / moment_correction) + moment_epsilon), or 0 where that divisor is 0
+  // D = H / (sqrt(V / moment_correction) + moment_epsilon), or 0 where this divisor is 0. If there is no V, D = H.
+  // The block's schedule determines how P is computed (DirectionRule). With kPrecondition and grafting, then
+  // P <- P * |D| / (|P| + norm_guard).
   double moment_correction = 1;
   double moment_epsilon = 0;
   double norm_guard = 0;
@@ -47,11 +48,12 @@ struct StepScalars {
   // P <- P + decoupled_decay * W
   double decoupled_decay = 0;
 
-  // P <- momentum_weight * P, M <- momentum * M + P; P <- P + momentum * M (Nesterov) or M, if there is an M
+  // If there is an M: P <- momentum_weight * P, then M <- momentum * M + P, then P <- M or, with Nesterov momentum,
+  // P <- P + momentum * M
   double momentum = 0;
   double momentum_weight = 1;
 
-  // U = -lr P - shrinkage * W; out = W + U, or U
+  // U = -lr P - shrinkage * W; the output is W + U or, with output updates, U
   double lr = 0;
   double shrinkage = 0;
 
@@ -100,9 +102,9 @@ SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t
 // second moment; any other decay means an average.
 constexpr double WeightFor(double decay) { return decay == 1 ? 1 : 1 - decay; }
 
-// Returns the number that is added to |P| before grafting divides by it. The reference adds 1e-16. With a relative
-// epsilon, |P| decreases when gradients grow, and the scale of the gradients must have no influence. The number is
-// therefore so small that it only prevents a division by zero.
+// Returns the number that is added to |P| before grafting divides by the sum. The reference implementation adds 1e-16.
+// With a relative epsilon, |P| decreases when gradients grow, and the scale of the gradients must have no influence.
+// The number is therefore so small that it only prevents a division by zero.
 constexpr double NormGuard(double root_relative_epsilon) { return root_relative_epsilon > 0 ? 1e-37 : 1e-16; }
 
 // Makes a step leave the factor matrices as they are.

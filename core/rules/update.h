@@ -37,7 +37,7 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
 struct DirectionScale {
   double down = 1;
   double up = 1;
-  double size = 0;  // a bound on the elements of the direction; infinite or NaN if P is
+  double size = 0;  // a bound on the elements of the scaled direction; infinite or NaN if P is not finite
 };
 
 // Returns the scale of a direction P. norm: |P|. graft_norm: |D|; used only if is_grafted.
@@ -48,8 +48,8 @@ constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
 }
 
-// The key dual_norm_scale: multiplies the direction of a method of steepest descent by the dual norm of the filtered
-// gradient. dual_norm: the inner product of the filtered gradient and the direction.
+// Multiplies the direction of a method of steepest descent by the dual norm of the filtered gradient (the key
+// dual_norm_scale). dual_norm: the inner product of the filtered gradient and the direction.
 constexpr void ScaleByDualNorm(double dual_norm, DirectionScale* scale) {
   scale->up *= dual_norm;
   scale->size *= dual_norm;
@@ -65,8 +65,8 @@ struct UpdateTargets {
   Dtype momentum;
   bool has_copy;
   Dtype copy;
-  bool is_exchanged;      // between replicas
-  bool exchanges_params;  // new parameters, not updates
+  bool is_exchanged;      // the block is exchanged between ranks
+  bool exchanges_params;  // ranks exchange new parameters instead of updates
   Dtype exchange;
 };
 
@@ -99,7 +99,7 @@ constexpr bool DirectionFits(const StepScalars& step, Dtype computation, double 
 }
 
 // Returns whether bounds on the magnitudes of P, W and M can prove that an update fits. They cannot if a dtype that is
-// written has a smaller range than the computation dtype. Nor can they if the dtype of the parameter has a larger
+// written has a smaller range than the computation dtype. They also cannot if the dtype of the parameter has a larger
 // range, because reading a parameter may then give infinity.
 constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& targets) {
   return !limits.is_narrow && LargestFinite(targets.param) <= LargestFinite(targets.computation);
@@ -112,7 +112,7 @@ constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& ta
 //   largest_m  a bound on |M|; used only with momentum
 constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_momentum, double size, double largest_w,
                           double largest_m) {
-  // Below a quarter of a unit in the last place of the limit.
+  // This number is below a quarter of a unit in the last place of the largest finite number.
   const double small = LargestFinite(computation) * MachineEpsilon(computation) / 8;
   const double direction = step.decoupled_decay != 0 ? size + step.decoupled_decay * largest_w : size;
   const double moved = has_momentum ? step.momentum * largest_m + direction : direction;
@@ -139,8 +139,9 @@ constexpr FitCheckMode FitCheckFor(const StepScalars& step, const UpdateTargets&
   return targets.has_momentum || step.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
 }
 
-// The mark of a block whose update was skipped. In an exchange between replicas, every byte of the block's first
-// element has this value. In each dtype, the element is then a NaN that no arithmetic produces.
+// The mark of a block whose update was skipped. In an exchange between ranks, every byte of the first element of the
+// block, or of a slice of the block, has this value. In each dtype, the element is then a NaN that no arithmetic
+// produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
 // Returns whether the values that are written for an element fit their dtypes. value: the new parameter as every rank

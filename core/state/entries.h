@@ -29,8 +29,8 @@ struct StateEntry {
 
   int64_t elements() const { return shape.Product(); }
   bool elementwise() const { return flat_offset >= 0; }
-  // Returns whether the entry is a state of root_async. If all of them are 0, no inverse root is pending. So
-  // a load sets them to 0 if the checkpoint lacks them.
+  // Returns whether the entry is a state that only root_async adds. If all these states of a block are 0, no inverse
+  // root is pending. A load therefore sets them to 0 if the checkpoint does not contain them.
   bool is_snapshot() const { return state().starts_with("snapshot"); }
   bool symmetric() const { return form != SymmetricForm::kNone; }
   // Returns the number of bytes from the entry's first to its last element in the arena. The spans of a factor matrix

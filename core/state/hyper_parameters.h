@@ -26,11 +26,12 @@ struct BoundScalar {
 // The current hyper-parameters: those of the plan's groups, with the changes by Set() and by bound scalars.
 class HyperParameters {
  public:
-  // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host copies them.
+  // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host reads them, because the
+  // host copies their bytes.
   HyperParameters(const PlanData& plan, size_t scalar_alignment);
 
   size_t group_count() const { return groups_.size(); }
-  // The reference stays valid as long as this object.
+  // The reference stays valid as long as this object exists.
   const Settings& settings(size_t group) const { return groups_[group].settings; }
   // Returns the bound scalars of a group, indexed by the number of the key (core/rules/bound_scalars.h).
   std::span<const BoundScalar> bound(size_t group) const { return groups_[group].bound; }
@@ -40,7 +41,7 @@ class HyperParameters {
   Status Get(int group, const char* name, double* value) const;
   // Sets *roots_depend_on_it to whether the value has changed and inverse roots depend on the key.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
-  // Binds a key of core/rules/bound_scalars.h to memory of the caller. value nullptr: removes the binding.
+  // Binds a key of core/rules/bound_scalars.h to memory of the caller. If value is nullptr, removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
 
   // Checks the values of all bound scalars in host memory.

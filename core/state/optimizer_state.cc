@@ -20,9 +20,9 @@ OptimizerState::OptimizerState(const PlanData& plan, std::unique_ptr<StateMemory
 
 Status OptimizerState::Bind(const void* in, void* out) {
   if ((in == nullptr) != (out == nullptr)) {
-    return Invalid(in == nullptr ? "state_in" : "state_out",
-                   " is NULL and the other is not: expected two arenas, or NULL for both to use the arena with which "
-                   "the optimizer was created");
+    return Invalid(in == nullptr ? "state_in" : "state_out", " is NULL, but ", in == nullptr ? "state_out" : "state_in",
+                   " is not: expected two arenas, or NULL for both to use the arena with which the optimizer was "
+                   "created");
   }
   if (in == nullptr) {
     observer_->OnUnseenWrite();

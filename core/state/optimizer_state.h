@@ -22,7 +22,7 @@ class StateObserver {
   virtual ~StateObserver() = default;
   // Waits for pending steps and records their results.
   virtual Status FinishSteps() = 0;
-  // The arena out() was set to the initial state, that of an optimizer that has made no step.
+  // The arena out() was set to the initial state, which is the state before the first step.
   virtual void OnInitialize() = 0;
   // A range of the arena was written. step_counters: whether the range includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;
@@ -75,8 +75,8 @@ class OptimizerState {
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 
-  // Set the state to its values before the first step: Initialize() the whole state, InitializeFactors() the states of
-  // one block that are not elementwise.
+  // Initialize() sets the whole state to its values before the first step. InitializeFactors() does the same for those
+  // states of one block that are not elementwise.
   Status Initialize();
   Status InitializeFactors(const Block& block);
   // Returns whether Initialize() would change nothing.
@@ -84,7 +84,8 @@ class OptimizerState {
 
   // Fails if the arena holds no usable state.
   Status CheckUsable(const char* arena) const;
-  // Makes CheckUsable() fail with this message for the arena out(), until the whole state in it is replaced or written.
+  // Makes CheckUsable() fail with this message for the arena out(), until MarkReplaced() is called or a step writes the
+  // whole state to this arena.
   void MarkUnusable(std::string reason);
   // Call after the state has been replaced. Discards errors that earlier steps deferred.
   void MarkReplaced();

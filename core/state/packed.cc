@@ -42,7 +42,7 @@ void CopyRows(const StateEntry& entry, int64_t first, int64_t last, std::conditi
   using Kept = std::conditional_t<kPack, const Element, Element>;
   using Packed = std::conditional_t<kPack, Element, const Element>;
   Kept* const kept = reinterpret_cast<Kept*>(memory);
-  // memcpy, because the rows may be unaligned in a buffer of bytes.
+  // memcpy is used, because the rows may be unaligned in a buffer of bytes.
   const auto copy = [](Kept* in, auto* out, int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(Element);
     if constexpr (kPack) {

@@ -45,7 +45,7 @@ class StateMemory {
   virtual Status Download(void* to, const void* from, int64_t bytes) const = 0;
   virtual Status Upload(void* to, const void* from, int64_t bytes) const = 0;
   // Returns in *mapped an address at which the host can read and write these bytes: `from` itself, or a copy in *copy.
-  // Upload() from *mapped stores changes.
+  // To store changes, call Upload() with *mapped as the source.
   virtual Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const = 0;
 
   // Returns memory for exchanges over a communicator that takes memory of this device; nullptr on the host.

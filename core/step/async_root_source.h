@@ -16,21 +16,21 @@ namespace shampoo {
 // Computes the async roots (root_async) of an optimizer on a device.
 class AsyncRootSource {
  public:
-  // The step that is about to be enqueued, or that was enqueued last.
+  // The step that is about to be enqueued or, in StartFromStep(), the step that was enqueued last.
   struct StepRoots {
     std::vector<RootTask>* tasks;                       // by block
     bool any_task;                                      // a block of any rank has a task
     const std::vector<cuda::DeviceSettings>* settings;  // by group
     const int64_t* steps;                               // by group: the number of the step
     const char* state_in;
-    const int64_t* block_counters;  // by block: the step of its snapshot in state_in
+    const int64_t* block_counters;  // by block: snapshot_step or gradient_count in state_in (DeviceCounters)
     void* stream;
   };
 
   virtual ~AsyncRootSource() = default;
-  // Call before enqueuing a step that is not captured. Blocks until the async roots that the step uses have been
-  // computed by the host or enqueued on the device. Changes a task kFromSnapshot to kAdoptDeviceRoots if the roots of
-  // the snapshot are now available to the device. Returns errors of earlier roots.
+  // Call before enqueuing a step that is not captured into a CUDA graph. Waits until the async roots that the step uses
+  // have been computed by the host or enqueued on the device. Changes a task kFromSnapshot to kAdoptDeviceRoots if the
+  // roots of the snapshot are now available to the device. Returns the error of roots that were started earlier.
   virtual Status Prepare(const StepRoots& step) = 0;
   // Call after the step was enqueued. Starts to compute the roots of its snapshots.
   virtual Status StartFromStep(const StepRoots& step) = 0;

@@ -44,7 +44,7 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
   const GatherBytes& bytes = plan.gather_bytes();
   const auto allocate = [&](const char* what, int64_t size, Allocation* allocation) -> Status {
     SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, size, what, allocation));
-    // Written here, so that steps have no page faults and never send uninitialized bytes.
+    // The memory is written here, so that steps have no page faults and never send uninitialized bytes.
     std::fill_n(allocation->data(), size, char{0});
     return {};
   };

@@ -40,8 +40,8 @@ class BlockGather {
   // The buffer in which updates arrive if the shards have no replicas.
   char* arrived() const { return held_.data(); }
 
-  // Sends gradients and parameters of the blocks of a pass to their owners. takes_part: a flag for each parameter;
-  // blocks of parameters whose flag is 0 are left out.
+  // Sends gradients and parameters of the blocks of a pass to the owners of the blocks. takes_part: a flag for each
+  // parameter; the blocks of parameters whose flag is 0 are left out.
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Joins the collect round of a pass with placeholder data.
   Status JoinCollect(size_t pass);
@@ -71,8 +71,8 @@ class BlockGather {
   CpuBackend* backend_;
   size_t replicas_;
   std::vector<GatherPass> passes_;
-  // The packed slices of this rank's shards that are sent. If the shards have no replicas, their updates arrive here,
-  // too.
+  // The packed slices of this rank's shards, which this rank sends. If the shards have no replicas, their updates
+  // arrive here, too.
   Allocation held_;
   // The packed slices of the blocks that this rank owns: gradients and parameters that arrive, and updates to send.
   Allocation owned_;
@@ -80,7 +80,7 @@ class BlockGather {
   Allocation by_all_gather_;  // the all-gather's buffer if the communicator has no all-to-all
   std::vector<SliceCopy> copies_;
   std::vector<Buffers> buffers_;     // by block
-  std::vector<size_t> received_at_;  // by rank: the offset of its bytes
+  std::vector<size_t> received_at_;  // by rank: the offset of the bytes that it sent
 };
 
 }  // namespace shampoo

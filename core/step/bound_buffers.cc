@@ -84,8 +84,8 @@ Status BoundBuffers::CheckAllBound() const {
   for (size_t p = 0; p < bound_.size(); ++p) {
     if (bound_[p] || plan_.params[p].elements == 0) continue;
     return WrongState("parameter \"", plan_.params[p].desc.name, "\" (index ", p,
-                      ") has no buffers: call shampoo_optimizer_bind for every parameter before the first step (grad "
-                      "NULL: no gradient)");
+                      ") has no buffers: call shampoo_optimizer_bind for every parameter before the first step, with "
+                      "grad NULL if the parameter has no gradient");
   }
   return {};
 }

@@ -53,7 +53,7 @@ int32_t DeviceCollectives::AllToAll(void* self, const void* send, const size_t* 
   });
 }
 
-// If the copy to the host fails, this rank has not joined the collective, and the communicator can still be used.
+// If the copy to the host fails, this rank does not join the collective, and the communicator can still be used.
 Status DeviceCollectives::GatherThroughHost(char* buffer, int64_t segment_bytes, void* stream) {
   const int64_t own = segment_bytes * comm_->rank();
   const cuda::ExchangeMemory memory = engine_->exchange_memory();

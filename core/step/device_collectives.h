@@ -57,7 +57,7 @@ class DeviceCollectives {
   bool is_captured_ = false;
   int64_t joined_ = 0;
   int64_t skipped_ = 0;        // collectives that are still to be skipped
-  bool skips_joined_ = false;  // applies to the next call of Begin()
+  bool skips_joined_ = false;  // whether Begin() sets skipped_ to the number of joined collectives
   bool has_lost_data_ = false;
   Status failure_;
 };

@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// The host's copy of the step counters, and of the states snapshot_step and gradient_count, in an arena on a device.
+// The host's copy of counters that are in an arena on a device: the step counters of groups, and the states
+// snapshot_step and gradient_count of blocks.
 class DeviceCounters {
  public:
   explicit DeviceCounters(const PlanData& plan);
@@ -25,21 +26,23 @@ class DeviceCounters {
 
   // Returns whether this copy equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // Returns whether this copy equals the values in the arena, unless replays of captured steps have changed the arena.
-  // The host does not see these replays.
+  // Returns whether this copy equals the values in the arena if no replay has changed the arena. A replay makes a step
+  // that was captured into a CUDA graph, and the host does not see it.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   void SetKnown(const char* arena) { arena_ = arena; }
   // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies the block counters from the engine, which has their values after the finished steps.
+  // Copies the block counters from `engine`, which has their values after the finished steps.
   void TakeBlockCounters(const cuda::DeviceEngine& engine);
+  // Sets the counters of an optimizer that has made no step.
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
+  // Call when the caller may have written an arena without calling the library. Fetch() clears the mark.
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
   bool may_be_replayed() const { return may_be_replayed_; }
-  // Call after a step was captured: from then on unseen replays may change the values in the arena at any time.
+  // Call after a step was captured. From then on, replays may change the values in the arena at any time.
   void MarkCaptured() { may_be_replayed_ = true; }
 
  private:

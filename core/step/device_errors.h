@@ -18,7 +18,8 @@ namespace shampoo {
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 
-// Returns the error of a step that cannot be captured because of this block. step: the step of the block's group.
+// Returns the error of a step that cannot be captured into a CUDA graph because of this block. step: the number of the
+// step of the block's group.
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step);
 
 // Logs the blocks and steps that the device skipped between two reports. Returns the last block whose update was

@@ -13,7 +13,8 @@
 
 namespace shampoo {
 
-// The other ranks, which make each step together with an optimizer on a device.
+// The other ranks, which make each step together with an optimizer on a device. A step is captured if it is recorded
+// into a CUDA graph. The report of a step is what the device reports to the host about the step.
 class DevicePeers {
  public:
   virtual ~DevicePeers() = default;
@@ -21,33 +22,36 @@ class DevicePeers {
   virtual Status PriorFailure() const = 0;
   // Returns an error if a step of the plan cannot be captured together with these ranks.
   virtual Status CheckCapture(const PlanData& plan) const = 0;
-  // Returns whether a step may return the error of an earlier step. All ranks must return it from the same call, but
-  // during a capture the host does not wait for the device, so the ranks may have different reports.
+  // Returns whether a step may return the error of an earlier step. All ranks must return this error from the same
+  // call. During a capture, the host does not wait for the report of the earlier step, so the ranks may know of
+  // different errors.
   virtual bool CanReturnEarlierErrors(bool captured) const = 0;
   // Returns whether all ranks know of the same skipped updates, so that they return the same error for them.
   virtual bool is_skipped_update_known() const = 0;
   // Returns whether a rank that cannot make a step joins it to report its error. All ranks then return the error.
   virtual bool CanReportFailure(bool captured) const = 0;
-  // Returns whether this rank knows, before it has the report of a step, that the step counts in a group. Otherwise,
-  // only the report says whether another rank has made a step of the group. has_gradient: this rank has a gradient of
-  // the group.
+  // Returns whether this rank knows, before it has the report of a step, whether the step advances the step counter of
+  // a group. Otherwise, only the report says whether another rank had a gradient of the group. has_gradient: this rank
+  // has a gradient of the group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
-  // Returns the steps that the groups have made, by group (0: none; negative: see Table::counted_steps). expected: the
-  // steps that this rank asked for; reported: the steps in the report of the device.
+  // Returns, by group, the step counter after the last step, in the form of Table::counted_steps
+  // (core/backend/cuda/interface.h). expected: the steps that this rank asked for. reported: counted_steps of the
+  // device.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
   // Returns whether another rank may reject a step after this rank has updated its blocks.
   virtual bool CanRejectLate() const = 0;
   // Returns whether a report must be awaited even if the caller does not ask to wait, so that all ranks have the same
   // report.
   virtual bool has_to_await_reports() const = 0;
-  // Fills in the values that the device compares with other ranks, and the functions that exchange them. own: the error
-  // of this rank if it cannot make the step. counters: by group. args->captured, args->exports and
-  // args->expected_step must be set.
+  // Fills in the values that the device compares with other ranks, and the functions that exchange these values.
+  // counters: the step counters of groups. own: the error of this rank if it cannot make the step. args->captured,
+  // args->exports and args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
-  // Call after enqueuing a step has failed. Returns false if the ranks can no longer reject the step. If it returns
-  // true, enqueue the step again with its error: the collectives that this rank has already joined are then skipped.
+  // Call after enqueuing a step has failed. Returns false if the ranks can no longer reject the step. If the result is
+  // true, enqueue the step again to report the error: the collectives that this rank has already joined are then
+  // skipped.
   virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
   virtual void Abort(const Status& error) = 0;

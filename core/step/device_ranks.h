@@ -21,8 +21,8 @@ class DeviceRanks {
   // memory.
   virtual int64_t staging_bytes() const = 0;
 
-  // See DevicePeers. The functions that are implemented here suit replicas, which have the same gradients and know of
-  // the same skipped updates.
+  // The functions up to TakeFailure() are those of DevicePeers. The implementations in this class suit replicas, which
+  // have the same gradients and know of the same skipped updates.
   virtual bool is_skipped_update_known() const { return true; }
   virtual bool IsStepKnown(bool /*has_gradient*/) const { return true; }
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* /*reported*/) const { return expected; }
@@ -33,8 +33,8 @@ class DeviceRanks {
   virtual bool CanStillReject() const = 0;
   // See DeviceCollectives::SkipJoined().
   virtual void SkipJoinedCollectives() = 0;
-  // Agrees with the ranks on the error of a rejected step, and returns it; success if no rank has an error. own: this
-  // rank's error; step, was_replayed: see DevicePeers. Collective.
+  // Agrees with the ranks on the error of a rejected step, and returns this error; success if no rank has an error.
+  // own: this rank's error. step, was_replayed: as in DevicePeers::RejectionError(). Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
   // Called on shard ranks after the replicas of each shard have agreed on `own`. Returns `own` if it is an error,
   // otherwise the error of another shard rank. Collective. Replicas need no implementation, because they agree last.

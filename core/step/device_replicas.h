@@ -28,7 +28,7 @@ class DeviceReplicas final : public DeviceRanks {
   int64_t staging_bytes() const override;
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  // The first exchange has the headers.
+  // The replicas decide in the first exchange, which contains their headers.
   bool CanStillReject() const override { return collectives_.joined() == 0 && !collectives_.has_lost_data(); }
   void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
@@ -37,11 +37,11 @@ class DeviceReplicas final : public DeviceRanks {
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
-  // Both are stored, because a step may be captured before the error of an earlier step was reported.
+  // There are two ReplicaInputs, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  Status (*fetch_error_)(Rounds* rounds,
-                         const std::string& own_text);  // fetches the error of the failure in the last round
+  // Fetches the error of the failure that the last round has found.
+  Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);
   DeviceCollectives collectives_;
 };
 

@@ -40,7 +40,7 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
-  // There are two, because a step may be captured before the error of an earlier step was reported.
+  // There are two ShardRounds, because a step may be captured before the error of an earlier step was reported.
   ShardRounds step_;      // with the inputs of the last step that was not captured
   ShardRounds captured_;  // with the inputs of the last captured step
   DeviceCollectives collectives_;

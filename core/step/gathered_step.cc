@@ -163,8 +163,8 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
   return replicas_->Share(0, decision, context_, shards_.get());
 }
 
-// An export has the rounds of a step, so that failures are reported alike. Nothing is collected, because the owner of a
-// block needs only its state.
+// An export has the rounds of a step, so that failures are reported in the same way. Nothing is collected, because the
+// owner of a block needs only its state.
 Status GatheredStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};

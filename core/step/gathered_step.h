@@ -56,7 +56,7 @@ class GatheredStep final : public HostStep {
   std::unique_ptr<ReplicaSharing> replicas_;
   std::vector<StepItem*> pass_items_;  // the blocks that this rank collected in a pass and whose update is not skipped
   std::vector<SliceItem> slice_items_;
-  std::vector<char> none_;  // by parameter: 0
+  std::vector<char> none_;  // flags by parameter, all 0: no parameter takes part
 };
 
 }  // namespace shampoo

@@ -203,7 +203,7 @@ void GradientChecker::RunScan() {
 Status GradientChecker::CheckGradients(StepContext* context, CheckResult* result) {
   ScanParams(*context);
   context->ClearExcluded();
-  // In the order of the plan, so that an error names the first block at fault.
+  // Blocks are checked in the order of the plan, so that an error names the first block at fault.
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     if (!inputs_.buffers.HasGradient(param)) continue;

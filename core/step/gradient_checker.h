@@ -22,12 +22,13 @@ struct CheckResult {
   void LogMessages();
 };
 
-// Checks, before a step writes anything, that no state can overflow or become NaN. A first scan bounds the largest |G|.
-// Only blocks for which that bound is too large get an exact check. The constructor allocates all scratch memory.
+// Checks, before a step writes anything, that no state can overflow or become NaN. A first scan computes a bound on the
+// elements of the gradient G. Only blocks for which this bound is too large get an exact check. The constructor
+// allocates all scratch memory.
 class GradientChecker {
  public:
   // defers_state_errors: true if only the owner of a block can detect that the block's state does not fit the gradient.
-  // Unless on_nonfinite of the group is error, the owner then marks the update as skipped in the exchange instead of
+  // If on_nonfinite of the group is not error, the owner then marks the update as skipped in the exchange instead of
   // excluding the block from the step.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
@@ -39,7 +40,8 @@ class GradientChecker {
   // blocks, or sets skip_step.
   Status CheckGradients(StepContext* context, CheckResult* result);
 
-  // Returns whether a gradient of this rank's shards may have to be rejected regardless of the states.
+  // Returns whether a gradient of this rank's shards may be unusable, independently of the states of its blocks. If so,
+  // the owners of the blocks must make the exact check.
   bool MayReject(StepContext* context);
   // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
   // item in `items`.

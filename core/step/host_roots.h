@@ -53,9 +53,9 @@ class HostRoots final : public AsyncRootSource {
   };
   // Submits the job.
   Status Start(const Source& source);
-  // Waits for the last job of each block whose task takes a snapshot or uses the roots of a snapshot: until its roots
-  // have been computed, and their copies to the device have been enqueued. Returns the first error of the thread, and
-  // clears it.
+  // Waits for the last job of each block whose task takes a snapshot or uses the roots of a snapshot. The wait ends
+  // when the roots have been computed and their copies to the device have been enqueued. Returns the first error of the
+  // thread, and clears it.
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns the first error of the thread, and clears it. Does not wait.
   Status TakeError() { return thread_->TakeError(); }

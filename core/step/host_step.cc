@@ -91,7 +91,7 @@ Status LocalStep::Step(Status caller_status, void* /*stream*/) {
   return {};
 }
 
-// Needs no exchange, because every rank has the averages of the elements that it holds.
+// This export needs no exchange, because every rank has the averages of the elements that it holds.
 Status LocalStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(export_.Check(weights));

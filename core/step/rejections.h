@@ -12,7 +12,8 @@ namespace shampoo {
 
 // The errors of a step that rejects its inputs. They are the same on every backend.
 
-// An element of a parameter, and the value of G there.
+// An element of a parameter, and the value of G at this element. G is the gradient after gradient_scale and coupled
+// weight decay.
 struct RejectedAt {
   const Param& param;
   const Block& block;

@@ -23,8 +23,8 @@ class ReplicaSharing {
   virtual ~ReplicaSharing() = default;
   // Returns an error if the communicator of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Exchanges the updates of a bucket. With the first bucket the ranks also compare their inputs and agree on the
-  // decision, together with the ranks that hold the other shards: if one rank fails, all ranks return its error.
+  // Exchanges the updates of a bucket. With the first bucket, the replicas also compare their inputs. They then agree
+  // with the ranks that hold the other shards: if one rank fails, all ranks return the error of that rank.
   virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket only to report a failure.

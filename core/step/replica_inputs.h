@@ -44,8 +44,8 @@ class ReplicaInputs {
   void SetSteps(const int64_t* counters, int64_t action);
 
   const PlanData& plan_;
-  // By parameter: 1 if it takes part, plus 2 for each excluded block; then by group its step counter; then an
-  // Action.
+  // For each parameter, 1 if it takes part, plus 2 for each excluded block; then the step counter of each group; then
+  // an Action.
   std::vector<int64_t> values_;
 };
 
@@ -73,7 +73,7 @@ class ParameterHashes {
 };
 
 // A part of the error messages about differences between ranks, which are found before parameters are written.
-inline constexpr char kParametersUnchanged[] = ": parameters are unchanged. ";
+inline constexpr char kParametersUnchanged[] = ". This call has not changed the parameters. ";
 
 // Return the error of replicas that are at different steps, or have different hyper-parameters.
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);

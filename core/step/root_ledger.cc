@@ -99,7 +99,7 @@ std::string RootLedger::Describe(size_t first, size_t end) const {
 void RootLedger::FinishRefresh(bool tracked) noexcept {
   if (!tracked) return;
   LogText(LogLevel::kInfo, [this] {
-    std::string text = "inverse roots against float64:";
+    std::string text = "inverse roots compared with float64:";
     for (const Measure& measure : kMeasures) {
       const int64_t worst = Worst(measure.value);
       if (worst < 0) continue;

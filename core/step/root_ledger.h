@@ -33,10 +33,10 @@ class RootLedger {
   int64_t failing_root() const { return failing_root_; }
   // Returns "inverse root of <parameter>/<block>/factor.<dim>", or "eigenbasis of ...".
   std::string DescribeRoot(int64_t factor) const;
-  // Returns an error for the first factor matrix of the plan whose root failed too often in a row. Returns the error
-  // only once for each refresh.
+  // Returns an error for the first factor matrix of the plan whose root failed too often in a row. The next call
+  // returns an error only after another refresh has failed.
   Status RaiseFailure();
-  // Discards the failures in a row and the error that is due.
+  // Sets the counts of failures in a row to 0, and discards the error that the next RaiseFailure() would return.
   void ForgetFailures();
 
   // Returns false if no statistic of the roots has this name.
@@ -55,9 +55,9 @@ class RootLedger {
   std::vector<const char*> kinds_;        // by factor matrix: what is computed from it
   std::vector<int64_t> failures_in_row_;  // by factor matrix
   std::vector<char> tracked_;             // by factor matrix: whether its last refresh measured residuals
-  int64_t failing_root_ = -1;             // the factor matrix whose error is due
-  int64_t failing_root_tolerance_ = 0;
-  const char* advice_ = "";
+  int64_t failing_root_ = -1;             // see failing_root()
+  int64_t failing_root_tolerance_ = 0;    // root_failure_tolerance of its group
+  const char* advice_ = "";               // part of the error about failing_root_
 
   int64_t computed_ = 0;
   int64_t reused_ = 0;

@@ -78,19 +78,19 @@ class ShardRounds final : public ShardAgreement {
   void AgreeOnExport(StepDecision* decision) override;
   void Report(const Status& failure) override;
 
-  // Agrees without exchanging the text of an error: an error then has only a code, unless a collective failed. With
+  // Agrees without exchanging the text of an error. An error then has only a code, except if a collective failed. With
   // gathered blocks, one more exchange follows before the text is fetched. A rank on which this agreement failed
   // reports the failure in that exchange. If context is nullptr, compares the inputs that the last agreement,
   // SetInputs() or BeginExport() has left.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the text of an error. Returns the error that all
-  // ranks return. differing_rank: the first rank whose hyper-parameters differ from those of rank 0, if devices have
-  // compared those that are bound in their memory; 0: none.
+  // ranks return. differing_rank: if the devices have found different hyper-parameters, the first rank that differs
+  // from rank 0; otherwise 0.
   Status AgreeOnError(Status own, int differing_rank = 0);
   // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
   // about to make; 0: none.
   void SetInputs(std::span<const int64_t> steps);
-  // The next agreements without a context are those of an export; see AgreeOnExport().
+  // Makes the next agreements without a context those of an export; see AgreeOnExport().
   void BeginExport();
   // Returns whether the ranks still have to exchange the text of the error of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }

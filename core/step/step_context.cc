@@ -175,7 +175,7 @@ void StepContext::RecordRoots() {
   RootLedger& roots = inputs_.history.roots();
   bool refreshed = false;
   bool tracked = false;
-  // In plan order; the items are ordered by cost.
+  // Roots are recorded in plan order, although the items are ordered by cost.
   for (const Block& block : inputs_.plan.blocks) {
     if (refreshed_[static_cast<size_t>(&block - inputs_.plan.blocks.data())] == 0) continue;
     const Settings& settings = inputs_.state.hyper_parameters().settings(static_cast<size_t>(block.group));

@@ -16,11 +16,11 @@ namespace shampoo {
 
 // The step of one group.
 struct GroupStep {
-  bool active = false;  // the step counts in the group
+  bool active = false;  // whether the step advances the step counter of the group
   StepProgram program;
   GroupSchedule schedule;
 
-  // For the blocks of the group that method adam updates instead of method muon.
+  // With method muon: settings and program for the blocks of the group that method adam updates (Block::is_routed).
   Settings routed_settings;
   StepProgram routed;
 
@@ -58,7 +58,8 @@ class StepContext {
   std::span<StepItem> items() { return items_; }
   StepItem& ItemOf(int64_t block) { return items_[item_of_block_[static_cast<size_t>(block)]]; }
   int64_t BlockOf(const StepItem& item) const { return item.block - inputs_.plan.blocks.data(); }
-  // Returns the items of one bucket: all, or only those of this rank's blocks. Valid until the next call.
+  // Returns the items of one bucket. only_owned: only the items of blocks that this rank owns. Valid until the next
+  // call.
   std::span<const StepItem> ItemsOfBucket(int64_t bucket, bool only_owned);
   // By block: whether its update was skipped in this step.
   std::span<const char> update_skipped() const { return update_skipped_; }
@@ -68,7 +69,7 @@ class StepContext {
   void ClearExcluded() { excluded_.clear(); }
   std::span<const StepItem> excluded() const { return excluded_; }
 
-  // Begins to write. Removes excluded blocks from the items; Finish() completes their outputs.
+  // Begins to write. Removes excluded blocks from the items. Finish() writes the outputs of these blocks.
   void Begin();
   // Does the same as Begin(), but keeps excluded blocks among the items, so that their owner reports a skipped update
   // to the other ranks.
@@ -77,8 +78,8 @@ class StepContext {
   void Compute(std::span<const StepItem> items);
   // Records the outcomes of the inverse roots. Call after Compute() for all buckets.
   void RecordRoots();
-  // Completes a step: step counters, the outputs of parameters that took no part, skipped updates. logs_all: also logs
-  // the skipped updates of other ranks' blocks.
+  // Completes a step: advances the step counters, writes the outputs of parameters that took no part, and records
+  // skipped updates. logs_all: also logs the skipped updates of other ranks' blocks.
   void Finish(bool logs_all);
   // Completes a step that changes nothing: outputs hold the unchanged parameters or, with output updates, zeros.
   void FinishSkipped();
@@ -101,7 +102,7 @@ class StepContext {
   std::vector<size_t> item_of_block_;
   std::vector<StepItem> bucket_items_;
   std::vector<StepItem> excluded_;
-  bool excluded_are_removed_ = false;  // whether they were removed from the items
+  bool excluded_are_removed_ = false;  // whether the excluded blocks were removed from the items
   std::vector<char> is_excluded_;      // by block
   std::vector<char> refreshed_;        // by block: whether this step refreshed its roots
   std::vector<char> update_skipped_;   // by block

@@ -21,7 +21,7 @@ struct StepInputs {
   StepHistory& history;
 };
 
-// How an optimizer makes its steps. Create chooses the class:
+// How an optimizer makes its steps. Optimizer::Create() chooses the class:
 //   LocalStep       one replica on the CPU
 //   ReplicatedStep  several replicas on the CPU, which share the work
 //   GatheredStep    shards on the CPU whose blocks are gathered (shard_mode gather)
@@ -32,11 +32,12 @@ class StepStrategy : public StateObserver {
   // success.
   virtual Status Step(Status caller_status, void* stream) = 0;
 
-  // Writes (1 - blend) times the parameter plus blend times its average. weights: by parameter; nullptr: not wanted.
+  // Writes (1 - blend) times each parameter plus blend times its average. weights: for each parameter, the memory to
+  // write to, or nullptr to skip the parameter.
   virtual Status Export(Status caller_status, double blend, std::span<void* const> weights) = 0;
 
-  // Reports the first error of the steps enqueued on a device since the last report. wait: waits for pending steps.
-  // *failed_call: the number of the call whose step failed; 0: none.
+  // Returns the first error of the steps that were enqueued on a device since the last report. wait: first wait for
+  // pending steps. *failed_call: the number of the call whose step failed; 0: none.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
   // Returns the seconds that a phase has taken in all steps so far (track_times): the time summed over threads or, on a

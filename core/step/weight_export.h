@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Checks the arguments and the state of an export. weights: by parameter; nullptr: not wanted.
+// Checks the arguments and the state of an export. weights: by parameter; nullptr to skip the parameter.
 Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 
 // Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block adds a
@@ -28,15 +28,17 @@ class WeightExport {
   void Begin(double blend, std::span<void* const> weights);
   // Computes the averages of the blocks of a bucket that this rank owns.
   void Compute(int64_t bucket);
-  // Returns the items of all blocks of the bucket whose averages are wanted here, with the outputs of this rank.
+  // Returns the items of the blocks of the bucket for which IsWanted() is true, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
-  // By block: 0 when a bucket is sent, because an export skips no block. A rank that receives a difference that begins
-  // with the mark of a skipped update sets 1, and copies the parameter. No arithmetic creates this mark, a NaN, but a
-  // state that was loaded may contain it. On CUDA, the output is then NaN.
+  // By block: a flag for a skipped update. It is 0 when this rank sends a bucket, because an export skips no block. The
+  // flag becomes 1 if the received difference begins with the mark of a skipped update (kSkippedMark), which is a NaN.
+  // The output is then a copy of the parameter. Steps never store this NaN, but a state that was loaded may contain it.
+  // On CUDA, the output is NaN instead.
   std::span<const char> update_skipped() const { return update_skipped_; }
   // Completes an export: copies the parameters that have no average to the outputs.
   void Finish();
-  // Whether the block has an average, and the weights of its parameter are wanted here.
+  // Returns whether the block has an average, and the caller of this rank passed memory for the weights of its
+  // parameter.
   bool IsWanted(const Block& block) const {
     return HasAverage(block.group) && outputs_[static_cast<size_t>(block.param)].out != nullptr;
   }

@@ -10,7 +10,7 @@ SEEDS = (1, 2, 3, 4, 5)
 # Learning rates are 10^(k/4) for integers k: 0.01, 0.0178, 0.0316, 0.0562, 0.1, ...
 RATES_PER_DECADE = 4
 HALF_GRID = 2  # points of the first grid on each side of the usual rate
-MOST_WIDENING = 8  # points that can be added on each side
+MOST_WIDENING = 8  # most points that the search adds to the grid on each side
 EPOCHS = 10
 EVALUATE_EVERY = 5  # steps
 WEIGHT_DECAY = "1e-4"
@@ -93,7 +93,9 @@ def final_loss(result: dict) -> float:
 
 
 def choose_rate(config: Config, results: dict[str, dict]) -> tuple[int, list[Run]]:
-    """Returns the best learning rate so far, and the runs that are missing. If none is missing, the rate is final."""
+    """Returns the best learning rate and an empty list, or, if runs of the search are missing, the usual rate and these
+    runs.
+    """
     low, high = config.usual_rate - HALF_GRID, config.usual_rate + HALF_GRID
     while True:
         missing = [run for rate in range(low, high + 1) for run in (Run(config, rate, seed) for seed in SEARCH_SEEDS)

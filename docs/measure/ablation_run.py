@@ -6,9 +6,9 @@
     python3 docs/measure/ablation_run.py --trainer build/c_conv/train_conv --results out/ablation.json
 
 First, the script searches the learning rate of every configuration with two seeds. Then it trains each configuration
-with five other seeds. It stores every run in the file of results, so a repeated call continues where it stopped.
---again repeats the second part and keeps the faster time of each run, for a machine that was busy. Needs only Python
-3.8. ablation_table.py reads the file.
+with five other seeds. It stores every run in the file of results, so a repeated call continues where it stopped. If
+the machine was busy, --again repeats the training with the five seeds and keeps the faster time of each run. Needs only
+Python 3.8. ablation_table.py reads the file.
 """
 import argparse
 import csv
@@ -109,7 +109,8 @@ def main() -> None:
     parser.add_argument("--trainer", required=True, help="train_conv")
     parser.add_argument("--data", default=str(root / "examples/c_mlp/data/digits.bin"), help="the images")
     parser.add_argument("--results", required=True, help="JSON file with all runs; new runs are added")
-    parser.add_argument("--again", action="store_true", help="repeat the second part, for its times")
+    parser.add_argument("--again", action="store_true",
+                        help="repeat the training with the five seeds, and keep the faster times")
     options = parser.parse_args()
     ablation = Ablation(options)
     ablation.search()

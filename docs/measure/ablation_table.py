@@ -26,10 +26,12 @@ class Row(NamedTuple):
     losses: list[float]  # one value for each seed, also in the fields below
     accuracies: list[float]
     steps: dict[float, list[float]]  # steps to reach each target loss
-    milliseconds: float  # mean time of a step, gradient and optimizer, in the fastest run
+    milliseconds: float  # mean time of a step (gradient and optimizer) in the fastest run
 
     def seconds(self, target: float) -> list[float]:
-        """Takes the least time of a step, because other load on the machine only adds to it."""
+        """Returns the seconds to a target loss for each seed. Uses the least time of a step, because other load on the
+        machine only makes steps longer.
+        """
         return [steps * self.milliseconds / 1e3 for steps in self.steps[target]]
 
 

@@ -5,7 +5,8 @@
     PYTHONPATH=build/release/bindings/python python3 docs/measure/frameworks.py [FRAMEWORK...]
 
 The model is a network 64-128-64-10 on random data, in batches of 64. After 300 warm-up steps, the two trainings
-alternate every 50 steps. The table has the median time of a step, gradient and update, and the ratio of the two.
+alternate every 50 steps. The table has the median times of a step (gradient and update) and the median of their
+ratios.
 """
 import os
 import statistics

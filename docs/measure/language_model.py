@@ -9,10 +9,10 @@
     python3 docs/measure/language_model.py table --results out/lm.jsonl
 
 The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The learning rate
-is searched on a grid of factor sqrt(2) with the tuning seeds, until the best rate is not an end of the grid. Then the
-best rate is trained with the other seeds, which the table reports. Each run is a line of JSON in the file of results.
-Runs that are in the file are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs PyTorch 2.9.
-The method shampoo also needs this library's package, and soap needs the file soap.py of SOAP's authors.
+is searched on a grid of factor sqrt(2) with the tuning seeds, until the best rate is not an end of the grid. The method
+is then trained with the best rate and the other seeds, which the table reports. Each run is a line of JSON in the file
+of results. Runs that are in the file are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs
+PyTorch 2.9. The method shampoo also needs this library's package, and soap needs the file soap.py of SOAP's authors.
 """
 import argparse
 import ast

@@ -9,14 +9,14 @@ from torch.nn import functional
 
 
 def read_text(context: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the bytes of the training files and of the validation files. Each file is in one of the two."""
+    """Returns the bytes of all training files, and those of all validation files."""
     training, validation = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long()
                             for part in stdlib_text.read_bytes(context))
     return training, validation
 
 
 def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns inputs and targets: at each start, context bytes, and the bytes shifted by one."""
+    """Returns inputs, `context` bytes from each start on, and targets, the bytes one position later."""
     windows = text[starts[:, None] + torch.arange(context + 1)]
     return windows[:, :-1], windows[:, 1:]
 

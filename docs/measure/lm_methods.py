@@ -14,7 +14,7 @@ from lm_prototype import PrototypeShampoo
 class Method(NamedTuple):
     make: Callable[..., torch.optim.Optimizer]  # arguments: the matrices, the learning rate and the settings
     usual_rate: float
-    settings: dict[str, Any]  # defaults, can be replaced by --set
+    settings: dict[str, Any]  # defaults, which --set replaces
 
 
 def with_betas(make: Callable[..., torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
@@ -32,7 +32,7 @@ def make_muon(params: list[Any], rate: float, **settings: Any) -> torch.optim.Op
 
 def make_soap(params: list[Any], rate: float, soap: str, **settings: Any) -> torch.optim.Optimizer:
     if not soap:
-        sys.exit("no file of SOAP given; expected --soap PATH. Pass soap.py of its authors (nikhilvyas/SOAP).")
+        sys.exit("--soap is missing: method soap needs the path of soap.py of SOAP's authors (nikhilvyas/SOAP)")
     spec = importlib.util.spec_from_file_location("soap", pathlib.Path(soap))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -26,7 +26,7 @@ class Run(NamedTuple):
     heads: int
 
     def key(self) -> str:
-        """Returns a text that identifies a run. It does not depend on the order of the settings."""
+        """Returns a string that identifies a run. It does not depend on the order of the settings."""
         return json.dumps(self._asdict(), sort_keys=True)
 
 
@@ -35,7 +35,7 @@ VALIDATION_BATCHES = 32
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Returns the factor of the rates: a short linear warm-up, then half a cosine to 0."""
+    """Returns the factor by which a step multiplies all learning rates: a linear warm-up, then half a cosine to 0."""
     return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

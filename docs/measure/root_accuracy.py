@@ -5,11 +5,12 @@
 
     /usr/bin/python3 docs/measure/root_accuracy.py --library build/release/capi/libshampoo.so --svg accuracy.svg
 
-The script computes inverse 4th roots of random matrices. They have random eigenvectors, and eigenvalues from
-1 / condition to 1 at equal distances of their logarithm. epsilon is 1e-3 / condition; higher_order multiplies it by its
-bound on the largest eigenvalue. The error is max |X - Y| / max |Y|. Y is the exact root of the matrix after rounding to
-its dtype, computed with 50 digits. Rounding can make the smallest eigenvalue negative, in float32 from a condition of
-about 1e7. Y is then the root that the library specifies: the smallest eigenvalue is subtracted from all eigenvalues.
+The script computes inverse 4th roots X of random matrices. They have random eigenvectors, and eigenvalues from
+1 / condition to 1 at equal distances of their logarithm. epsilon is 1e-3 / condition. The method higher_order
+multiplies epsilon by its bound on the largest eigenvalue. The error is max |X - Y| / max |Y|. Y is the root of the same
+matrix, computed with 50 digits after the matrix was rounded to its dtype. Rounding can make the smallest eigenvalue
+negative, in float32 from a condition of about 1e7. Y is then the root that the library specifies: the smallest
+eigenvalue is subtracted from all eigenvalues.
 Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse
@@ -48,7 +49,7 @@ class NoRoot(Exception):
 
 class Measurement(NamedTuple):
     error: float
-    mark: str  # "r": computed by the recovery; "u": not converged
+    mark: str  # "r": computed by the recovery ladder; "u": not converged
 
 
 class Task(NamedTuple):
@@ -169,7 +170,7 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
         title="float32" if dtype == "f32" else "float64", x_title="condition of the matrix",
         curves={method: points([results[dtype, method, c].error for c in conditions]) for method in METHODS},
         x=plot.Axis(min(conditions), max(conditions), logarithmic=True, label=plot.power), y=errors, dots=True,
-        # To first order, the error that one rounding of A causes, relative to its largest eigenvalue.
+        # To first order, the relative error of the root if rounding changes A by u times its largest eigenvalue.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
         note, f"dashed: what rounding the matrix once can change, u condition / {ROOT}"])

@@ -15,8 +15,8 @@ def source_files() -> list[pathlib.Path]:
 
 
 def read_bytes(least: int) -> tuple[bytes, bytes]:
-    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file is in
-    one of the two.
+    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file is
+    either a training file or a validation file.
     """
     files = source_files()
     training = b"\n".join(path.read_bytes() for i, path in enumerate(files) if i % VALIDATION_EVERY != 0)

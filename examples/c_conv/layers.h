@@ -14,7 +14,7 @@
 typedef struct {
   int inputs;   // input channels
   int outputs;  // output channels
-  int side;     // of an input or output image
+  int side;     // width and height of an input or output image
 } Conv;
 
 enum { kTaps = 9 };  // weights of a 3x3 filter
@@ -38,7 +38,7 @@ void relu_backward(int count, const real* y, real* dy);
 // pool_backward() computes dx, in the shape of x, from dy, in the layout of y.
 typedef struct {
   int channels, side;
-  int channel_stride, image_stride;  // in y
+  int channel_stride, image_stride;  // strides of y
 } Pool;
 void pool_forward(const Pool* pool, int images, const real* x, real* y);
 void pool_backward(const Pool* pool, int images, const real* dy, real* dx);

@@ -13,7 +13,7 @@
 #include "real.h"
 
 enum {
-  kPixels = 64,  // of an image, 8x8
+  kPixels = 64,  // pixels of an 8x8 image
   kClasses = 10,
   kTensors = 8,
   kValues = 16 * (9 + 1) + 32 * (16 * 9 + 1) + 32 * (32 * 9 + 1) + 10 * (128 + 1)
@@ -41,7 +41,7 @@ typedef struct {
   real* pooled2;    // [32][n][4][4]
   real* hidden3;    // [32][n][4][4]
   real* features;   // [n][32][2][2]
-  real* scores;     // [n][10], then probabilities
+  real* scores;     // [n][10]; softmax replaces them by probabilities
   real* d_hidden1;  // gradients with respect to those outputs, in the same shapes
   real* d_hidden2;
   real* d_pooled2;

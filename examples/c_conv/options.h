@@ -23,7 +23,7 @@ typedef struct {
   double target_loss;  // the run reports when the training loss first reaches it
   const char* data;
   const char* csv;    // NULL: not written
-  Settings settings;  // of --set
+  Settings settings;  // values of --set
 } Options;
 
 // Stores the defaults, then parses the command line. Exits after --help and after an error.

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls to libshampoo, except shampoo_version() and those in ../common.
+// All calls to libshampoo, except shampoo_version() and the calls in ../common.
 #ifndef C_CONV_WITH_SHAMPOO_H
 #define C_CONV_WITH_SHAMPOO_H
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads libshampoo. The program calls the library only through a table of functions, so it is not linked with it.
+// Loads libshampoo. The program is not linked with the library, and calls it only through a table of functions.
 #ifndef C_DLOPEN_LIBRARY_H
 #define C_DLOPEN_LIBRARY_H
 

@@ -39,7 +39,7 @@ typedef struct {
   float* params;              // [kValues]
   half* grads;                // [kValues], gradient of the loss times the loss scale
   float* wide;                // gradient of one tensor in float32
-  float* outputs[kLayers];    // [rows][width] of each layer; the last layer has scores, then probabilities
+  float* outputs[kLayers];    // [rows][width] of each layer; the scores of the last layer become probabilities
   float* gradients[kLayers];  // gradients with respect to those outputs
 } Network;
 

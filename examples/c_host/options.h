@@ -13,7 +13,7 @@ typedef struct {
   int warmup;       // steps
   int loss_scale;   // initial value
   int give_up;      // number of rejected batches in a row that ends the program
-  int broken_from;  // first batch with a NaN, counted from 1; 0: none
+  int broken_from;  // first batch whose gradients get a NaN, counted from 1; 0: none
   int blas_threads;
   int log;
   int checkpoint_every;  // steps

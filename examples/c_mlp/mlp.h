@@ -37,7 +37,7 @@ typedef struct {
   real* grads;    // [kValues]
   real* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
   real* hidden2;  // [rows][64]
-  real* scores;   // [rows][10], then probabilities
+  real* scores;   // [rows][10]; softmax replaces them by probabilities
   real* d1;       // gradients with respect to those outputs, in the same shapes
   real* d2;
   real* d3;

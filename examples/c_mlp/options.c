@@ -7,7 +7,7 @@
 
 static const char kAbout[] =
     "Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once\n"
-    "with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies.\n";
+    "with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and accuracies.\n";
 
 static const char* const kSchedules[] = {"constant", "cosine", NULL};
 

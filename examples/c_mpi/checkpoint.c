@@ -42,7 +42,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {
   check(shampoo_load(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "load");
-  double steps;  // of the only group. Its parameters have gradients in every step, so all steps are counted.
+  double steps;  // steps of the only group. Its parameters have gradients in every step, so all steps are counted.
   check(shampoo_optimizer_stat(shampoo->optimizer, "step.0", &steps), "step.0");
   const int epoch = (int)steps / steps_per_epoch;
   char name[kName], path[kPath];

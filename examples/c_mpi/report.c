@@ -46,7 +46,7 @@ typedef struct {
   int64_t blocks;
   int64_t state_bytes;
   int64_t sent_bytes;
-  uint64_t hash;  // of the bits of all parameters
+  uint64_t hash;  // hash of the bits of all parameters
 } Row;
 
 // Returns the FNV-1a hash.

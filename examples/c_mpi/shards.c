@@ -21,7 +21,7 @@ void shards_free(Shards* shards) {
   free(shards->all);
 }
 
-// Copies the chunks of `whole` that `rank` holds to its buffer.
+// Copies to `buffer` the chunks of `whole` that belong to `rank`.
 static void pack(real* buffer, const real* whole, int rank, int world) {
   for (int t = 0; t < kTensors; ++t) {
     const Chunk chunk = chunk_of(t, rank, world);

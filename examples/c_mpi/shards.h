@@ -10,7 +10,7 @@
 #include "ranks.h"
 
 typedef struct {
-  int size;      // of the buffer of a rank, in elements
+  int size;      // size of the buffer of a rank, in elements
   real* params;  // [size], this rank's own
   real* grads;   // [size]
   real* all;     // [world][size], for the gather

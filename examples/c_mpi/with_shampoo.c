@@ -47,7 +47,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   settings_apply(settings, config);
   shampoo->gathers = shards != NULL && strcmp(shampoo_config_get(config, "shard_mode"), "gather") == 0;
 
-  // 2. The plan: this rank, the shapes of the parameters, and the chunks of them that it holds.
+  // 2. The plan: this rank, the shapes of the parameters, and the chunks that this rank holds.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   if (shards == NULL) {

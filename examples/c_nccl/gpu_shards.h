@@ -13,7 +13,7 @@
 typedef struct {
   ncclComm_t comm;  // the GPUs that hold the chunks of one copy
   int rank, world;  // rank of this GPU in comm, and number of GPUs in comm
-  int size;         // of the buffer of a GPU, in elements
+  int size;         // size of the buffer of a GPU, in elements
   float* params;    // [size], this GPU's own chunks
   float* grads;     // [size]
   float* all;       // [world][size], for the collectives

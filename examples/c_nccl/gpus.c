@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (DDP) or a
-// chunk of each parameter (FSDP). With chunks, there may be several copies of the parameters (HSDP). The program
-// creates an NCCL communicator, sums its gradients over it, passes it to libshampoo, and destroys it. It also runs with
-// one GPU.
+// Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (data
+// parallel, DDP) or a chunk of each parameter (fully sharded, FSDP). With chunks, there may be several copies of the
+// parameters (hybrid, HSDP). The program creates an NCCL communicator, sums its gradients over it, passes it to
+// libshampoo, and destroys it. It also runs with one GPU.
 #define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
@@ -36,7 +36,7 @@ static const char kAbout[] =
 typedef struct {
   int64_t state_bytes, sent_bytes;
   double step_ms;  // median time of a step of the optimizer
-  uint64_t hash;   // of the bits of all parameters
+  uint64_t hash;   // hash of the bits of all parameters
 } Row;
 
 typedef struct {
@@ -61,8 +61,8 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
 
 // The communicators of a GPU. A communicator is NULL if this GPU would be the only one in it.
 typedef struct {
-  ncclComm_t shards;    // with the GPUs that hold the other chunks of the same copy
-  ncclComm_t replicas;  // with the GPUs that hold the same chunks
+  ncclComm_t shards;    // connects the GPUs that hold the chunks of the same copy
+  ncclComm_t replicas;  // connects the GPUs that hold the same chunks
   int split;            // 1: comms_create() made both; 0: they are the communicator of all GPUs, or NULL
 } Comms;
 
@@ -195,10 +195,10 @@ static void* work(void* argument) {
   int* rows = allocate((size_t)train_count, sizeof(int));
   int* device_rows = device_allocate((size_t)train_count, sizeof(int));
   for (int i = 0; i < train_count; ++i) rows[i] = i;
-  // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the others. So
-  // no GPU begins to train before all of them have allocated, and no GPU frees before all of them are done. The
-  // barriers do not protect the collectives inside ncclCommSplit() and shampoo_optimizer_create(): other threads may
-  // allocate during these calls.
+  // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the others. If
+  // both happen at the same time, all of them may wait forever. So no GPU begins to train before all of them have
+  // allocated, and no GPU frees before all of them are done. The barriers do not protect the collectives inside
+  // ncclCommSplit() and shampoo_optimizer_create(): other threads may allocate during these calls.
   pthread_barrier_wait(worker->barrier);
   if (worker->rank == 0) {
     printf("\nepoch   training loss   test accuracy\n");

@@ -54,7 +54,7 @@ typedef struct {
   int layers;
   int tensor_count;
   Tensor tensors[kMaxTensors];
-  size_t values;  // of all tensors
+  size_t values;  // number of values of all tensors
 } Model;
 
 // Sets the sizes of the model and fills its table of tensors.

@@ -38,7 +38,7 @@ void options_parse(Options* options, int argc, char** argv) {
                   "instead of one optimizer: all of them, from the same weights and on the same batches"),
       option_flag("--compare-frequencies", &options->what, kCompareFrequencies,
                   "instead of one optimizer: AdamW, and Shampoo with precondition_frequency 1, 10 and 50"),
-      option_flag("--search", &options->what, kSearch, "instead of one learning rate: five of them"),
+      option_flag("--search", &options->what, kSearch, "instead of one learning rate: five, side by side"),
       option_integer("--steps", &options->steps, 1, kLargest, "steps of the training"),
       option_integer("--warmup", &options->warmup, 0, kLargest,
                      "steps in which the learning rate rises; then it falls to 0 along half a cosine"),

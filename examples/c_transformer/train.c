@@ -119,7 +119,8 @@ static void make_step(Training* training, Contender* contender, const uint8_t* c
 
 void training_run(Training* training, void (*on_evaluation)(const Training*), void (*on_step)(const Training*)) {
   const Options* options = training->options;
-  uint64_t random_state = (uint64_t)options->seed + 1000000007;  // for the batches; the weights use the seed itself
+  uint64_t random_state =
+      (uint64_t)options->seed + 1000000007;  // draws the batches; the weights are drawn with the seed itself
   const uint8_t** texts = allocate((size_t)options->batch, sizeof(uint8_t*));
   const int starts = (int)(training->text->count - (size_t)training->model->context);
   evaluate(training);

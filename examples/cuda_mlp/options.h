@@ -17,8 +17,8 @@ typedef struct {
   int device;
   const char* data;
   int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, instead of the digits
-  int steps;   // with gpt2: timed steps
-  int layers;  // with gpt2: layers
+  int steps;   // number of timed steps if gpt2 is 1
+  int layers;  // number of layers if gpt2 is 1
   Settings settings;
 } Options;
 

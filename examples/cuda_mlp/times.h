@@ -14,7 +14,7 @@ typedef struct {
 } Times;
 
 typedef struct {
-  double mean, median, largest;  // in milliseconds
+  double mean, median, largest;  // milliseconds
 } TimesSummary;
 
 void times_create(Times* times, int capacity);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls to libshampoo, except shampoo_version(), those in ../common, and those that look for a GPU (device.h).
+// All calls to libshampoo, with three exceptions: shampoo_version(), the calls in ../common, and the calls that look for
+// a GPU (device.h).
 #ifndef CUDA_MLP_WITH_SHAMPOO_H
 #define CUDA_MLP_WITH_SHAMPOO_H
 
@@ -15,7 +16,7 @@ typedef struct {
   char name[32];
   int ndim;
   int64_t shape[2];
-  int64_t begin, count;  // with shards: the elements of the flattened parameter that this GPU holds
+  int64_t begin, count;  // elements of the flattened parameter that this GPU holds; used only with shards
   float* param;
   float* grad;
 } Tensor;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Adds the folder of the library to the program's run path.
+//! Adds the folder of the library to the program's rpath.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that an interrupted benchmark continues where it stopped. A stand-in replaces the trainers.
 
-A benchmark that is killed repeatedly makes each run once, except the runs during which it was killed. It ends with the
-results of a benchmark that was not killed. The number of steps to the target follows from the formula of the stand-in.
+A benchmark that is killed repeatedly must make each run once, except the runs during which it was killed, and must end
+with the results of a benchmark that was not killed. The number of steps to the target must be the number that follows
+from the formula of the stand-in.
 """
 import json
 import os
@@ -50,7 +51,7 @@ def results(out: Path) -> dict[str, object]:
 
 
 def check_results(found: dict[str, object]) -> None:
-    """Compare with the formula of the stand-in."""
+    """Compare the results with the formula of the stand-in."""
     race = json.loads(found["language_model.json"])
     reached = {row["name"]: row["reached"] for row in race["methods"]}
     assert reached == {"adamw": 10, "muon": 5, "shampoo": None}, reached
@@ -59,7 +60,7 @@ def check_results(found: dict[str, object]) -> None:
     assert "not reached" in found["language_model.md"], found["language_model.md"]
     cost = json.loads(found["cost.json"])
     assert [round(row["update_ms"], 6) for row in cost["methods"]] == [1.0, 0.4, 2.0], cost
-    # 10 gradients of 4 ms and updates of 1 ms; 5 gradients and updates of 0.4 ms.
+    # adamw: 10 gradients of 4 ms and 10 updates of 1 ms. muon: 5 gradients of 4 ms and 5 updates of 0.4 ms.
     assert "0.1 (1.00)" in found["language_model.md"] and "0.0 (0.44)" in found["language_model.md"]
     assert all(f"{name}.md" in found for name in report.tables.TABLES)
 
@@ -79,7 +80,7 @@ def check_store(folder: Path) -> None:
 
 
 def check_pages() -> None:
-    """Check that sections of pages receive tables."""
+    """Check that tables and pictures are written to the sections of a page."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cost.md").write_text("| x |\n", encoding="utf-8")
         page = ("a\n<!-- BENCHMARK cost -->\nold\n<!-- END BENCHMARK -->\nb <!-- BENCHMARK transfer -->\n"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers of a folder.
 
-All parts have results and a table, and the parts in pictures.PICTURES have a picture. Repeated runs have the same
-losses. A second start makes no runs.
+Checks that all parts have results and a table, and that the parts in pictures.PICTURES have a picture. Starts the
+benchmarks again, and checks that this makes no new runs. Repeats some runs, and checks that the losses are the same.
 """
 import json
 import math

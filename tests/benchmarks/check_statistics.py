@@ -46,7 +46,8 @@ def check_one_sample() -> None:
     assert near(student.p_below(values, 3), 0.5)
     # A difference of exactly the quantile times the standard error has p = 0.05.
     assert near(student.p_below(values, 3 + 2.131847 * math.sqrt(0.5)), 0.05, 1e-6)
-    # Losses that did not improve, that diverged or that are too few never pass.
+    # p is 1 if a loss is not finite, or if there are fewer than two losses. If all losses are equal, p is 0 if they are
+    # below the number, and 1 otherwise.
     assert student.p_below([1.0, 1.0, math.inf], 9) == 1 and student.p_below([1.0], 9) == 1
     assert student.p_below([1.0, math.nan], 9) == 1
     assert student.p_below([2.0, 2.0], 2) == 1 and student.p_below([2.0, 2.0], 3) == 0

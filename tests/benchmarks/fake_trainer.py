@@ -1,8 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for the trainers of the benchmarks. Its losses follow from its arguments by a formula.
+"""A stand-in for the trainers of the benchmarks. It computes losses from its arguments with a formula.
 
-It appends its arguments to the file FAKE_LOG. If FAKE_KILL_AFTER is set, the run with this number kills the benchmark.
+It appends its arguments as a line to the file FAKE_LOG. If FAKE_KILL_AFTER is N, the run that writes the N-th line
+kills the benchmark.
 """
 import json
 import math

@@ -33,7 +33,7 @@ esac
 printed=$("$program" "${arguments[@]}") || { echo "the program failed; it printed: ${printed:-nothing}"; exit 1; }
 [ "$printed" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
 
-# The program must need libshampoo.so only if it was linked with it, and no library at all if it was linked statically.
+# The program of kind shared must need libshampoo.so, and no other program may. A static program may need no library.
 needed=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 case $kind in
   shared) grep -q libshampoo.so <<<"$needed" ;;

@@ -1,7 +1,8 @@
 /* Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
- * A minimal user of the installed library. The tests build it in each way in which a build can find the library. With
- * PROGRAM_LOADS it uses only the headers and takes the path of the library as its argument. */
+ * A minimal user of the installed library. The tests build this program in each way in which a build can find the
+ * library. With PROGRAM_LOADS, the program is not linked with the library: it takes the path of the library as its
+ * argument, and loads it. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which random numbers stochastic rounding uses for the elements of a block and of a slice.
+// Checks which random numbers stochastic rounding uses for the elements of a block, and for the elements of a shard
+// slice (the part of a block that one shard rank holds).
 #include <doctest/doctest.h>
 
 #include <array>
@@ -62,7 +63,9 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
   return RoundToBf16(value, RandomOf(RandomBits({kSeed, state, 2, uint64_t{kStep}}, at >> 3), at));
 }
 
-TEST_CASE("the random number that rounds an element depends on its position, its parameter, its state and the step") {
+TEST_CASE(
+    "the random number that rounds an element depends on its position in the parameter, the parameter, the kind of "
+    "state and the step") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;
   // The same block on a rank that holds only rows 1 to 3 of the parameter.
@@ -97,7 +100,7 @@ TEST_CASE("the random number that rounds an element depends on its position, its
   }
 }
 
-TEST_CASE("float16 is always rounded to nearest, and bfloat16 unless a key selects stochastic rounding") {
+TEST_CASE("values are rounded to nearest, except that a key can select stochastic rounding to bfloat16") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep step;
   const auto check = [&](const BlockRounding& rounding, Dtype dtype) {
@@ -115,7 +118,8 @@ TEST_CASE("float16 is always rounded to nearest, and bfloat16 unless a key selec
   check(BlockRounding::OfState(step.Item(), RoundedState::kMomentum), Dtype::kBf16);
 }
 
-TEST_CASE("a slice that another rank computed is rounded with the random numbers of its place in the parameter") {
+TEST_CASE(
+    "a shard slice that another rank computed is rounded with the random numbers of its position in the parameter") {
   RoundedStep step;
   step.param.desc.shape = Shape::Of({40});
   step.param.desc.out_dtype = Dtype::kBf16;

@@ -58,7 +58,9 @@ struct Inspected {
   }
 };
 
-TEST_CASE("an inspection finds the largest element and the largest slice of each dim after scaling and coupled decay") {
+TEST_CASE(
+    "the inspection of a gradient finds the largest element and, in each dim, the largest slice, after scaling and "
+    "coupled weight decay") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // G = 3 - 2 i
@@ -69,7 +71,9 @@ TEST_CASE("an inspection finds the largest element and the largest slice of each
   CHECK(seen.slice_square[1] == 3 * 3 + 11 * 11 + 19 * 19);
 }
 
-TEST_CASE("an inspection finds elements that are not finite and distinguishes gradients from parameters") {
+TEST_CASE(
+    "the inspection of a gradient finds the first element that is not finite, and whether the gradient or the "
+    "parameter is the cause") {
   Inspected inspected;
   inspected.grad[18] = -std::numeric_limits<float>::infinity();
   GradientInspection seen = inspected.Inspect();

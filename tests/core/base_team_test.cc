@@ -13,7 +13,12 @@
 namespace shampoo {
 namespace {
 
-// Returns an executor that runs the slots one after another on the calling thread, from the last to the first.
+// Tests of a team of threads. Each thread of a team works in its own slot, a number to which a workspace belongs. A
+// thread starts whole items. When no item is left to start, it runs tiles, which are parts of the items of other
+// threads.
+
+// Returns an executor of the caller that runs the slots one after another on the calling thread, from the last to the
+// first.
 HostExecutor SerialExecutor(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);
@@ -23,7 +28,7 @@ HostExecutor SerialExecutor(int threads) {
 
 struct Record {
   std::vector<std::atomic<int>> tiles;
-  std::array<std::atomic<int>, 64> in_slot{};  // number of tiles of RunInSlots that run in a slot
+  std::array<std::atomic<int>, 64> in_slot{};  // by slot: how many tiles of RunInSlots run in it now
   std::atomic<bool> shared_slot{false};
   std::atomic<int> entered{0};
   int64_t items = 0;
@@ -31,7 +36,7 @@ struct Record {
   static constexpr int64_t kTiles = 7;
 };
 
-// Each item divides itself into two tiles, and the first of them divides itself again.
+// Divides an item into two tiles, and divides the first of these tiles again, into kTiles - 1 tiles.
 void WorkOn(void* argument, Team::Worker& worker, int64_t item) {
   auto* const record = static_cast<Record*>(argument);
   struct Item {
@@ -79,11 +84,11 @@ TEST_CASE("every tile of every item runs once, and a slot runs at most one tile 
   }
 }
 
-TEST_CASE("a host may run the slots one after another") {
+TEST_CASE("the caller's executor may run the slots of a team one after another") {
   for (const int64_t items : {1, 2, 3, 40}) CheckOnce(SerialExecutor(4), 4, items);
 }
 
-TEST_CASE("an idle thread runs tiles of the only item") {
+TEST_CASE("if there is only one item, an idle thread runs tiles of it") {
   std::unique_ptr<Executor> executor;
   REQUIRE(Executor::Create(2, HostExecutor{}, &executor).ok());
   std::atomic<int> meeting{0};

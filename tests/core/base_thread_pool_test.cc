@@ -46,7 +46,7 @@ TEST_CASE("work runs in the caller's floating-point mode on every thread") {
     executor->ForEach(4, [&](int, int64_t) {
       if (std::fegetround() != mode) ++wrong_mode;
       ++inside;
-      while (inside < 2) std::this_thread::yield();  // at least one worker takes part
+      while (inside < 2) std::this_thread::yield();  // so that a second thread takes part
     });
     std::fesetround(FE_TONEAREST);
     CHECK(wrong_mode == 0);
@@ -83,7 +83,7 @@ struct HostCalls {
   int64_t slots = 0;
 };
 
-TEST_CASE("a host's executor gets at most the planned slots") {
+TEST_CASE("an executor of the caller gets at most as many tasks as the optimizer has threads") {
   HostCalls calls;
   HostExecutor host;
   host.user = &calls;
@@ -100,7 +100,7 @@ TEST_CASE("a host's executor gets at most the planned slots") {
   CHECK(calls.slots == 3);
 }
 
-TEST_CASE("a CPU quota is read as whole processors, rounded up") {
+TEST_CASE("a CPU quota is converted to a whole number of processors, rounded up") {
   CHECK(CpusFromQuota("max 100000\n") == 0);
   CHECK(CpusFromQuota("200000 100000\n") == 2);
   CHECK(CpusFromQuota("150000 100000\n") == 2);

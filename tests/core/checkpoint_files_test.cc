@@ -73,7 +73,7 @@ TEST_CASE("KindOf distinguishes files, directories and paths without either") {
   CHECK(PathIn("a/", "b") == "a/b");
 }
 
-TEST_CASE("a directory is created unless it exists, and another file at the path is an error") {
+TEST_CASE("a directory is created unless it exists, and creating it fails if its path is that of a file") {
   const TemporaryDirectory directory;
   CheckOk(MakeDirectory(directory / "new"));
   CHECK(directory.Has("new"));

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Strings that a save never writes to an index: file names that are paths, and strings with zero bytes, which would end
-// a C string.
+// Checks that an index, or the header of a safetensors file, is rejected if a save cannot have written it: for example
+// because a file name is a path, a string has a zero byte (which would end a C string), or a member is missing.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -100,14 +100,14 @@ TEST_CASE("a zero byte anywhere in an index is rejected") {
     CAPTURE(path);
     Document index = MakeIndex();
     index[Document::json_pointer(path)] = zero;
-    CheckRefused(index, "a text contains a zero byte");
+    CheckRefused(index, "a string contains a zero byte");
   }
   for (const std::string path : {"/groups/0/config", "/blocks/0/entries", "/parameters/0", ""}) {
     CAPTURE(path);
     Document index = MakeIndex();
     Document& object = index[Document::json_pointer(path)];
     object[zero] = object.begin().value();
-    CheckRefused(index, "a text contains a zero byte");
+    CheckRefused(index, "a string contains a zero byte");
   }
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("an index that lacks a member, or refers to an unlisted group or file,
   CHECK(newer.code() == Code::kUnsupported);
 }
 
-TEST_CASE("a header of tensors that does not fit its file is rejected with the name of the tensor") {
+TEST_CASE("a safetensors header that does not match its file is rejected, and the error names the tensor") {
   const auto header = [](const char* dtype, const char* shape, const char* offsets) {
     return std::string(R"({"t":{"dtype":")") + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
   };
@@ -193,7 +193,7 @@ TEST_CASE("a header of tensors that does not fit its file is rejected with the n
   CHECK(tensors[0].end == 100);
 }
 
-TEST_CASE("the length of a header of tensors must not exceed the file or 100 million bytes") {
+TEST_CASE("the length of a safetensors header must not exceed the length of the file or 100 million bytes") {
   const auto read = [](int64_t length, int64_t file_bytes) {
     int64_t bytes = 0;
     return ReadSafetensorsLength(reinterpret_cast<const char*>(&length), file_bytes, &bytes);

@@ -19,7 +19,7 @@ Json Parsed(std::string_view text) {
   return value;
 }
 
-TEST_CASE("members are read by name, and only with their own type") {
+TEST_CASE("members of a JSON object are read by name, and only as values of their own type") {
   const Json object = Parsed(R"({"text": "a\"b", "number": -3, "numbers": [2, 3], "fraction": 0.5, "number": 4})");
   std::string text;
   int64_t number = 0;

@@ -24,7 +24,7 @@ TEST_CASE("progress is logged when two seconds have passed since the start or th
   CHECK(log.messages()[1] == "saving: 4.0 KiB of 4.0 KiB, 100 %");
 }
 
-TEST_CASE("a save or a load of no bytes is complete") {
+TEST_CASE("the progress of a save or a load of no bytes is 100 %") {
   const std::chrono::steady_clock::time_point start;
   const LogCapture log(LogLevel::kInfo);
   Progress("loading", 0, start).Add(0, start + std::chrono::seconds(2));

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Impossible numbers that a rank receives in the exchanges that collect texts and find duplicate items.
+// Checks what a rank does with impossible numbers that it receives from other ranks in two operations of a save or a
+// load: rank 0 collects texts from all ranks, and all ranks find the items that several of them would save.
 #include <random>
 
 #include "core/checkpoint/description.h"
@@ -16,7 +17,7 @@ constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
 
 struct Collected {
   Status status;  // the result of Ranks::Collect
-  Status own;     // the first error of make or take on this rank
+  Status own;     // the first error of this rank that does not end the collection
   std::vector<std::string> texts;
 };
 
@@ -32,7 +33,7 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
 // each preceded by its length.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
-TEST_CASE("texts are collected from all ranks") {
+TEST_CASE("rank 0 collects the texts of all ranks") {
   const MirrorComm comm(3);
   const Collected collected = Collect(comm);
   CHECK(collected.status.ok());
@@ -57,7 +58,8 @@ TEST_CASE("an invalid length of the longest message is rejected before memory is
 
 TEST_CASE("a rank that receives invalid numbers in a round of texts records its failure and completes the collection") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
-    for (const size_t at : {0, 16}) {  // the bytes of all texts; the length of the first text
+    for (const size_t at :
+         {0, 16}) {  // offsets of the number of bytes of all texts, and of the length of the first text
       CAPTURE(number);
       CAPTURE(at);
       MirrorComm comm;
@@ -73,7 +75,7 @@ TEST_CASE("a rank that receives invalid numbers in a round of texts records its 
   }
 }
 
-TEST_CASE("an invalid number of remaining messages ends the exchange") {
+TEST_CASE("an invalid number of remaining texts ends the collection") {
   for (const int64_t left : kImpossible) {
     CAPTURE(left);
     MirrorComm comm;
@@ -85,7 +87,7 @@ TEST_CASE("an invalid number of remaining messages ends the exchange") {
   }
 }
 
-TEST_CASE("a number of remaining texts that does not decrease ends the exchange") {
+TEST_CASE("a number of remaining texts that does not decrease ends the collection") {
   MirrorComm comm;
   int rounds = 0;
   comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
@@ -100,7 +102,7 @@ TEST_CASE("a number of remaining texts that does not decrease ends the exchange"
 
 const std::vector<Item> kItems = {{11, 1}, {22, 2}, {33, 3}};
 
-TEST_CASE("an invalid number of items is rejected on all ranks") {
+TEST_CASE("an invalid number of saved items is rejected on all ranks") {
   for (const int64_t count : kImpossible) {
     CAPTURE(count);
     MirrorComm comm(3, 2);
@@ -114,7 +116,7 @@ TEST_CASE("an invalid number of items is rejected on all ranks") {
   }
 }
 
-TEST_CASE("a wrong number of items from this or another rank causes no access out of bounds") {
+TEST_CASE("a wrong number of saved items, from this or another rank, causes no access out of bounds") {
   for (const int64_t count : {0, 1, 2, 5, 100000}) {
     for (const int from : {0, 1, 2}) {
       CAPTURE(count);
@@ -153,7 +155,7 @@ TEST_CASE("whatever bytes are received, collecting texts and finding duplicates 
   CHECK(failures > 200);
 }
 
-TEST_CASE("a description of another rank that cannot be read is reported as a failure of the communicator") {
+TEST_CASE("a description from another rank that cannot be read is reported as a failure of the communicator") {
   const std::string group = R"({"optimizer":0,"group":{"step":1,"config":{}}})";
   const std::string param = R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":0}})";
   Descriptions good;

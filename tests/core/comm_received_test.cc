@@ -17,7 +17,9 @@ TEST_CASE("a number from another rank must be in the expected range") {
   CHECK(!comm.get()->failed());
 }
 
-TEST_CASE("if no agreement follows, an invalid number makes the communicator fail") {
+TEST_CASE(
+    "CheckReceivedOrAbort makes the communicator fail if a number is invalid, because ranks exchange no status "
+    "afterwards") {
   const MirrorComm comm;
   CheckOk(CheckReceivedOrAbort(comm.get(), {"count", 1, 0}, 0, 0));
   CHECK(!comm.get()->failed());

@@ -21,7 +21,7 @@ ParsedSchedule ParseSchedule(const std::string& text) {
   return parsed;
 }
 
-TEST_CASE("every name of a schedule is parsed to its entries") {
+TEST_CASE("the name of each schedule of ns_coefficients is parsed to the coefficients of the schedule") {
   const int counts[] = {5, 1, 5, 5};
   int i = 0;
   for (const char* const name : kNsScheduleNames) {
@@ -48,7 +48,7 @@ TEST_CASE("a list of coefficients may have blanks, and its canonical text is par
   CHECK(again.canonical == parsed.canonical);
 }
 
-TEST_CASE("a list has at most 16 entries of three finite numbers") {
+TEST_CASE("a list of coefficients has 1 to 16 entries, each of three finite numbers") {
   std::string longest = "1,2,3";
   for (int i = 1; i < NsCoefficients::kMaxEntries; ++i) longest += ";1,2,3";
   CHECK(ParseSchedule(longest).ok);

@@ -21,9 +21,12 @@
 
 namespace shampoo {
 
-// A device that computes nothing: it records the steps and returns the `report` of a test. Its memory is host memory.
+// A fake CUDA plugin with one device, for tests of the library's part of the CUDA backend. The device computes nothing:
+// it records the steps that it receives and returns the report that the test has set (`report`). Its memory is host
+// memory.
 class FakeDevice {
  public:
+  // The arguments of a step; cuda::StepArgs describes them.
   struct Step {
     std::vector<int64_t> expected_step;
     std::vector<RootTask> tasks;
@@ -53,7 +56,7 @@ class FakeDevice {
   std::vector<int64_t> counted_steps;  // by group
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
-  int successful_retry = 0;  // the number of the retry that computes the root; 0: none does
+  int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; 0: all retries fail
   // Why the device rejects the next step, if `rejection` is set. All other steps are reported as successful, and their
   // numbers are written to the arena.
   struct Rejection {
@@ -63,17 +66,18 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
-  // The next step fails at this place: 0 before its collectives, 1 after those of the shards, 2 after all; -1: nowhere.
+  // Where the next step fails. 0: before its collectives. 1: after the collective of the shard ranks. 2: after all of
+  // its collectives. -1: it does not fail.
   int fails_at = -1;
   std::vector<cuda::ExportArgs> exports;
   std::string fails;                    // the message with which steps fail; empty: they succeed
-  std::string capture_error;            // the error of all calls, because a stream is captured; empty: they succeed
-  std::string download_error;           // the error of copies from the state; empty: they succeed
-  std::string root_error;               // the error of the thread of async roots; returned once
-  std::string exchange_error;           // the error of copies from and to the memory of exchanges; empty: they succeed
-  std::vector<void*> exchange_streams;  // the streams of these copies
+  std::string capture_error;            // the error of is_capturing and read_report; empty: they succeed
+  std::string download_error;           // the error of download; empty: the copies succeed
+  std::string root_error;               // the error that await_async_roots returns, once; empty: it succeeds
+  std::string exchange_error;           // the error of fetch_exchange and return_exchange; empty: they succeed
+  std::vector<void*> exchange_streams;  // the streams of all calls of fetch_exchange and return_exchange
   int64_t last_ticket = 0;
-  int64_t last_export = 0;  // the ticket of the last export
+  int64_t last_export = 0;  // the ticket of the last export that `step` enqueued
   int64_t awaited = 0;      // the ticket for which the last call of read_report waited
   // Returns the segments of the last exchange of a step.
   const std::vector<char>& exchanged() const { return exchange_; }
@@ -163,7 +167,8 @@ class FakeDevice {
     table.upload = [](cuda::Engine*, void* to, const void* from, int64_t bytes, void*) {
       return Copy(to, from, bytes);
     };
-    // Fills the root with 0.125 if this is the successful retry; otherwise reports a failure of the solver.
+    // Fills the root with 0.125 if this retry is to succeed (successful_retry); otherwise reports a failure of the
+    // solver.
     table.retry_root = [](cuda::Engine* engine, const cuda::RootRetry* retry, cuda::RootStatus* out) {
       FakeDevice& device = Of(engine);
       device.retries.push_back(retry->how);

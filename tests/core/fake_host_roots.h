@@ -21,8 +21,9 @@
 
 namespace shampoo {
 
-// The part of a fake device that serves async roots on the host. It makes copies in the order of the calls, like a
-// stream, but only when a call waits for them. Create it before the object of class HostRoots.
+// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device host). Like a
+// stream, it makes copies in the order of the calls, but it makes a copy only when a call waits for it or for a later
+// one. Create this object before the object of class HostRoots, whose thread calls the functions.
 class FakeHostRoots {
  public:
   using Root = std::pair<int64_t, int>;  // block and dim
@@ -45,15 +46,15 @@ class FakeHostRoots {
   std::map<Root, std::vector<double>> matrices;
   std::map<Root, bool> may_be_diagonal;
   std::set<std::string> fails;  // the names of the calls that fail
-  // What the library returned. A root that failed is not copied.
+  // The statuses and the roots that the library returned. A root whose status reports a failure is not copied.
   std::map<Root, cuda::RootStatus> statuses;
   std::map<Root, std::vector<double>> roots;
   std::vector<Started> started;
 
-  // Call before the memory is used.
+  // Sets the size of the two buffers. Call this function before the library uses them.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
-  // Makes the thread wait at the start of each job until Release() is called. After a minute the thread stops waiting,
-  // so that a test ends.
+  // Makes the thread of HostRoots wait at the start of each job until Release() is called. After a minute the thread
+  // stops waiting, so that a test ends.
   void Hold() {
     const std::lock_guard lock(mutex_);
     is_held_ = true;
@@ -63,7 +64,8 @@ class FakeHostRoots {
     is_held_ = false;
     released_.notify_all();
   }
-  // The calls of the thread so far, such as "begin 1" and "fetch 0: 0.0 0.1" (buffer: block.dim ...).
+  // Returns the calls of the thread so far, such as "begin 1" for job 1, or "fetch 0: 0.0 0.1" for a call that fetches
+  // the matrices of dims 0 and 1 of block 0 to buffer 0.
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return calls_;

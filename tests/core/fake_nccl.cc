@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library with the functions of NCCL that libshampoo calls. The rank of every communicator is 1 of 2.
+// A shared library with the functions of NCCL that libshampoo calls. Every communicator has two
+// ranks, and this process is rank 1.
 #include "tests/core/fake_nccl.h"
 
 namespace {

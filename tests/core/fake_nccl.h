@@ -11,7 +11,7 @@ namespace shampoo {
 // one such object, to which fake_nccl() returns a pointer. Send and receive buffers are neither read nor written.
 struct FakeNccl {
   std::vector<std::string> calls;  // such as "gather 64", "send 8 to 0" or "end"
-  int in_progress = 0;             // how many calls of ncclCommGetAsyncError return ncclInProgress
+  int in_progress = 0;             // how many more calls of ncclCommGetAsyncError return ncclInProgress
   int state = 0;                   // the state that later calls of ncclCommGetAsyncError return
   int result = 0;                  // result of ncclAllGather, ncclSend and ncclGroupEnd
   std::string failing = "none";    // the function that fails with error 5

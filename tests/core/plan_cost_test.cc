@@ -35,7 +35,7 @@ TEST_CASE("every thread of a step has enough work, and the number of threads is 
   CHECK(UsefulThreads(1e30, 1) == 1);
 }
 
-TEST_CASE("steps of a small network use one thread, and steps with roots use two") {
+TEST_CASE("an ordinary step of a small network uses one thread, and a step that computes roots uses two") {
   int64_t ordinary = 0;
   int64_t roots = 0;
   for (const Block& block :
@@ -47,7 +47,7 @@ TEST_CASE("steps of a small network use one thread, and steps with roots use two
   CHECK(UsefulThreads(static_cast<double>(ordinary + roots), 2) == 2);
 }
 
-TEST_CASE("one large block, many blocks, and very many tiny blocks use several threads") {
+TEST_CASE("a step of one large block, of many blocks, or of very many tiny blocks uses several threads") {
   CHECK(UsefulThreads(static_cast<double>(CostOfOrdinaryStep(BlockOf({512, 512}))), 4) == 4);
   CHECK(UsefulThreads(static_cast<double>(64 * CostOfOrdinaryStep(BlockOf({128, 128}))), 4) == 4);
   CHECK(UsefulThreads(static_cast<double>(100000 * CostOfOrdinaryStep(BlockOf({4}))), 4) == 4);

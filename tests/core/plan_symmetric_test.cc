@@ -14,7 +14,7 @@ namespace {
 constexpr SymmetricForm kForms[] = {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                     SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper};
 
-TEST_CASE("each form stores each element of a symmetric matrix at a distinct position in its span") {
+TEST_CASE("each storage form of a symmetric matrix stores the elements of one triangle at distinct positions") {
   for (const SymmetricForm form : kForms) {
     for (const int64_t d : {1, 2, 3, 10}) {
       CAPTURE(static_cast<int>(form));
@@ -27,7 +27,7 @@ TEST_CASE("each form stores each element of a symmetric matrix at a distinct pos
           CHECK(at >= 0);
           CHECK(at < SpanElements(form, d));
           places.insert(at);
-          // Each row lists the elements that are stored in it.
+          // RowOf describes the stored elements of a row, which are consecutive.
           if (j >= row.column && j < row.column + row.count && form != SymmetricForm::kSquare) {
             CHECK(at == row.first + j - row.column);
           }
@@ -51,7 +51,7 @@ TEST_CASE("a factor matrix and its inverse root share an array without overlap")
   }
 }
 
-TEST_CASE("large symmetric states store only one triangle, with any dtype") {
+TEST_CASE("only one triangle of a large factor matrix and of its inverse root is stored, with any dtype") {
   for (const int64_t d : {kPackedFrom - 1, kPackedFrom, int64_t{500}}) {
     for (const Dtype inverse : {Dtype::kF32, Dtype::kBf16}) {
       Settings settings;

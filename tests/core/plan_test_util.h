@@ -25,7 +25,7 @@ inline doctest::String toString(const Shape& shape) { return Print(shape).c_str(
 
 namespace shampoo::plan_test {
 
-// The entries of tests/golden/data/partition/<name>.json.
+// Returns the entries of tests/golden/data/partition/<name>.json.
 inline nlohmann::json GoldenEntries(const std::string& name) {
   const std::string path = std::string(SHAMPOO_GOLDEN_DIR) + "/partition/" + name + ".json";
   std::ifstream file(path);
@@ -35,7 +35,8 @@ inline nlohmann::json GoldenEntries(const std::string& name) {
 
 inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<std::vector<int64_t>>()); }
 
-// Golden entries with an empty dim record the behavior of the reference; the library ignores such parameters.
+// Returns whether a dim has length 0. Golden entries with such a dim record what the reference implementation does; in
+// the library, such a parameter has no blocks.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 
 // Returns a random number from `least` to `largest`. Unlike the standard distributions, it gives the same numbers with

@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Memory that the host can only copy, like device memory.
+// Fake device memory: the host can reach it only by copies, which this class counts and can make fail.
 class RemoteMemory final : public StateMemory {
  public:
   explicit RemoteMemory(int64_t bytes) : arena_(bytes) {}
@@ -54,7 +54,7 @@ class RemoteMemory final : public StateMemory {
   mutable CallerArena arena_;
 };
 
-// A state in memory that the host can only copy.
+// The state of an optimizer in RemoteMemory.
 struct RemoteState {
   explicit RemoteState(const PlanData& plan) {
     auto made = std::make_unique<RemoteMemory>(plan.state_bytes());

@@ -22,8 +22,7 @@ GroupSettings SettingsOf(BasisOrder order, FirstStep first, int64_t frequency, i
   return settings;
 }
 
-// Returns the numbers of the gradients, counted from 1, at which a block computes eigenbases. In the names of test
-// cases, f is precondition_frequency.
+// Returns the numbers of the gradients, counted from 1, at which a block computes eigenbases.
 std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
   std::vector<int64_t> tasks;
   for (int64_t before = 0; before < gradients; ++before) {
@@ -34,18 +33,22 @@ std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
 
 using Numbers = std::vector<int64_t>;
 
-TEST_CASE("with basis_order=after, the first gradient gives the bases, and every f-th update refreshes them") {
+TEST_CASE(
+    "with basis_order=after, the first gradient gives the eigenbases, and every update that is a multiple of "
+    "precondition_frequency refreshes them") {
   // With first_step skip, update u is gradient u + 1.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 3), 11) == Numbers{1, 3, 6, 9});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 1), 3) == Numbers{1, 2, 3});
-  // start_preconditioning_step does not matter.
+  // The key start_preconditioning_step has no effect.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3, 5), 11) == Numbers{1, 4, 7, 10});
 }
 
-TEST_CASE("with basis_order=before, bases are refreshed at the start step and at later multiples of f") {
-  for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // not read
+TEST_CASE(
+    "with basis_order=before, eigenbases are computed at start_preconditioning_step and at later multiples of "
+    "precondition_frequency") {
+  for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // has no effect
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 1), 9) == Numbers{1, 3, 6, 9});
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 3), 9) == Numbers{3, 6, 9});
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 5), 12) == Numbers{5, 6, 9, 12});
@@ -53,7 +56,9 @@ TEST_CASE("with basis_order=before, bases are refreshed at the start step and at
   }
 }
 
-TEST_CASE("a step on the hyperball moves by lr times the radius and returns to the radius") {
+TEST_CASE(
+    "with norm_control=hyperball, a step moves a tensor by lr times its radius, and then scales its norm back to the "
+    "radius") {
   GroupSettings settings;
   settings.norm_control = NormControl::kHyperball;
   const NormSums sums{9, 0, 16};  // |P| is 4, and |D| is 8
@@ -68,7 +73,7 @@ TEST_CASE("a step on the hyperball moves by lr times the radius and returns to t
   CHECK(still.MoveOf({}).move == 0);
 }
 
-TEST_CASE("norm_control radial maintains the norm in a step perpendicular to the parameter") {
+TEST_CASE("with norm_control=radial, a step perpendicular to the parameter does not change the norm of the parameter") {
   GroupSettings settings;
   settings.norm_control = NormControl::kRadial;
   settings.radial_outward = 0.5;

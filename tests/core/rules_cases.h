@@ -14,14 +14,16 @@
 #include "tests/core/rules_method_cases.h"
 #include "tests/core/rules_rank_cases.h"
 
-// Cases of the rules in core/rules with the expected results. tests/core runs them on the host and tests/cuda in a
-// kernel. Run() of each type calls the rule.
+// Cases of the rules in core/rules: arguments of a rule, and the expected result. tests/core runs the rules on the
+// host, and tests/cuda runs them in a kernel. Each type of case has a function Run() that calls the rule and returns
+// the result as a number. In many types, the member `ask` selects the function to call or the part of its result.
 namespace shampoo {
 
 inline constexpr double kMaxOfF32 = LargestFinite(Dtype::kF32);
 inline constexpr double kMaxOfF64 = LargestFinite(Dtype::kF64);
 
-// A scalar of a step. The expected numbers were computed by hand.
+// A scalar that MakeStepScalars computes for step t if `key` has this value. The expected numbers were computed by
+// hand.
 struct ScalarCase {
   double GroupSettings::*key;
   double value;
@@ -59,12 +61,13 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::beta2, 1, 2, &StepScalars::factor_correction, 1},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_weight, 0.5},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875},
-    // The moment is also corrected without use_bias_correction.
+    // With grafting adam, the bias of V is corrected even without use_bias_correction.
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875, WeightDecayType::kDecoupled,
      false},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_correction, 1},
-    // An elementwise method has the decay and the epsilon of the method, and corrects only with use_bias_correction.
+    // An elementwise method uses beta2 and epsilon instead of grafting_beta2 and grafting_epsilon. It corrects the bias
+    // of V only with use_bias_correction.
     {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_decay, 0.75, WeightDecayType::kDecoupled, true,
      Method::kAdam},
     {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_weight, 0.25, WeightDecayType::kDecoupled, true,
@@ -97,7 +100,7 @@ inline constexpr ScalarCase kScalarCases[] = {
 // A number that the caller has bound to a key, and whether a step can use it.
 struct BoundCase {
   const char* key;
-  Dtype narrowest;
+  Dtype narrowest;  // the narrowest computation dtype of the blocks that use the number
   double value;
   double expected;  // 1: usable
 
@@ -134,17 +137,18 @@ inline constexpr BoundCase kBoundCases[] = {
     {"gradient_scale", Dtype::kF64, -kInfinite, 0},
 };
 
-// A block with two factor matrices and a second moment. The largest element of each state is known.
+// The check whether a step would overflow a state of a block. The block has two factor matrices and a second moment.
+// The largest element of each of them is known.
 struct GrowthCase {
   enum class Ask { kCannotOverflow, kFault, kDim };
   Ask ask;
   Dtype computation;
   Dtype state;
-  bool by_state;    // false: the states are not read, and only the gradient counts
+  bool by_state;    // false: the states are not read, and only what the gradient adds is checked
   double in_state;  // the largest element of each state
   double largest;   // the largest |G|
   double rounding;
-  double expected;  // kCannotOverflow: 1 or 0; kFault: GrowthFault::State
+  double expected;  // kCannotOverflow: 1 or 0; kFault: GrowthFault::State; kDim: GrowthFault::dim
 
   struct Slot {
     Dtype dtype = Dtype::kF32;
@@ -192,9 +196,9 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0,
      1},  // the square of G is negligible, so the state is not read
     {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e18, 0, 0},
-    {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only the gradient counts
+    {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only what the gradient adds is checked
     {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
-    {kCannot, Dtype::kF64, Dtype::kF32, true, 0, 1e19, 0, 0},  // the state is narrower
+    {kCannot, Dtype::kF64, Dtype::kF32, true, 0, 1e19, 0, 0},  // the dtype of the states has a smaller range
     {kCannot, Dtype::kF64, Dtype::kF64, true, 0, 1e19, 0, 1},
     {kCannot, Dtype::kF32, Dtype::kF16, true, 0, 200, 0, 0},
     {kCannot, Dtype::kF32, Dtype::kF16, true, 0, 10, 0, 1},
@@ -205,7 +209,7 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 400, 0, 1},  // 0.5 * 400^2 > 65504
     {kFault, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 2},  // 0.5 * 4 * 200^2 > 65504
     {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, false, 0, 200, 0, 1},
-    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, and 59500 + 20000 does not
+    {kFault, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 2},  // 20000 fits, but 59500 + 20000 does not
     {GrowthCase::Ask::kDim, Dtype::kF32, Dtype::kF16, true, 119000, 100, 0, 1},
     {kFault, Dtype::kF32, Dtype::kF16, false, 119000, 100, 0, 0},
     {kFault, Dtype::kF32, Dtype::kF16, true, 120000, 110, 0, 1},
@@ -213,7 +217,8 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // only the rounding error overflows
 };
 
-// The update of one element. Values are exact in both dtypes.
+// The update of one element, whose values are p in the direction, w in the parameter and m in the momentum. It is
+// computed in float32 and in float64, and all values are exact in both dtypes.
 struct ElementCase {
   enum class Part { kMoved, kUpdate, kValue };
   Part part;
@@ -265,7 +270,7 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, true, false, 0, 4, 1, 8, -2},
     {kUpdate, true, true, 0, 4, 1, 8, -2},  // -0.25 (4 + 0.5 * 8)
     {kUpdate, true, true, 0.5, 4, 8, 16, -4},
-    // Without decay an infinite W adds nothing to P or M.
+    // Without decay, W has no effect on P and M, even if W is infinite.
     {kMoved, true, false, 0, 4, kInfinite, 8, 8},
     {kUpdate, false, false, 0, 4, kInfinite, 0, -1},
     {kUpdate, true, true, 0, 4, kNotANumber, 8, -2},
@@ -275,14 +280,15 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, 4, 8, 0, -3, 0.25},
     {kValue, false, false, 0, 4, 8, 0, 5, 0.25},
     {kUpdate, false, false, 0, 0, kInfinite, 0, -kInfinite, 0.25},
-    // Dampening: 0.5 * 8 + 0.75 * 4, and 0.75 * 4 + 0.5 * 7 with Nesterov momentum
+    // With momentum_dampening: M is 0.5 * 8 + 0.75 * 4 = 7, and with Nesterov momentum P is 0.75 * 4 + 0.5 * 7.
     {kMoved, true, false, 0, 4, 1, 8, 7, 0, false, 0.75},
     {kUpdate, true, false, 0, 4, 1, 8, -1.75, 0, false, 0.75},
     {kUpdate, true, true, 0, 4, 1, 8, -1.625, 0, false, 0.75},
     {kUpdate, false, false, 0, 4, 1, 0, -1, 0, false, 0.75},
 };
 
-// The direction of an elementwise method or of grafting. Values are exact in both dtypes.
+// An element of the direction of an elementwise method or of grafting, computed in float32 and in float64. All values
+// are exact in both dtypes.
 struct MomentCase {
   double h, v, correction, epsilon;
   double expected;
@@ -304,12 +310,12 @@ inline constexpr MomentCase kMomentCases[] = {
     {6, 4, 1, 1, 2},
     {6, 1, 0.25, 1, 2},
     {-3, 0, 1, 0.5, -6},
-    // A divisor of 0: the gradient and all earlier ones were 0, or their squares underflow.
+    // The divisor is 0, because this gradient and all earlier ones were 0, or because their squares underflow.
     {0, 0, 1, 0, 0},
     {5, 0, 1, 0, 0},
 };
 
-// The new values of an element, and whether they can be written.
+// The new values of an element, and whether they fit the dtypes in which they are written.
 struct FitCase {
   Dtype computation;
   Dtype param;
@@ -340,7 +346,8 @@ inline constexpr FitCase kFitCases[] = {
     {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65504, 1e6, 1e6, true, 1},
 };
 
-// Bounds of an update, and whether they show that the update fits its dtype.
+// Bounds on the direction (size), the parameter and the momentum, and whether they prove that the update fits the
+// computation dtype.
 struct SmallCase {
   Dtype computation;
   double decay;
@@ -364,14 +371,16 @@ inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF64, 0, 0, kMaxOfF32, 0, 0, 1},
     {Dtype::kF64, 0, 0, kMaxOfF64 * 0x1p-55, 0, 0, 0},
     {Dtype::kF32, 0, 0, kNotANumber, 0, 0, 0},
-    {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay W is ignored
+    {Dtype::kF32, 0, 0.5, 1, kInfinite, 1, 1},  // without decay, W is ignored
     {Dtype::kF32, 0.5, 0, 1, kInfinite, 0, 0},
     {Dtype::kF32, 0, 0.5, 1, 0, kInfinite, 0},
-    {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum M is ignored
+    {Dtype::kF32, 0, 0, 1, 0, kInfinite, 1},  // without momentum, M is ignored
     {Dtype::kF32, 0.5, 0.5, 1, kMaxOfF32 * 0x1p-25, 1, 0},
 };
 
-// An eigenvalue of a root, or the scale of a matrix.
+// The eigenvalue of the root for an eigenvalue of a matrix (kRoot), or the exponent of the power of two by which a
+// matrix is scaled before its root is computed (kScale). In kRoot, the matrix has the least eigenvalue `least` and the
+// largest eigenvalue 4, and has been multiplied by 2^-scale.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
   Ask ask;
@@ -381,7 +390,7 @@ struct EigenvalueCase {
   bool pseudo_inverse;
   int scale;
   double least;
-  double value;  // kRoot: the eigenvalue of the scaled matrix; kScale: the largest element
+  double value;  // kRoot: an eigenvalue of the scaled matrix; kScale: the largest element of the matrix
   double expected;
 
   SHAMPOO_HD double Run() const {
@@ -404,9 +413,9 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kRoot, RootMethod::kEigen, 0, 12, false, 0, 1, 4, 0.25},
     {kRoot, RootMethod::kEigen, 0, 4, false, 2, 1, 3, 0.25},  // 4 (3 + 4 / 4) = 16
     {kRoot, RootMethod::kEigen, 1, 4, false, 2, 1, 3, 0.5},   // the root of the scaled matrix: 3 + 4 / 4 = 4
-    {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // all are shifted by 3
+    {kRoot, RootMethod::kEigen, 0, 1, false, 0, -3, -3, 1},   // all eigenvalues are shifted by 3
     {kRoot, RootMethod::kEigen, 0, 0, false, 0, 0, 0, kNotANumber},
-    {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // at the cutoff of 0.25 * 4
+    {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // not above the cutoff 0.25 * 4
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 4, 0.5},
     {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1,
      0x1p+536},  // the eigenvalue of the unscaled matrix is subnormal
@@ -420,7 +429,8 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kScale, RootMethod::kHigherOrder, 1, 16, false, 0, 0, 1, 4},
 };
 
-// The next state of a coupled iteration.
+// The state of a coupled iteration after a number of iterations. `error` is its present error, and `before` is the
+// error one iteration earlier.
 struct CoupledCase {
   RootMethod method;
   int64_t iterations;
@@ -449,7 +459,7 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
 };
 
-// The divisor of a matrix by trace_scaling. The epsilon is 2.
+// The number by which trace_scaling divides a matrix with this trace. The epsilon is 2.
 struct TraceCase {
   double exponent;
   double trace;

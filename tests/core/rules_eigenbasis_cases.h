@@ -7,11 +7,11 @@
 #include "core/rules/basis.h"
 #include "tests/core/rules_numbers.h"
 
-// Cases of the rules of methods in eigenbases, in the form of tests/core/rules_cases.h, which lists the tables. The
-// expected numbers were computed by hand, or are the formula of the rule.
+// Cases of the rules of methods that work in eigenbases (core/rules/basis.h). tests/core/rules_cases.h describes the
+// form of the cases and lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
 namespace shampoo {
 
-// The keys of a method in eigenbases.
+// The keys of a method that works in eigenbases.
 struct BasisKeys {
   BasisOrder order = BasisOrder::kAfter;
   FirstStep first_step = FirstStep::kSkip;
@@ -28,7 +28,8 @@ struct BasisKeys {
   Grafting grafting = Grafting::kAdam;
 };
 
-// The step of a block of a method in eigenbases that has its `gradient`-th gradient, and that of its group is step 9.
+// A step of a block whose method works in eigenbases. The block gets its gradient with this number, counted from 1, in
+// step 9 of its group.
 struct BasisCase {
   enum class Ask {
     kUpdate,
@@ -101,7 +102,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kUpdate, 5, 4},
     {AskBasis::kUpdate, 1, 1, {.first_step = kFirstStepUse}},
     {AskBasis::kUpdate, 1, 1, {.order = kOrderBefore}},
-    // The first bases, and the later ones at every third update.
+    // The first eigenbases are computed from one gradient, and they are refreshed at every third update.
     {AskBasis::kTask, 1, NumberOf(RootTask::kInitialize)},
     {AskBasis::kTask, 2, NumberOf(RootTask::kNone)},
     {AskBasis::kTask, 4, NumberOf(RootTask::kCompute)},
@@ -126,18 +127,20 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kFactorWeight, 1, 1, {.factor_start = FactorStart::kFirst}},
     {AskBasis::kFactorWeight, 2, 0.5, {.factor_start = FactorStart::kFirst}},
     {AskBasis::kFactorWeight, 2, 1, {.drops_weighting = true}},
-    {AskBasis::kFactorWeight, 3, 0, {.factor_frequency = 2}},  // update 2 leaves the matrices as they are
+    {AskBasis::kFactorWeight, 3, 0, {.factor_frequency = 2}},  // update 2 does not change the factor matrices
     {AskBasis::kFactorWeight, 4, 0.5, {.factor_frequency = 2}},
     {AskBasis::kBasisCorrection, 3, 1},
     {AskBasis::kBasisCorrection, 3, 0.875, {.order = kOrderBefore}},
-    {AskBasis::kBasisCorrection, 6, 0.875, {.order = kOrderBefore, .factor_frequency = 2}},  // after updates 1, 3 and 5
+    // Updates 1, 3 and 5 have changed the factor matrices.
+    {AskBasis::kBasisCorrection, 6, 0.875, {.order = kOrderBefore, .factor_frequency = 2}},
     {AskBasis::kBasisCorrection, 3, 1, {.order = kOrderBefore, .shampoo_beta = 1}},
     {AskBasis::kBasisCorrection, 3, 1, {.order = kOrderBefore, .corrects = false}},
     {AskBasis::kBasisCorrection, 3, 1, {.order = kOrderBefore, .drops_weighting = true}},
     {AskBasis::kEigenvalueDecay, 1, 1},
     {AskBasis::kEigenvalueDecay, 2, 0.5},
     {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
-    // With kl_init auto, the averages are bias-corrected: the decay of term t is 1 - (1 - decay) / (1 - decay^t).
+    // With kl_init auto (-1), the moving averages of the eigenvalues are bias-corrected: the decay of their term number
+    // t is 1 - (1 - decay) / (1 - decay^t).
     {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
@@ -151,19 +154,20 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kGraftingCorrection, 3, 1, {.order = kOrderBefore, .drops_weighting = true}},
 };
 
-// A rule of eigenvalues and directions in eigenbases with the arguments a, b and c.
+// A rule of eigenvalues and directions in eigenbases with the arguments a, b and c. The comment on each Ask lists the
+// arguments, and then the values of other inputs.
 struct EigenbasisCase {
   enum class Ask {
-    kRelativeEpsilon,  // key, whether float64
-    kAddedEpsilon,     // key, correction, largest V; inverse_exponent 1/2
-    kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction 1/4
-    kAccurate,         // tolerance, square off the diagonal, square
-    kIdentity,         // whether iterations start from a basis, d, whether negligible
-    kFirstEigenvalue,  // mean square, number of factors, whether float64
-    kFirstScale,       // square, elements, number of factors
-    kFirstTerm,        // kl_init, scale, number of factors
+    kRelativeEpsilon,  // relative_epsilon, whether float64
+    kAddedEpsilon,     // relative_epsilon, correction, largest V; inverse_exponent is 1/2
+    kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction is 1/4
+    kAccurate,         // tolerance, sum of the squares off the diagonal, sum of all squares
+    kIdentity,         // whether iterations start from a basis, d, whether the matrix is negligible
+    kFirstEigenvalue,  // mean square, number of factor matrices, whether float64
+    kFirstScale,       // sum of squares, number of elements, number of factor matrices
+    kFirstTerm,        // kl_init, scale, number of factor matrices
     kBeforeGradients,  // kl_init
-    kNextEigenvalue,   // decay, scale, square; of a dim of 2 in 8 elements
+    kNextEigenvalue,   // decay, scale, sum of squares; the dim has length 2, and the block has 8 elements
     kHasTerm,          // decay, scale, the new average
     kReplaces,         // kl_init, mean, whether a term changed
     kCap,              // kl_cap, d, kl_init; the mean of the eigenvalues is 1/4
@@ -224,7 +228,7 @@ struct EigenbasisCase {
 
 using AskEigen = EigenbasisCase::Ask;
 inline constexpr EigenbasisCase kEigenbasisCases[] = {
-    // auto: 1024 unit roundoffs
+    // relative_epsilon auto (-1) is 1024 unit roundoffs.
     {AskEigen::kRelativeEpsilon, -1, 0, 0, 0x1p-14},
     {AskEigen::kRelativeEpsilon, -1, 1, 0, 0x1p-43},
     {AskEigen::kRelativeEpsilon, 0, 0, 0, 0},
@@ -233,7 +237,7 @@ inline constexpr EigenbasisCase kEigenbasisCases[] = {
     {AskEigen::kAddedEpsilon, 0, 0.25, 4, 0},
     {AskEigen::kDirection, 0.5, 1, 1, 2},
     {AskEigen::kDirection, 1, 2, 1, 1},
-    {AskEigen::kDirection, 0.5, 0, 0, 0},  // a divisor of 0
+    {AskEigen::kDirection, 0.5, 0, 0, 0},  // the divisor is 0
     {AskEigen::kAccurate, 0.5, 1, 4, 1},
     {AskEigen::kAccurate, 0.5, 1.0625, 4, 0},
     {AskEigen::kAccurate, 0, 0, 0, 1},
@@ -260,7 +264,8 @@ inline constexpr EigenbasisCase kEigenbasisCases[] = {
     {AskEigen::kReplaces, -1, 1, 0, 0},
     {AskEigen::kReplaces, -1, 1, 1, 1},
     {AskEigen::kReplaces, -1, 1e-40, 1, 0},  // a negligible mean
-    // auto: the size of the dim from 10 to 4000, with kl_init auto divided by the root of the mean
+    // kl_cap auto (-1) is the length of the dim, but at least 10 and at most 4000. With kl_init auto (-1), it is
+    // divided by the square root of the mean.
     {AskEigen::kCap, -1, 9, 0.1, 10},
     {AskEigen::kCap, -1, 11, 0.1, 11},
     {AskEigen::kCap, -1, 4000, 0.1, 4000},

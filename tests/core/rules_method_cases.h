@@ -14,11 +14,12 @@
 #include "core/rules/schedule.h"
 #include "tests/core/rules_numbers.h"
 
-// Cases of the rules of directions, averages, schedules and rounding, in the form of tests/core/rules_cases.h, which
-// lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
+// Cases of the rules of directions, averages, schedules and rounding. tests/core/rules_cases.h describes the form of
+// the cases and lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
 namespace shampoo {
 
-// The norm of a direction of norm 8 after the keys that limit it. The direction is read as P * 0.5 * 4.
+// The norm of a direction after update_norm, shape_scale and max_update_rms. The direction is P * 0.5 * 4, and its norm
+// before these keys is `size`.
 struct NormCase {
   UpdateNorm norm;
   double target;
@@ -29,7 +30,7 @@ struct NormCase {
   double expected;
   double size = 8;
 
-  // Returns the norm, or kNoResult if the scale of P does not have the effect of this norm.
+  // Returns the norm, or kNoResult if P times the new scale does not have this norm.
   SHAMPOO_HD double Run() const {
     GroupSettings settings;
     settings.update_norm = norm;
@@ -47,7 +48,7 @@ inline constexpr NormCase kNormCases[] = {
     {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 8},
     {kFrobeniusNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 3},
     {UpdateNorm::kRms, 3, ShapeScale::kNone, 0, 0, 0, 16, 12},
-    {kFrobeniusNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 0, 0},  // a direction of 0 stays 0
+    {kFrobeniusNorm, 3, ShapeScale::kNone, 0, 0, 0, 16, 0, 0},  // a direction of zeros does not change
     {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 4, 4},
     {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 16, 8},
     {kNoUpdateNorm, 3, ShapeScale::kNone, 0, 0, 2, 64, 8},
@@ -64,8 +65,9 @@ inline constexpr NormCase kNormCases[] = {
     {kFrobeniusNorm, 3, ShapeScale::kSpectral, 16, 4, 0.5, 64, 4},
 };
 
-// The new value of the only element w of a tensor after a step of norm_control. The direction is D = 2 p, and changes
-// of the norm are multiplied by 1/2 outward and by 1/4 inward.
+// The new value of the only element w of a tensor after a step with norm_control or update_floor. The direction D
+// is 2 p. radial_outward is 1/2, and radial_inward is 1/4: a step multiplies an increase of the norm by 1/2, and a
+// decrease by 1/4.
 struct NormControlCase {
   NormControl control;
   double floor;
@@ -96,7 +98,7 @@ struct NormControlCase {
 
 inline constexpr NormControlCase kNormControlCases[] = {
     {NormControl::kNone, 0, 6, 1, 0.5, 5},
-    {NormControl::kNone, 0, 8, 1, 0.5, 5, 0, 0.25},  // from 6 after weight decay
+    {NormControl::kNone, 0, 8, 1, 0.5, 5, 0, 0.25},  // weight decay changes w from 8 to 6 first
     {NormControl::kHyperball, 0, 3, 4, 0.8, -5, 5},
     {NormControl::kHyperball, 0, 4, -4, 0.8, 5, 5},
     {NormControl::kHyperball, 0, 4, 0, 0.8, 5, 5},
@@ -105,13 +107,13 @@ inline constexpr NormControlCase kNormControlCases[] = {
     {NormControl::kRelative, 0, 6, -8, 0.25, 7.5},
     {NormControl::kRelative, 0, 6, 0, 0.25, 6},
     {NormControl::kRelative, 0, 0, 1, 0.25, kNotANumber},
-    {NormControl::kRadialBrake, 0, 6, -1, 1, 7},   // to 8 without the brake
-    {NormControl::kRadialBrake, 0, 6, 1, 1, 5.5},  // to 4
-    {NormControl::kRadialBrake, 0, 2, 5, 1, -5},   // to -8: the norm grows by 6
+    {NormControl::kRadialBrake, 0, 6, -1, 1, 7},   // without the brake, the new value would be 8
+    {NormControl::kRadialBrake, 0, 6, 1, 1, 5.5},  // without the brake: 4
+    {NormControl::kRadialBrake, 0, 2, 5, 1, -5},   // without the brake: -8, which increases the norm by 6
     {NormControl::kRadial, 0, 4, -1, 1, 5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5, 0, 0, true},
-    {NormControl::kRadial, 0, 0, 1, 1, -2},  // a parameter with norm 0 makes an ordinary step
+    {NormControl::kRadial, 0, 0, 1, 1, -2},  // norm_control does not change the step of a parameter with norm 0
     // update_floor lengthens D to half of the norm of the parameter.
     {NormControl::kNone, 0.5, 6, 0.5, 1, 3},
     {NormControl::kNone, 0.5, 6, -0.5, 1, 9},
@@ -119,16 +121,17 @@ inline constexpr NormControlCase kNormControlCases[] = {
     {NormControl::kNone, 0.5, 6, 0, 1, 6},
 };
 
-// A rule of averages. The keys: average_eval 3/4, average_train 1/2, average_lr_power 2, weight_ema 1/2 after step 3.
+// A rule of averages with the arguments a, b and c, which the comment on each Ask lists. average_eval is 3/4,
+// average_train is 1/2, average_lr_power is 2, weight_ema is 1/2, and weight_ema_start is 3.
 struct AverageCase {
   enum class Ask {
     kPull,         // lr, the sum of earlier weights
     kMove,         // lr, the sum of earlier weights
-    kDifference,   // of an element with Z - W = c, for p = 4, w = 3 and lr = 1/2: decay, pull
-    kIterate,      // of the same element
-    kMoves,        // step, whether there is an iterate, whether there is an average of weight_ema
-    kNextIterate,  // offset, w, the parameter that was written
-    kNextEma,      // offset, w, the parameter that was written
+    kDifference,   // weight decay, pull, Z - W; of an element with p = 4 and w = 3, with lr = 1/2
+    kIterate,      // the same arguments, element and lr
+    kMoves,        // step, whether the block has an iterate, whether it has an average of weight_ema
+    kNextIterate,  // offset, w, the new parameter that was written
+    kNextEma,      // offset, w, the new parameter that was written
     kExport,       // blend
   };
   Ask ask;
@@ -186,9 +189,9 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kMove, kGpa, 0.5, 0, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0.5, 0, 0, 1},  // the first iterate is the average
     {AskAverage::kMove, kScheduleFree, 0.5, 0, 0, 1},
-    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // 0.5^2 of 1
+    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // the weight 0.5^2 of a total weight of 1
     {AskAverage::kMove, kScheduleFree, 0.5, 0.75, 0, 0.625},
-    {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // no weight at all
+    {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // all weights are 0
     {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
     {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // 0.5 * 0.5 * 4 - 0.25 * 1
     {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // 1 - 0.5 * 4
@@ -204,16 +207,16 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kExport, kGpa, 0.25, 0, 0, -0.25},  // W = (X + Z) / 2, so X - W = -(Z - W)
 };
 
-// A rule of method muon with the arguments a and b.
+// A rule of method muon with the arguments a and b, which the comment on each Ask lists.
 struct MuonCase {
   enum class Ask {
-    kExponent,        // largest magnitude
-    kCoefficient,     // the a of a step, of two entries with a = 3 and a = 5
+    kExponent,        // the largest magnitude of a matrix
+    kCoefficient,     // the step; the schedule has two entries, with coefficients a = 3 and a = 5
     kOutputsByRow,    // rows, columns
     kOutputsByShort,  // rows, columns
     kDivided,         // d, divisor
     kScaledRows,      // rows, whether the direction is orthogonalized
-    kScaledPostRows,  // the same, with soap_post
+    kScaledPostRows,  // the same; soap_post is set
   };
   Ask ask;
   double a, b;
@@ -258,7 +261,7 @@ inline constexpr MuonCase kMuonCases[] = {
     {AskMuon::kExponent, kNotANumber, 0, 0},
     {AskMuon::kCoefficient, 0, 0, 3},
     {AskMuon::kCoefficient, 1, 0, 5},
-    {AskMuon::kCoefficient, 2, 0, 5},  // the last entry repeats
+    {AskMuon::kCoefficient, 2, 0, 5},  // the last entry is repeated
     {AskMuon::kOutputsByRow, 2, 3, 1},
     {AskMuon::kOutputsByShort, 2, 3, 0},
     {AskMuon::kOutputsByShort, 3, 3, 1},
@@ -336,11 +339,12 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kLastRefresh, 10, 10},
     {AskSchedule::kNumber, 10, 2},
     {AskSchedule::kNumber, 14, 1, {.start = 12, .frequency = 5}},
-    // The start, and then the multiples of the frequency or, with root_spread, every fifth step after the start.
+    // The first refresh is at the start, 7. Later ones are at the multiples of the frequency or, with root_spread, at
+    // every fifth step after the start.
     {AskSchedule::kLastRefresh, 9, 7, {.start = 7, .frequency = 5}},
     {AskSchedule::kLastRefresh, 11, 10, {.start = 7, .frequency = 5}},
     {AskSchedule::kLastRefresh, 11, 7, {.start = 7, .frequency = 5, .spread = true}},
-    // Steps 8 to 16, 18, 20, 22, 24, 27, ...
+    // Refreshes are at steps 8 to 16, 18, 20, 22, 24, 27, ...
     {AskSchedule::kLastRefresh, 26, 24, kGrowingKeys},
     {AskSchedule::kNumber, 26, 13, kGrowingKeys},
     {AskSchedule::kLastRefresh, 27, 27, kGrowingKeys},
@@ -348,7 +352,8 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kOffset, 80, 3, kSpreadKeys, 7},  // 7 * 10 / 20
     {AskSchedule::kOffset, 160, 7, kSpreadKeys, 7},
     {AskSchedule::kTask, 24, NumberOf(RootTask::kCompute), kSpreadKeys, 6},
-    {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpreadKeys, 7},  // one step later: 7 * 3 / 20
+    // The refresh of the block is 7 * 3 / 20 = 1 step after the refresh of the group.
+    {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpreadKeys, 7},
     {AskSchedule::kTask, 24, NumberOf(RootTask::kNone), kSpreadKeys, 7},
     {AskSchedule::kTask, 5, NumberOf(RootTask::kCompute), kAsyncKeys},
     {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kAsyncKeys, 0, -5},
@@ -378,7 +383,8 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .is_preconditioned = false},
     {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .method = Method::kMuon},
     {.ask = AskSchedule::kRule, .t = 5, .expected = NumberOf(DirectionRule::kPrecondition), .method = Method::kMuon},
-    // The first gradient of a block in eigenbases; only the owner counts gradients.
+    // The first gradient of a block whose method works in eigenbases. Only the owner counts the gradients of a block,
+    // so other ranks have no task.
     {.ask = AskSchedule::kTask, .t = 9, .expected = NumberOf(RootTask::kInitialize), .method = Method::kSoap},
     {.ask = AskSchedule::kTask,
      .t = 9,
@@ -387,7 +393,8 @@ inline constexpr ScheduleCase kScheduleCases[] = {
      .is_owned = false},
 };
 
-// A number that is rounded to bfloat16, with the bits of the result; or 16 random bits of an element.
+// If `rounds` is true: `value` is rounded to bfloat16 with these random bits, and the bits of the result are expected.
+// Otherwise the 16 random bits of an element are expected.
 struct RoundingCase {
   float value;
   uint32_t random;
@@ -406,10 +413,10 @@ inline constexpr RoundingCase kRoundingCases[] = {
     {0x1.01p0F, 0x7FFF, 0, true, 0x3F80},  // halfway between two numbers
     {0x1.01p0F, 0x8000, 0, true, 0x3F81},
     {-0x1.01p0F, 0x8000, 0, true, 0xBF81},
-    {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},  // stays finite
+    {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},  // the result is finite
     {-std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0xFF7F},
     {std::numeric_limits<float>::infinity(), 0xFFFF, 0, true, 0x7F80},
-    {std::bit_cast<float>(0x7F800001U), 0, 0, true, 0x7FC0},  // stays NaN
+    {std::bit_cast<float>(0x7F800001U), 0, 0, true, 0x7FC0},  // the result is NaN
     // The known answer of Philox4x32-10 for zeros (Random123): 6627e8d5 e169c58d bc57ac4c 9b00dbd8
     {0, 0, 0, false, 0xE8D5},
     {0, 0, 1, false, 0x6627},

@@ -6,10 +6,10 @@
 
 namespace shampoo {
 
-// Numbers in tables of cases of rules.
+// Numbers in the tables of tests/core/rules_cases.h.
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kNoResult = 1e99;  // no case expects it
+inline constexpr double kNoResult = 1e99;  // a number that no case expects
 
 template <typename Enum>
 constexpr double NumberOf(Enum value) {

@@ -7,11 +7,12 @@
 #include "core/rules/rank_difference.h"
 #include "tests/core/rules_numbers.h"
 
-// Cases of the rules by which ranks compare their inputs, in the form of tests/core/rules_cases.h, which lists the
-// tables.
+// Cases of the rules by which ranks compare their inputs (core/rules/rank_difference.h).
+// tests/core/rules_cases.h describes the form of the cases and lists the tables.
 namespace shampoo {
 
-// The difference between three replicas. Rank 0 sends zeros.
+// The first difference between the headers of three replica ranks. All numbers in the header of rank 0 are 0. The
+// result is 1 if the rule finds the rank and the difference that this case expects.
 struct ReplicaCase {
   struct Header {
     int step, hyper_parameters, inputs, parameters;
@@ -42,7 +43,8 @@ inline constexpr ReplicaCase kReplicaCases[] = {
     {{1, 1, 1, 1}, {0, 0, 1, 0, true}, 2, RankDifference::kInputs},
 };
 
-// What three shard ranks send about a group or a parameter.
+// What three shard ranks send about a group (kStep, kFirst, kDiffering) or about a parameter (kWith, kWithout). Each
+// Ask is a member of the result: of ShardStep for a group, of GradientDifference for a parameter.
 struct ShardCase {
   enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
   Ask ask;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stochastic rounding: recorded bits, known answers of the generator (Random123), and means.
+// Compares stochastic rounding with recorded random bits and results, and its generator with known answers of the
+// library Random123. Checks that the mean of rounded numbers is close to the exact number.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -33,7 +34,7 @@ RoundingKey KeyOf(const json& vector, uint64_t step) {
           vector.at("parameter").get<uint32_t>(), step};
 }
 
-TEST_CASE("the generator gives the known answers of Random123") {
+TEST_CASE("the generator of stochastic rounding gives the known answers of the library Random123") {
   const json answers = Recorded().at("philox_known_answers");
   CHECK(answers.size() == 3);
   for (const json& answer : answers) {
@@ -44,7 +45,7 @@ TEST_CASE("the generator gives the known answers of Random123") {
   }
 }
 
-TEST_CASE("random bits and rounded numbers are those that were recorded") {
+TEST_CASE("the random bits and the numbers that are rounded with them are those that were recorded") {
   size_t checked = 0;
   const json vectors = Recorded().at("vectors");
   for (const json& vector : vectors) {

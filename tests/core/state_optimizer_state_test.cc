@@ -37,8 +37,8 @@ TEST_CASE("Bind rejects one NULL, addresses that are not aligned and arenas that
   OptimizerState& state = matrix.state();
   CallerArena arena(2 * matrix.bytes());
   char* const a = arena.data();
-  CheckError(state.Bind(nullptr, a), Code::kInvalid, "state_in is NULL and the other is not");
-  CheckError(state.Bind(a, nullptr), Code::kInvalid, "state_out is NULL and the other is not");
+  CheckError(state.Bind(nullptr, a), Code::kInvalid, "state_in is NULL, but state_out is not");
+  CheckError(state.Bind(a, nullptr), Code::kInvalid, "state_out is NULL, but state_in is not");
   CheckError(state.Bind(a + 8, a), Code::kInvalid, "state_in is not aligned: expected a multiple of 64 bytes");
   CheckError(state.Bind(a, a + matrix.bytes() + 8), Code::kInvalid, "state_out is not aligned");
   CheckError(state.Bind(a, a + kStateAlignment), Code::kInvalid, "state_in and state_out overlap");

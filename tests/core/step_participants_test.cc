@@ -14,7 +14,8 @@ std::vector<bool> Chosen(const Participants& participants, const PlanData& plan)
   return chosen;
 }
 
-// Four parameters: with a gradient, without a gradient, without elements, and with a gradient.
+// An optimizer with four parameters. The first and the last one have a gradient, the second one has none, and the third
+// one has no elements.
 struct FourParams : StepFixture {
   FourParams() : StepFixture({}, {{2, 2}, {2, 2}, {0, 2}, {3}}), participants(plan()) {
     Bind(1, nullptr);
@@ -25,18 +26,18 @@ struct FourParams : StepFixture {
   Participants participants;
 };
 
-TEST_CASE("no parameter takes part before parameters are chosen") {
+TEST_CASE("no parameter takes part in a step before the parameters of the step are chosen") {
   const FourParams four;
   CHECK(Chosen(four.participants, four.plan()) == std::vector<bool>(4, false));
 }
 
-TEST_CASE("a parameter takes part if this rank has elements and a gradient of it") {
+TEST_CASE("a parameter takes part in a step if this rank has elements and a gradient of the parameter") {
   FourParams four;
   four.participants.ChooseOwnGradients(four.inputs().buffers);
   CHECK(Chosen(four.participants, four.plan()) == std::vector<bool>{true, false, false, true});
 }
 
-TEST_CASE("each choice replaces the previous one") {
+TEST_CASE("each choice of the parameters of a step replaces the previous choice") {
   FourParams four;
   four.participants.ChooseAll();
   CHECK(Chosen(four.participants, four.plan()) == std::vector<bool>(4, true));
@@ -48,7 +49,8 @@ TEST_CASE("each choice replaces the previous one") {
   CHECK(Chosen(four.participants, four.plan()) == std::vector<bool>{false, true, false, true});
 }
 
-TEST_CASE("the flags are in the order of the parameters, and a caller may set them") {
+TEST_CASE(
+    "the flags that select the parameters of a step are in the order of the parameters, and a caller may set them") {
   FourParams four;
   REQUIRE(four.participants.flags().size() == 4);
   four.participants.flags()[2] = 1;

@@ -34,7 +34,7 @@ RefreshKeys Grown(int64_t start, int64_t frequency, double growth, bool spread =
   return {.start = start, .frequency = frequency, .async = async, .growth = growth, .spread = spread};
 }
 
-TEST_CASE("the last refresh, its interval and the count of refreshes follow the rule step by step") {
+TEST_CASE("at every step, the last refresh, its interval and the number of refreshes follow the rule in docs/keys.md") {
   constexpr int64_t kEnd = 700;
   // 0.044 tests rounding: 500 * 0.044 is 22, but the rounded quotient 22 / 0.044 is above 500.
   for (const double growth : {0.0, 0.003, 0.05, 0.1, 0.3, 1.0 / 3, 0.5, 1.0, 0.044, 2.5, 100.0, 1e300}) {
@@ -61,7 +61,7 @@ TEST_CASE("the last refresh, its interval and the count of refreshes follow the 
   }
 }
 
-TEST_CASE("the schedule is correct at steps and frequencies near their limits") {
+TEST_CASE("the schedule of refreshes is correct at steps and frequencies near their limits") {
   constexpr int64_t kFar = kStepLimit - 1;
   CHECK(LastRefresh(Grown(1, kStepLimit, 1.0), kFar).interval == kStepLimit / 2);
   CHECK(LastRefresh(Grown(1, 50, 0.1), kFar).interval == 50);
@@ -70,7 +70,9 @@ TEST_CASE("the schedule is correct at steps and frequencies near their limits") 
   CHECK(LastRefresh(Grown(1, 50, 1e-300), kFar).number == kFar);
 }
 
-TEST_CASE("spread blocks are refreshed once in each interval of their group, in the order of their phases") {
+TEST_CASE(
+    "with root_spread, each block is refreshed once in each interval of its group, at a step that its phase "
+    "determines") {
   const RefreshKeys keys = Grown(1, 20, 0.1, true);
   for (const int64_t phase : {0, 1, 7, 19}) {
     std::vector<int64_t> refreshed;
@@ -134,21 +136,23 @@ TEST_CASE("with root_async, the tasks of a block that misses steps follow from t
   // If older roots are still pending at a refresh, the new roots are computed and used at once.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
-  // Steps that another rank rejected after this block was stepped are repeated.
+  // If another rank rejected a step, the block makes the step again and has the same task.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
   CHECK(Course(keys, {5, 5, 10, 15, 15, 20}) == "5 compute, 5 compute, 10 take, 15 compute, 15 compute, 20 take, ");
   // A block that misses a refresh waits for the next one.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }
 
-TEST_CASE("a snapshot of an impossible step is never used and causes no overflow") {
+TEST_CASE("if the state names an impossible step for a snapshot, the snapshot is not used, and nothing overflows") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   const GroupSchedule group = GroupScheduleOf(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
   CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);
   CHECK(RootTaskOf(group, 0, INT64_MIN) == RootTask::kNone);
 }
 
-TEST_CASE("a block is preconditioned from its first refresh on, and never without factor matrices") {
+TEST_CASE(
+    "a block with factor matrices is preconditioned from its first refresh on, and a block without factor matrices "
+    "never is") {
   const RefreshKeys keys = Grown(30, 10, 0.1, true);
   for (const int64_t phase : {0, 9}) {
     const int64_t first = FirstRefreshOf(keys, phase);

@@ -38,8 +38,8 @@ class ThreadRanks {
 
   int world() const { return static_cast<int>(ranks_.size()); }
   std::shared_ptr<Communicator> comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  // If set, returns whether a collective of `rank` returns an error although it was completed on all ranks. `call`
-  // counts the collectives of the rank from 1.
+  // If set, this function returns whether collective number `call` of a rank, counted from 1, returns an error on this
+  // rank although all ranks have completed it.
   std::function<bool(int rank, int64_t call)> fails;
 
   // Runs work(rank) for all ranks, each on its own thread. No REQUIRE may fail in `work`.

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures() with scripts that
-# stand in for nvidia-smi.
+# cmake -D SOURCE_DIR=... -D WORK=... -P architectures_test.cmake: checks shampoo_cuda_architectures(), which finds the
+# architectures of the machine's GPUs. Scripts in the folder WORK replace nvidia-smi.
 include(${SOURCE_DIR}/cmake/cuda_architectures.cmake)
 
 # check(<wanted> <expected> <what nvidia-smi prints> <exit status of nvidia-smi>)

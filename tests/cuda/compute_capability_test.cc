@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices that a build supports, by its architectures.
+// Which devices a build supports, depending on the architectures for which it was built.
 #include "core/backend/cuda/plugin/compute_capability.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 namespace shampoo::cuda {
 namespace {
 
-TEST_CASE("a build supports the devices that its architectures have code for") {
+TEST_CASE("a build supports the devices for which it contains code") {
   struct Case {
     const char* built_for;
     const char* text;

@@ -44,7 +44,7 @@ struct Place {
   cudaStream_t stream = nullptr;
 };
 
-TEST_CASE("pinned memory of exchanges is written only after earlier copies from it have ended, also in other streams") {
+TEST_CASE("pinned memory of exchanges is written only after earlier copies from it have ended, even in other streams") {
   fake_cuda_reset();
   {
     std::unique_ptr<HostExchange> exchange;

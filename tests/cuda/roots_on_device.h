@@ -19,7 +19,8 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "tests/cuda/fake/control.h"
 
-// Runs RootSolver on the fake of CUDA, with batches in host memory.
+// Functions that run RootSolver, which computes the inverse roots of a batch of matrices, on the fake of CUDA. Tests
+// pass the matrices in host memory.
 namespace shampoo::cuda_test {
 
 using namespace shampoo::cuda;
@@ -65,7 +66,7 @@ class OnDevice {
   Element* data_ = nullptr;
 };
 
-// The device with a stream and handles that are set up as in the plugin.
+// A stream with handles of cuBLAS and cuSOLVER, which are set up as in the plugin.
 struct Device {
   Device() {
     Check(cudaStreamCreate(&handles.stream));
@@ -100,15 +101,15 @@ inline void Replay(cudaStream_t stream) {
 template <typename Real>
 using Matrix = std::vector<Real>;
 
-// Options of the roots. The defaults are those of the library.
+// Options of the roots. The defaults are those of the preset shampoo_2024 for a matrix.
 struct Question {
   RootMethod method = RootMethod::kEigen;
   Dtype root_dtype = Dtype::kF32;
   int64_t root = 4;
   double multiplier = 1;
   double epsilon = 1e-12;
-  double divisor = 1;
-  double limit = kInfinity;
+  double divisor = 1;        // the matrices are divided by this number first
+  double limit = kInfinity;  // the largest magnitude that an element of a root may have
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
   int64_t order = 3;
@@ -116,8 +117,8 @@ struct Question {
   double rank_rtol = -1;
   double rank_atol = 0;
   bool may_be_diagonal = true;
-  bool active = true;
-  bool captured = false;  // compute in a replay of a captured graph
+  bool active = true;     // false: as in a rejected step, nothing is written
+  bool captured = false;  // the roots are computed in a replay of a captured graph
   double relative_epsilon = 0;
   bool tracked = false;  // track_root_residuals
 
@@ -162,8 +163,8 @@ struct Answer {
   int64_t products = 0;  // calls of cuBLAS
 };
 
-// Computes the roots of a batch of n x n matrices on the device. Checks that the data between the matrices does not
-// change.
+// Computes the roots of a batch of n x n matrices on the device. Checks that the device memory between the matrices
+// does not change.
 template <typename Real>
 Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices) {
   constexpr Real kBetween = 77;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the tables of tests/core/rules_cases.h in a kernel, with the rules compiled for the device.
+// Runs the cases of tests/core/rules_cases.h in a kernel. They apply the rules in core/rules, which are formulas that
+// the CPU backend and the kernels share.
 #include <cmath>
 
 #include "core/backend/cuda/plugin/cta.h"
@@ -40,12 +41,12 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-// tolerance: relative to the expected number.
+// `tolerance` is relative to the expected number.
 bool IsClose(double result, double expected, double tolerance) {
   return IsAsExpected(result, expected) || std::fabs(result - expected) <= tolerance * std::fabs(expected);
 }
 
-TEST_CASE("the rules in a kernel give the numbers of the tables, as on the host") {
+TEST_CASE("the rules of core/rules give the same numbers in a kernel as on the host, and the expected ones") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     const double tolerance = std::string(name) == "traces" ? 1e-15 : 0;  // a GPU may round pow to another neighbor
@@ -58,7 +59,7 @@ TEST_CASE("the rules in a kernel give the numbers of the tables, as on the host"
   });
 }
 
-TEST_CASE("the probe vector of the device equals that of the host") {
+TEST_CASE("the signs with which computed roots are checked are the same on the device and on the host") {
   constexpr int64_t kCount = 1000;
   const OnDevice<double> made(std::vector<double>(kCount, 0.0));
   Check(Launch(nullptr, 1, SignsBody{made.data(), kCount}));

@@ -31,7 +31,8 @@ class RandomShards {
   std::string OneOf(const std::vector<const char*>& values) {
     return values[static_cast<size_t>(Draw(0, static_cast<int64_t>(values.size()) - 1))];
   }
-  // Divides `count` items into consecutive parts at random. Returns the parts + 1 borders. Parts may be empty.
+  // Divides `count` items into `parts` consecutive parts of random sizes, which may be empty. Returns the parts + 1
+  // borders, from 0 to `count`.
   std::vector<int64_t> Borders(int64_t count, int64_t parts) {
     std::vector<int64_t> borders = {0, count};
     while (static_cast<int64_t>(borders.size()) <= parts) borders.push_back(Draw(0, count));
@@ -44,8 +45,8 @@ class RandomShards {
     std::shuffle(order.begin(), order.end(), random_);
     return order;
   }
-  // Divides parameter p, which is whole on all ranks, flat or along a random dim. The parts are of random sizes and go
-  // to the ranks in random order.
+  // Divides parameter p, which until then every rank holds as a whole, into flat shards or along a random dim. The
+  // shards have random sizes and are assigned to the ranks in random order.
   void Cut(size_t p, bool flat, Shards* shards) {
     const Shape shape = (*shards)[0][p].shape;
     const auto dim = flat ? 0 : static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
@@ -78,8 +79,8 @@ struct RandomCase : RandomShards {
     }
   }
 
-  // Divides all parameters over the ranks. is_flat() is called for each parameter and returns whether it is divided
-  // flat.
+  // Divides all parameters over the ranks. is_flat() is called for each parameter and returns whether the parameter is
+  // divided into flat shards.
   template <typename IsFlat>
   Shards CutAll(int64_t ranks, IsFlat&& is_flat) {
     Shards shards(static_cast<size_t>(ranks), spec.params);

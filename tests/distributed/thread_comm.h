@@ -36,13 +36,13 @@ class ThreadComm {
   Fault before;   // the rank fails without taking part
   Fault after;    // the rank fails after it has taken part
   Fault async;    // the result of async_error before the call
-  Change change;  // the rank takes part and receives other bytes
+  Change change;  // called after the rank has taken part
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
   // Bytes that a rank has sent: its segment of each all-gather, and its bytes to other ranks in each all-to-all.
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
-  int released() const { return released_; }
+  int released() const { return released_; }  // number of calls of the release callback
   int timeouts() const { return timeouts_; }  // number of ranks that timed out
   void Abort();                               // all waiting calls and all later calls fail
   void ResetCounts();
@@ -59,7 +59,7 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) copies to `recv` what a rank has sent, and returns whether the sizes agree.
+  // copy(rank) copies to `recv` what `rank` has sent to this rank, and returns whether both ranks use the same size.
   template <typename Copy>
   int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);

@@ -42,7 +42,7 @@ def blocks(page):
         else:
             lines.append(line)
     if fence is not None:
-        raise SystemExit(f"{page}:{first - 1}: a block of code without an end")
+        raise SystemExit(f"{page}:{first - 1}: this block of code has no end")
 
 
 def run(command, **options):

@@ -46,7 +46,7 @@ def problems_of(root, page, text, names):
 
 
 def figures(root):
-    """Yields the figures without a page that shows the figure and contains the name of its file outside links."""
+    """Yields each figure for which no page both shows the figure and contains the name of its file outside links."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def main():
                 continue
             count += 1
             failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, page, "\n".join(lines) + "\n", names)]
-    failures += [f"{figure}: no page that shows it names the command that creates it" for figure in figures(root)]
+    failures += [f"{figure}: expected a page with this picture and its command" for figure in figures(root)]
     print("\n".join(failures + [f"{count} blocks of shell, {len(failures)} problems"]))
     return 1 if failures or not count else 0
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_messages.py ROOT: every message that docs/troubleshooting.md quotes must exist in the sources.
 
-A quotation is a code span at the start of a list item: "- `text`". In a quotation, "..." represents a value or more
-text. The parts of a quotation between these ellipses must occur in this order in the literals of one statement in core,
-capi, bindings or cmake.
+A quotation is a code span at the start of a list item: "- `text`". In a quotation, "..." represents a value or omitted
+text. The parts between the ellipses must occur, in this order, in the string literals of one statement in core, capi,
+bindings or cmake.
 """
 import ast
 import re

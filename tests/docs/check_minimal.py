@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the first program of a language, examples/PROGRAM. It must have at most 15 lines after its license, and each
-page that is passed must contain these lines unchanged. If a command is passed, it must print 6 values near 0.
+"""Checks the first program of a language, examples/PROGRAM.
 
-    check_minimal.py --root REPOSITORY --program minimal.c --page README.md [--page ...] [-- COMMAND...]
+    check_minimal.py --root REPOSITORY --program PROGRAM --page PAGE [--page PAGE...] [-- COMMAND...]
 
-The command runs in a folder that contains the program.
+The program must have at most 15 lines after its license, and each PAGE must contain these lines unchanged. If there is
+a COMMAND, it runs in a folder that contains the program, and must print 6 values near 0.
 """
 from __future__ import annotations
 

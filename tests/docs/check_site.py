@@ -18,7 +18,7 @@ VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "met
 
 
 class Page(html.parser.HTMLParser):
-    """The links of a page, the files that it loads, the names of its anchors, and the links of its navigation."""
+    """A page: its links, the files that it loads, the names of its anchors, and the links of its navigation."""
 
     def __init__(self, path):
         super().__init__()

@@ -98,8 +98,8 @@ static int PrintPage(void) {
   fputs(kHead, stdout);
   if (!PrintTable(0)) return 0;
   fputs(
-      "\nThe preset `shampoo` and the method `shampoo` have the defaults of the table. The others differ as follows.\n"
-      "The presets `soap` and `kl_shampoo` are the methods of these names.\n",
+      "\nThe preset `shampoo` and the method `shampoo` have the defaults of the table. The other presets and methods\n"
+      "differ as follows. The presets `soap` and `kl_shampoo` select the methods of these names.\n",
       stdout);
   for (i = 0; i < (int32_t)(sizeof kOthers / sizeof kOthers[0]); ++i) {
     if (!PrintDefaults(kOthers[i][0], kOthers[i][1])) return 0;

@@ -4,7 +4,7 @@
 
     run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages to run before
     run_shell.py --source ROOT --check                 runs nothing: checks that rules match and Bash can parse pages
-    run_shell.py --source ROOT --folder F --make       creates the reader's machine in the folder: a clone, a home
+    run_shell.py --source ROOT --folder F --make       creates in F what a reader of a page has: a clone, a home, ...
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
 The commands of a page of docs/ run in the root of the clone. The commands of an example's page run in the folder of the
@@ -67,7 +67,7 @@ def run(root, path, machine, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="root of the repository")
-    parser.add_argument("--folder", type=Path, help="the folder of the reader's machine")
+    parser.add_argument("--folder", type=Path, help="the folder that --make fills")
     parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="features of this machine")
     parser.add_argument("--cargo", default="", help="path of cargo, if it is not the first in PATH")
     what = parser.add_mutually_exclusive_group(required=True)

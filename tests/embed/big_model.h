@@ -8,8 +8,8 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// One float32 matrix. Its blocks take so much memory that a measurement of the process shows them clearly. All settings
-// except those passed are those of the preset shampoo_2024.
+// An optimizer of one float32 matrix. Its blocks take so much memory that they are clearly visible in the memory of the
+// process. Keys that the caller does not set have the values of the preset shampoo_2024.
 typedef struct big_model {
   const api* functions;
   shampoo_optimizer* optimizer;

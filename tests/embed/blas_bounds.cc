@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls BLAS with operands that end where mapped memory ends, as a caller's buffer or arena can: reading beyond the end
-// crashes. Usage: blas_bounds [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that they need]
+// Calls BLAS with operands that end where mapped memory ends, as a caller's buffer or arena can. A read beyond the end
+// crashes the program. Usage: blas_bounds [KERNELS FLAG]. If KERNELS are not the kernels that OpenBLAS uses, or FLAG is
+// not in /proc/cpuinfo, the test is skipped.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 // serial archive alone does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program
 // must find differences.
 // Usage: blas_concurrency <calls of each kind> [--expect-differences]
-// With the option, calls are repeated until there are differences, up to forty times.
+// With the option, all calls are repeated until there are differences, at most forty times.
 #include <lapacke.h>
 
 #include <atomic>

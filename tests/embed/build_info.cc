@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that shampoo_build_info() is JSON and that the BLAS kernels are those for this processor or the ones that the
-// user selected with OPENBLAS_CORETYPE.
+// Checks that shampoo_build_info() returns JSON, and that the BLAS kernels are those for this processor or, if the user
+// has set OPENBLAS_CORETYPE, those that the user selected.
 // Usage: build_info [expected kernel]
 #include <shampoo/shampoo.h>
 

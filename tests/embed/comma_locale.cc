@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose locale writes 0,5 for a half and 1.000 for a thousand, set both in C and in C++. Every text of the
-// library must be the same as in the C locale. Usage: comma_locale <name of the locale>
+// A host whose locale writes 0,5 for a half and 1.000 for a thousand, set both in C and in C++. Every string
+// from the library must be the same as in the C locale. Usage: comma_locale <name of the locale>
 #include <shampoo/shampoo.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that repeatedly loads and unloads the library, also while an optimizer and its threads exist, while a thread
-// has a last error, and with an optimizer that is never destroyed. Usage: dlopen_ten <library> [--tidy: without the
-// optimizer that is never destroyed, for leak checkers]
+// A host that repeatedly loads and unloads the library. It also unloads the library while an optimizer and its threads
+// exist, while a thread has a last error, and while an optimizer exists that is never destroyed.
+// Usage: dlopen_ten <library> [--tidy]
+// --tidy: do not create the optimizer that is never destroyed, for leak checkers
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,7 +21,7 @@ static trainer left_alive;
 static sem_t failed;
 static sem_t closed;
 
-// Causes an error, whose text is stored for this thread, and ends after the library was closed.
+// Causes an error, whose message is stored for this thread. The thread ends after the library was closed.
 static void* fail_and_outlive(void* argument) {
   const api* const functions = argument;
   REQUIRE(functions->config_create(NULL) == SHAMPOO_E_INVALID, "a NULL was accepted");

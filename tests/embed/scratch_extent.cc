@@ -3,7 +3,8 @@
 //
 // Checks that BLAS uses only the scratch memory that Scratch::Create has populated. Other memory would cause page
 // faults in a step. The populated memory must not exceed ScratchExtent, which the plan reports. Usage: scratch_extent
-// [kernels that OPENBLAS_CORETYPE selects, and the flag of /proc/cpuinfo that they need]
+// [KERNELS FLAG]. If KERNELS are not the kernels that OpenBLAS uses, or FLAG is not in /proc/cpuinfo, the test is
+// skipped.
 #include <sys/prctl.h>
 
 #include <algorithm>

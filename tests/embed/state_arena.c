@@ -17,7 +17,7 @@ static double moved_grad[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
 
 enum { kAlignment = 64 };
 
-// Returns memory with the documented alignment, and with no larger one.
+// Returns memory that has the documented alignment but no larger alignment.
 static char* new_arena(size_t bytes, int fill) {
   void* memory = NULL;
   REQUIRE(posix_memalign(&memory, 2 * kAlignment, bytes + kAlignment) == 0, "no memory");

@@ -56,7 +56,8 @@ shampoo_plan* trainer_plan(const api* functions, const workload* work);
 // Sets the parameters to their initial values.
 void trainer_reset(trainer* t);
 
-// desc NULL selects the defaults. These functions end the program with a message on failure.
+// Creates the optimizer and binds its buffers. desc: NULL selects the defaults. On failure, the functions of this file
+// end the program with a message.
 void trainer_begin(trainer* t, const api* functions, const workload* work, const shampoo_optimizer_desc* desc);
 void trainer_bind(trainer* t);
 // Writes the gradients of this step.

@@ -24,8 +24,8 @@ typedef struct mode {
 } mode;
 
 static const mode kPlain = {"nothing", 0, 0};
-// All traps except that of FE_INEXACT, which nearly every operation raises. No other flag is
-// raised before the call, because a raised flag whose trap is enabled causes a signal.
+// All traps except that of FE_INEXACT, which nearly every operation raises. Before a call, only the flag FE_INEXACT is
+// raised, because a raised flag whose trap is enabled causes a signal.
 static const mode kTraps = {"traps", FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW | FE_UNDERFLOW, FE_INEXACT};
 static const mode kFlags = {"flags", 0, FE_INVALID | FE_OVERFLOW};
 

@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_conv.py PROGRAMS DATA: checks the convolutional example. PROGRAMS is the folder of the built programs.
 
-The gradient agrees with finite differences of the loss. Two epochs reduce the loss with Shampoo and with SGD. A second run,
-and a run with two threads, give the same numbers to the last digit, with and without merged dims.
+Checks that
+- the gradient agrees with finite differences of the loss;
+- two epochs reduce the loss, with Shampoo and with SGD;
+- a second run, and a run with two threads, give the same numbers to the last digit, with and without merged dims.
 """
 import csv
 import pathlib

@@ -3,11 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
-The host trains although gradients overflow occasionally. A rejected step leaves parameters and state unchanged. Too
-many consecutive rejections end the host with the library's message. If the gradients of a rejected step are finite,
-the host ends immediately. A run that a signal ended, or that was killed during a save, can be resumed and ends with the
-parameters of an uninterrupted run. One run is killed before each STRIDE-th file operation. Only old checkpoints are
-removed. Errors on the command line are reported. SIGNAL_AT is the library that sends signals and records calls.
+Checks that
+- the host trains although gradients overflow occasionally, and a rejected step leaves parameters and state unchanged;
+- too many consecutive rejections end the host with the library's message;
+- the host ends immediately if the gradients of a rejected step are finite;
+- a run that a signal ended, or that was killed during a save, can be resumed and ends with the parameters of an
+  uninterrupted run;
+- only old checkpoints are removed;
+- errors on the command line are reported.
+
+One run is killed before each STRIDE-th file operation. SIGNAL_AT is the library that sends signals and records calls.
 """
 import json
 import math
@@ -26,8 +31,8 @@ LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
 SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
          "--set", "precondition_frequency=2"]
-# The direction of the first step overflows in all blocks. The library logs a warning and the next step returns the
-# error.
+# With these options, the direction of the first step overflows in all blocks. The library logs a warning, and the next
+# step returns the error.
 OVERFLOWS = ["--warmup", "1", "--loss-scale", "1024", "--set", "lr=3e38", "--set", "grafting=rmsprop"]
 CHECKPOINT = ["checkpoint-000001.json", "checkpoint-000001.rank-00000-of-00001.safetensors", "trainer.bin"]
 
@@ -167,7 +172,7 @@ def last_files(folder):
 
 
 def check_signals():
-    """Return the last files of a run without interruption."""
+    """Check runs that signals end. Return the last files of a run without interruption."""
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)

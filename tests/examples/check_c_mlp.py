@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_mlp.py TRAINER DATA PLOT: runs the example as a user does and checks its files.
 
-At least 97 % of the test images are recognized with Shampoo, the loss falls by a factor of 100 or more, and the picture
-is an SVG with both curves.
+With Shampoo, at least 97 % of the test images must be recognized, and the loss must fall by a factor of 100 or more.
+The picture must be an SVG with both curves.
 """
 import csv
 import pathlib

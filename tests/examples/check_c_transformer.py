@@ -3,10 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_c_transformer.py FOLDER PLOT: runs the programs of the example in FOLDER, and PLOT, as a user does.
 
-The gradients agree with finite differences of the loss. In a tiny model the validation loss starts at about log(64) = 4.16,
-the loss of equal probabilities for all tokens. In 30 steps it falls below 3.3 with Shampoo and with AdamW, and is lower
-with Shampoo. Two runs give the same losses to the last digit. In a comparison, the run of AdamW has the same losses as
-on its own. The picture is an SVG with all curves.
+Checks that
+- the gradients agree with finite differences of the loss;
+- the validation loss of a tiny model starts at about log(64) = 4.16, the loss of equal probabilities for all tokens;
+- in 30 steps this loss falls below 3.3 with Shampoo and with AdamW, and is lower with Shampoo;
+- two runs give the same losses to the last digit;
+- the run of AdamW in a comparison has the same losses as a separate run of AdamW;
+- the picture is an SVG with all curves.
 """
 import csv
 import math

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs on the fake of CUDA.
+"""check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs with the fake CUDA.
 
-GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. With every layout
-of the parameters the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with those of CPU
-with the same chunks of the parameters. Two copies of the shards (HSDP) give the losses of one copy. With shards, each
-GPU has only a part of the state. With gathered shards, losses and parameters are bit-identical to those of a run
-without shards, and with two copies of gathered shards the losses agree. ONE checks its gradient itself, and its losses
-agree with those of CPU.
+GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. Checks that
+- with every layout of the parameters, the loss falls, the parameters of all GPUs are bit-identical, and the losses
+  agree with those of CPU with the same chunks of the parameters;
+- two copies of the shards (HSDP) give the losses of one copy;
+- with shards, each GPU has only a part of the state;
+- with gathered shards, losses and parameters are bit-identical to those of a run without shards;
+- with two copies of gathered shards, the losses agree with those of a run without shards;
+- ONE has checked its gradient, and its losses agree with those of CPU.
 """
 import argparse
 import re
@@ -44,7 +46,7 @@ def losses_of(done, epochs=EPOCHS, highest=HIGHEST_LOSS):
 
 
 def rows_of(done, ranks):
-    """Return the table of the ranks, which must agree."""
+    """Return the rows of all ranks, whose parameters must be bit-identical."""
     rows = RANK.findall(done.stdout)
     assert [int(rank) for rank, *_ in rows] == list(range(ranks)), done.stdout
     assert len({bits for *_, bits in rows}) == 1 and "bit-identical on every rank" in done.stdout, done.stdout

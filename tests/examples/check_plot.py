@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_plot.py EXAMPLES: checks what examples/plot.py draws and rejects.
 
-A curve has a point for each row, up to the first value that is not finite. The title, the notes and the last values are
-in the picture. A file that no example has written is rejected; the error has the name of the file and the reason. The
-picture of c_transformer equals the output of the command in its README.
+Checks that
+- a curve has a point for each row, up to the first value that is not finite;
+- the title, the notes and the last values are in the picture;
+- a file that no example has written is rejected, and the error contains the name of the file and the reason;
+- the picture of c_transformer equals the output of the command in its README.
 """
 import re
 import shlex

@@ -3,13 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts {ranks} ranks. On four ranks, data parallel and fully sharded, three epochs reduce the loss, and the
-parameters of all ranks are bit-identical. With data parallelism each rank stores at most a third of the state of all
-ranks, and several exchanges in a step change nothing. With communication in bfloat16, half of the bytes are sent, and
-the replicas still agree. On two and three ranks, fully sharded with gather, losses and parameters equal those of the
-data-parallel run. A run that was ended can be resumed with the same shards, with other shards and with other ranks. A
-save writes the parameters to the disk under their final name before it writes the state. CALLS is the library that
-records file operations.
+COMMAND starts {ranks} ranks. CALLS is the library that records file operations. Checks that
+- on four ranks, data parallel and fully sharded, three epochs reduce the loss, and the parameters of all ranks are
+  bit-identical;
+- with data parallelism, each rank stores at most a third of the state of all ranks, and several exchanges in a step
+  give the same losses as one exchange;
+- with communication in bfloat16, half of the bytes are sent, and the parameters of all ranks are still bit-identical;
+- on two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run;
+- a run that ended early can be resumed with the same shards, with other shards and with another number of ranks;
+- a save writes the parameters to the disk under their final name before it writes the state.
 """
 import argparse
 import collections
@@ -81,7 +83,7 @@ assert local.losses != first.losses, "with local shards the blocks are different
 for count in (2, 3):
     whole, gathered = train("--shards", "none", ranks=count), train("--shards", "gather", ranks=count)
     assert gathered.losses == whole.losses, (count, gathered.losses, whole.losses)
-    assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, the parameters are not"
+    assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, but the parameters differ"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
 
 # A run that ended after an epoch continues with sharded ranks, with replicas and with one rank.

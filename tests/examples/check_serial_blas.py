@@ -6,9 +6,12 @@
 FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0
 and pkgconfig/openblas.pc. SOURCE is the example, PREFIX has the installed library, and CMAKE is the command.
 
-With the serial BLAS, both programs reject two threads before they write anything. The error names the package to
-install. With one thread, the serial BLAS gives the same losses as the BLAS with threads. With the BLAS with threads,
-the programs accept two threads. CMake warns only about the serial BLAS.
+Checks that
+- with the serial BLAS, both programs reject two threads before they write anything, and the error names the package to
+  install;
+- with one thread, the serial BLAS gives the same losses as the BLAS with threads;
+- with the BLAS with threads, the programs accept two threads;
+- CMake warns only about the serial BLAS.
 """
 import csv
 import os

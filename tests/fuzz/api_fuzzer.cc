@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A host that derives calls of the API from arbitrary bytes: configurations, plans, steps. Nothing may crash, hang or
-// leak. The blocks of an accepted plan must cover every element exactly once.
+// Derives calls of the API from arbitrary bytes: configurations, plans, steps. Nothing may crash, hang or leak. The
+// blocks of an accepted plan must cover every element exactly once.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>

@@ -50,7 +50,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
       .ok();
 }
 
-// Returns the index as a save writes it.
+// Returns the text of the index that a save writes.
 std::string ToJson(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);
@@ -87,7 +87,7 @@ void ReadAsIndex(std::string_view text) {
     if (before != nullptr) Require(SamePlace(block.place, before->place) == SamePlace(before->place, block.place));
     before = &block;
   }
-  // An index that is written again reads as the same index.
+  // Writing the index and reading it again gives the same index.
   const std::string written = ToJson(index);
   CheckpointIndex again;
   Require(ReadAll(written, &again) && ToJson(again) == written);
@@ -111,7 +111,7 @@ void ReadAsStates(std::string_view bytes) {
   for (const TensorSpec& tensor : tensors) {
     Require(0 <= tensor.begin && tensor.begin <= tensor.end && tensor.end <= data);
   }
-  // A header that is written again reads as the same tensors.
+  // Writing the header and reading it again gives the same tensors.
   const std::string written = SafetensorsStart(tensors, "fuzz");
   std::vector<TensorSpec> again;
   Require(ReadSafetensorsLength(written.data(), static_cast<int64_t>(written.size()), &header).ok());

@@ -70,7 +70,7 @@ Config::Config() { Check(shampoo_config_create(&config_), "shampoo_config_create
 
 void Config::Set(const std::string& key, const json& value) {
   const std::string tried = "set " + key + " = " + value.dump();
-  if (key == "inverse_root_override") {  // a list key; a single number applies to all orders
+  if (key == "inverse_root_override") {  // the value is a list, in which a single number applies to all orders
     Check(shampoo_config_set_str(config_, key.c_str(), (value.is_array() ? ListText(value) : value.dump()).c_str()),
           tried);
   } else if (value.is_string()) {
@@ -90,7 +90,7 @@ Config GroupConfig(const json& group) {
   Config config;
   if (group.contains("keys")) {  // keys of the library
     for (const auto& [key, value] : group.at("keys").items()) {
-      if (key == "ignored_dims" && value.empty()) continue;  // no pairs: the default
+      if (key == "ignored_dims" && value.empty()) continue;  // an empty list is the default
       config.Set(key, key == "kl_cap" && value == "inf" ? json(0) : value);
     }
     return config;

@@ -10,7 +10,8 @@
 
 namespace shampoo::golden {
 
-// Throws std::runtime_error with the call, the name of the status and the library's message.
+// Throws std::runtime_error unless the status is SHAMPOO_OK. The error contains `tried` (the name of the call), the
+// name of the status and the library's message.
 void Check(shampoo_status status, const std::string& tried);
 
 // Owns a shampoo_config.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the results of another implementation with golden cases.
+"""Compare results, such as those of shampoo_replay, with golden cases.
 
     compare.py CASE_DIR OUT_DIR [--missing-ok] [--against DIR [--noise DIR]...]
     compare.py --self-test CASE_DIR...
@@ -237,7 +237,7 @@ def self_test(dirs):
                     print("   not detected:", f, kind, k)
         print(f"{d}: {own}/{total} cases pass with their recorded numbers, {caught}/{tried} damaged outputs detected")
         failures += (own != total) + (caught != tried)
-        with tempfile.TemporaryDirectory() as tmp:      # the same with files: one good, one bad, the rest missing
+        with tempfile.TemporaryDirectory() as tmp:  # the same check with files: one good, one bad, the others missing
             two = [f for f in files if wanted(*load(os.path.join(d, f))) and not load(os.path.join(d, f))[1].get("informative")][:2]
             for i, f in enumerate(two):
                 ref, case = load(os.path.join(d, f))

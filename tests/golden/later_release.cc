@@ -55,7 +55,8 @@ void SetGrafting(const json& recorded, Config* config) {
   options.Done();
 }
 
-// Sets ignored_dims from an object such as {"2": [1]} or, for exponents, {"3": {"1": 0.0}}.
+// Sets ignored_dims from an object that lists the ignored dims by the order of a tensor, such as {"2": [1]}, or that
+// gives them the exponent 0, such as {"3": {"1": 0.0}}.
 void SetIgnoredDims(const json& by_order, Config* config) {
   std::string pairs;
   for (const auto& [order, dims] : by_order.items()) {
@@ -81,7 +82,7 @@ void SetRoots(const json& recorded, Config* config) {
       config->Set("root_order", options.Take("order", 3));
       config->Set("epsilon", options.Take("rel_epsilon", 0.0));
       config->Set("row_sum_epsilon", true);
-      (void)options.Take("abs_epsilon", 0.0);  // less than the relative epsilon in the recorded cases
+      (void)options.Take("abs_epsilon", 0.0);  // has no effect in the recorded cases: the relative epsilon is larger
     }
   } else {
     if (name != "EigenConfig") Expect("class", name, "EighEigendecompositionConfig");
@@ -122,12 +123,13 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   for (const char* const unused : {"factor_matrix_eigenvectors_dtype", "factor_matrix_eigenvalues_dtype"}) {
     (void)options->Take(unused, nullptr);
   }
-  (void)options->Take("use_symmetric_packing", true);  // how matrices are stored
+  (void)options->Take("use_symmetric_packing", true);  // determines only how matrices are stored
   config->Set("drop_weighting", options->Take("drop_weighting_factor_on_gsquare", false));
   if (options->Take("use_trace_scaling", false) == true) {
     config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
   }
-  // In that release, steps without gradients count, too. This does not apply to method soap, which counts gradients.
+  // In that release, steps without gradients count, too. Method soap does not need this key, because it counts the
+  // gradients of each block.
   config->Set("count_empty_steps", true);
 }
 
@@ -153,7 +155,7 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   }
   SetIgnoredDims(options->Take("ignored_basis_change_dims", json::object()), config);
   config->Set("drop_weighting", options->Take("drop_weighting_factor_on_gsquare", false));
-  // Matrices that differ by a factor have the same eigenvectors.
+  // Trace scaling has no effect here: matrices that differ only by a factor have the same eigenvectors.
   (void)options->Take("use_trace_scaling", false);
   for (const char* const dtype :
        {"factor_matrix_dtype", "factor_matrix_eigenvectors_dtype", "corrected_eigenvalues_dtype"}) {
@@ -260,7 +262,7 @@ Config LaterReleaseConfig(const json& group, int order) {
   }
   for (const char* const unused :
        {"max_preconditioner_dim", "precondition_frequency", "target_parameter_dimensionality"}) {
-    (void)options.Take(unused, nullptr);  // of other methods
+    (void)options.Take(unused, nullptr);  // SetBlocks has taken them if the method reads them
   }
   config.Set("beta1", betas.at(0));
   const json beta3 = options.Take("beta3", -1.0);

@@ -46,7 +46,7 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
   const nlohmann::json& settings = recorded.settings;
   if (a.shape.size() != 2 || a.shape[0] != a.shape[1]) throw std::runtime_error("A is not a square matrix");
   if (a.dtype != DtypeOfParameters(settings.at("dtype").get<std::string>())) {
-    throw std::runtime_error("A has the dtype " + a.dtype + ", the case has another");
+    throw std::runtime_error("A has the dtype " + a.dtype + ", but the case has another dtype");
   }
   Tensor x{a.dtype, a.shape, std::vector<std::byte>(a.bytes.size())};
   shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;

@@ -24,12 +24,13 @@ struct RankPlacement {
   bool rectangles = false;  // shards are slices along dim 0; otherwise equal parts of the flattened parameter
 };
 
-// The optimizer of one rank of a case ("shapes", "param_dtype", "groups"), with the parameters of this rank or its
-// shards of the parameters. They start as init/<p> of the case and are updated in place. Every failure is a
-// std::runtime_error with the library's message.
+// The optimizer of one rank in the replay of a case, made from the settings "shapes", "param_dtype" and "groups". It
+// has the parameters, or the shards of them that this rank holds. They start as init/<p> of the case and are updated in
+// place. Every failure is a std::runtime_error with the library's message.
 class ReplayOptimizer {
  public:
-  // threads: 0 lets the library choose. Gradients have the dtype of the parameters.
+  // threads: 0 lets the library choose. keys: keys and values to set in addition to those of the case. Gradients have
+  // the dtype of the parameters.
   ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, const RankPlacement& placement,
                   int32_t threads, const std::vector<std::pair<std::string, std::string>>& keys);
   ~ReplayOptimizer();

@@ -106,7 +106,7 @@ std::vector<Tensor> ReplayRanks::Export(double blend) {
   return exported;
 }
 
-// Gathers the shards of the processes, padded to equal segments. all: the bytes of the whole tensor.
+// Gathers the shards of a tensor from all processes, padded to equal segments. all: the bytes of the whole tensor.
 std::vector<std::byte> ReplayRanks::GatherShards(const Tensor& own, size_t all) {
   const shampoo_comm_ops& ops = *options_.process;
   const auto world = static_cast<size_t>(ops.world);
@@ -145,7 +145,7 @@ void ReplayRanks::CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole) 
         bytes.insert(bytes.end(), piece.begin(), piece.end());
       }
       if (replica == 0) {
-        // In place because a caller may have kept the address.
+        // Overwrites the bytes in place, because a caller may have kept their address.
         std::copy(bytes.begin(), bytes.end(), to.begin());
       } else if (bytes != to) {
         throw std::runtime_error("parameter " + std::to_string(p) + " has different bits on rank " +

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Format: the length of the header in 8 bytes, little-endian; the header, one JSON object
-// {"<name>": {"dtype", "shape", "data_offsets": [first, end)}, "__metadata__": {text: text}}; then the elements.
+// {"<name>": {"dtype", "shape", "data_offsets": [first, end)}, "__metadata__": {<string>: <string>}}; then the
+// elements.
 #include "tests/golden/safetensors.h"
 
 #include <shampoo/shampoo.h>

@@ -10,14 +10,14 @@
 
 namespace shampoo::golden {
 
-// Checkpoints of a case after its steps: <root>/<case>/<t> is written by shampoo_save, and <t>.safetensors has the
-// parameters as param/<t>/<p>.
+// Checkpoints of a case after its steps. shampoo_save writes the one after step t to the folder <root>/<case>/<t>. The
+// file <root>/<case>/<t>.safetensors has the parameters, as tensors param/<t>/<p>.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);
 
-  // Saves a checkpoint after step t with these parameters. Removes files of an earlier run. Only one process of a job
-  // writes parameters.
+  // Saves a checkpoint after step t. writes_params: also writes these parameters, and first removes the files of an
+  // earlier run. It is true for only one process of a job.
   void Save(int64_t t, const TensorFile& params, bool writes_params, ReplayRanks* optimizer) const;
   TensorFile Params(int64_t t) const;
   void Load(int64_t t, ReplayRanks* optimizer) const;

@@ -16,9 +16,10 @@ struct Case {
   TensorFile data;
 };
 
-// Each returns the result tensors of its suite and throws std::runtime_error on failure.
+// Each of these functions replays a case of its suite and returns the result tensors. It throws std::runtime_error on
+// failure.
 TensorFile ReplayTrajectory(const Case& recorded,
-                            const ReplayOptions& options);  // param/<t>/<p>: value after step t, t from 1
+                            const ReplayOptions& options);  // param/<t>/<p>: value after step t, counted from 1
 TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);  // X
 TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);
 TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options);  // X

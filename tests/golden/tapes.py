@@ -16,8 +16,8 @@ is a text file; its lines are executed in order, and words are separated by one 
     step                             makes a step and removes all gradients
     expect NAME                      compares the parameter bit by bit
 
-The "key" lines come first, then the "param" lines, both by group from 0 on. NAME.bin has the bytes for the lines
-"param", "grad" and "expect", in their order, and nothing else.
+The "key" lines come first, then the "param" lines. Both are sorted by group, from 0 on. NAME.bin has the bytes for the
+lines "param", "grad" and "expect", in their order, and nothing else.
 """
 from __future__ import annotations
 

@@ -20,7 +20,7 @@
 namespace shampoo::golden {
 namespace {
 
-// A file name that is unique to this process; the file is removed at the end.
+// The name of a file that only this process uses. The file is removed with this object.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -212,7 +212,7 @@ TEST_CASE("shapes that do not form a network are rejected") {
   CHECK_THROWS(Network({{2, 3}, {2}, {4, 3}, {4}}));
 }
 
-// The loss before any step does not depend on an optimizer.
+// The loss before the first step does not depend on an optimizer.
 TEST_CASE("the first loss of each recorded training run is reproduced") {
   const std::filesystem::path folder = std::filesystem::path(SHAMPOO_GOLDEN_DATA) / "training";
   const TensorFile data = ReadSafetensors(folder / "data.safetensors");

@@ -27,7 +27,7 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
   Images images;
   images.width = network.Inputs();
   if (x.shape != std::vector<int64_t>{ElementCount(y.shape), static_cast<int64_t>(images.width)}) {
-    throw std::runtime_error(path.string() + ": x_train fits neither y_train nor the network's input");
+    throw std::runtime_error(path.string() + ": the shape of x_train does not match y_train and the network's input");
   }
   const auto* bytes = x.As<uint8_t>("U8");
   for (size_t i = 0; i < x.bytes.size(); ++i) images.pixels.push_back(bytes[i] / 16.0);  // stored as 0..16
@@ -39,8 +39,8 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
   return images;
 }
 
-// Returns the rows of images that a step (from 0) uses: a row of the tensor "batches", or all rows if the case has no
-// such tensor.
+// Returns the rows of images that a step uses: row `step` of the tensor "batches", or all rows if the case has no such
+// tensor. Steps are counted from 0.
 std::vector<int32_t> RowsOfStep(const Case& recorded, int64_t step, size_t rows) {
   const Tensor* batches = recorded.data.Find("batches");
   if (batches == nullptr) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# crate.sh ROOT PACKAGES SOURCE: tests the crates in a minimal Debian with Cargo and the library of the Debian packages:
-# the first program of docs/rust.md builds and runs with the shared library and with the archive.
+# crate.sh ROOT PACKAGES SOURCE: tests the crates in a minimal Debian with Cargo and the library of the Debian packages.
+# Checks that the first program of docs/rust.md builds and runs with the shared library and with the archive.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"
@@ -24,7 +24,7 @@ T
 install /packages/libshampoo0_*.deb /packages/libshampoo-dev_*.deb cargo rustc gcc libc6-dev pkg-config
 inside 'cd /program && cargo run --quiet --offline'
 
-# With the feature static the program runs without the shared library.
+# With the feature static, the program must run without the shared library.
 sed -i 's|libshampoo" }|libshampoo", features = ["static"] }|' "$root/program/Cargo.toml"
 install libstdc++-12-dev
 inside 'cd /program && cargo build --quiet --offline'

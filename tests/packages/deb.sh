@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian: they install, the first program of
-# README.md builds and runs with them, and removing them leaves no files.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian. Checks that they can be installed,
+# that the first program of README.md builds and runs with them, and that removing them leaves no files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4
@@ -20,12 +20,12 @@ cp "$packages"/*.deb "$root/packages"
 code_of "$source/README.md" c >"$root/program/program.c"
 grep -q 'int main' "$root/program/program.c"
 
-# The library package is enough to run a program that was built with the host's compiler.
+# The package libshampoo0 must be enough to run a program that was built with the host's compiler.
 install /packages/libshampoo0_*.deb
 cc -I"$source/capi/include" "$root/program/program.c" "$root"/usr/lib/*/libshampoo.so.0 -o "$root/program/of_host"
 inside /program/of_host | grep '^w = '
 
-# libshampoo-dev is enough to build a program.
+# The package libshampoo-dev must be enough to build a program.
 install /packages/libshampoo-dev_*.deb /packages/shampoo-tools_*.deb gcc libc6-dev libstdc++-12-dev pkg-config
 inside 'cd /program && cc program.c $(pkg-config --cflags --libs shampoo) -o program && ./program' | grep '^w = '
 inside 'cd /program && cc -static program.c $(pkg-config --static --libs shampoo) -o program && ./program' | grep '^w = '
@@ -37,7 +37,7 @@ for package in libshampoo0 libshampoo-dev shampoo-tools; do
   done
 done
 
-# The CUDA backend, if it was built, installs without CUDA, and the library reports what is missing.
+# If the CUDA backend was built, its package can be installed without CUDA, and the library reports what is missing.
 if ls "$packages"/libshampoo0-cuda_*.deb >/dev/null 2>&1; then
   install /packages/libshampoo0-cuda_*.deb
   cat >"$root/program/backends.c" <<'C'
@@ -56,4 +56,4 @@ fi
 inside 'apt-get -qq purge libshampoo0 shampoo-tools >/dev/null 2>&1'
 left=$(find "$root/usr" "$root/etc" -name '*shampoo*')
 [ -z "$left" ] || { printf 'left behind:\n%s\n' "$left"; exit 1; }
-echo "the packages work in an empty Debian"
+echo "the packages work in a minimal Debian"

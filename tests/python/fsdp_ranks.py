@@ -101,8 +101,8 @@ def main() -> None:
     model = shard(make(), mesh)
     assert all(isinstance(param, DTensor) for param in model.parameters())
     opt = Shampoo(model.named_parameters(), shard_mode=mode, **KEYS)
-    check("names", opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"])
-    check("copies divide the blocks", len({block.owner for block in opt.optimizer.plan.blocks}) == copies)
+    check("parameters have their names", opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"])
+    check("each copy owns some blocks", len({block.owner for block in opt.optimizer.plan.blocks}) == copies)
     reference = Reference(shards if mode == "local" else 1)
     exchanges = []
     all_to_all = distributed.all_to_all_single
@@ -148,7 +148,7 @@ def main() -> None:
             assert "the parameters are DTensors" in str(error) and "optimizer.save(directory)" in str(error), error
         else:
             raise AssertionError("not refused")
-    check("states of one rank are refused", True)
+    check("state dicts of PyTorch are rejected", True)
 
     # This gradient is the result of a collective that may still be running.
     weight = model[0].weight

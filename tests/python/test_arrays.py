@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of the caller are read and written in place and kept alive. Errors name the array."""
+"""Checks that arrays of the caller are used in place and kept alive, and that errors name the array."""
 from __future__ import annotations
 
 import gc
@@ -16,7 +16,7 @@ from libshampoo import _native
 from tools import OldDlpack, OnlyDlpack, bfloat16
 
 
-def test_nothing_is_copied() -> None:
+def test_bind_uses_the_memory_of_its_arrays() -> None:
     w, grad, out, copy = (np.ones((4, 3), np.float32) for _ in range(4))
     opt = libshampoo.Optimizer([w])
     opt.bind(grads=[OnlyDlpack(grad)], out=[out], copy=[OnlyDlpack(copy)])
@@ -107,7 +107,7 @@ def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> N
         same_bits([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
 
 
-def test_a_gradient_is_copied_when_it_is_passed() -> None:
+def test_a_gradient_that_is_not_row_major_is_copied_when_it_is_passed() -> None:
     w, source = np.zeros((4, 3), np.float32), np.ones((3, 4), np.float32)
     kept = weakref.ref(source)
     opt = libshampoo.Optimizer([w], lr=0.5, grafting="sgd", beta1=0.0)
@@ -223,7 +223,7 @@ def test_a_step_that_outputs_updates_does_not_write_parameters() -> None:
         plain.bind(out=None)
 
 
-def test_output_updates_for_a_single_group_is_rejected() -> None:
+def test_output_updates_for_only_one_of_two_groups_is_rejected() -> None:
     first, second = np.ones(3, np.float32), np.ones(3, np.float32)
     for group in (0, 1):
         groups: list[dict[str, Any]] = [{"params": {"w": first}}, {"params": {"v": second}}]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Python and C read each other's checkpoints, and safetensors reads them, too."""
+"""Checks that Python and C read each other's checkpoints, and that safetensors reads them, too."""
 from __future__ import annotations
 
 import json
@@ -87,7 +87,7 @@ def test_safetensors_reads_a_checkpoint(tmp_path: Path) -> None:
     opt.load_state_dict(safetensors.load_file(tmp_path / "state"))
 
 
-def test_several_optimizers_are_one_checkpoint(tmp_path: Path) -> None:
+def test_several_optimizers_are_saved_as_one_checkpoint(tmp_path: Path) -> None:
     opts = [libshampoo.Optimizer({name: np.ones(4, np.float32)}) for name in ("one", "two")]
     for opt in opts:
         opt.step([np.ones(4, np.float32)])

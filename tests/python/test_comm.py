@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators in Python: classes, functions and mpi4py."""
+"""Tests of communicators in Python: classes, functions and mpi4py."""
 from __future__ import annotations
 
 import gc
@@ -130,7 +130,8 @@ def test_a_plan_that_fails_on_one_rank_ends_the_wait_of_the_other_rank() -> None
     pair = Pair(threading.Barrier(1))
 
     def run(rank: int) -> str:
-        # Rank 0 has three columns of the first part and one of the second. One column alone cannot be a block.
+        # row_splits divides the 6 columns into parts of 3. Of the second part, rank 0 has only one column, and a part
+        # of one column is an error.
         columns = (4, 2)[rank]
         part = libshampoo.Param(np.ones((4, columns), np.float32), shape=(4, 6), local_offset=(0, 4 * rank),
                                 row_splits=3, fan="in_out")  # fmt: skip

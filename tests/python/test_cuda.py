@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers on CUDA, with the fake of CUDA that runs on the CPU: addresses, streams and how long arrays are kept."""
+"""Tests of optimizers on the fake CUDA, which runs on the CPU: addresses, streams and how long arrays are kept."""
 from __future__ import annotations
 
 import ctypes

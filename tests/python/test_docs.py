@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The code in README.md, in some guides, and in the docstrings runs."""
+"""Checks that the code in README.md, in some guides, and in the docstrings runs."""
 from __future__ import annotations
 
 import doctest

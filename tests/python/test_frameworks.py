@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Each Python program in docs/frameworks.md trains, if the framework is installed."""
+"""Checks that each Python program in docs/frameworks.md trains, if its framework is installed."""
 from __future__ import annotations
 
 import importlib.util

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded trajectories give bit-identical results in Python and in C."""
+"""Checks that recorded trajectories give bit-identical results in Python and in C."""
 from __future__ import annotations
 
 import subprocess

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax: steps are pure, can be compiled, work in place on a donated state, and agree with the library."""
+"""Checks that steps of libshampoo.jax are pure, compile, update donated states in place, and match the library."""
 from __future__ import annotations
 
 import gc
@@ -81,7 +81,7 @@ def test_an_export_needs_a_transformation_and_its_state() -> None:
         libshampoo.jax.export(tx, {"w": params["layer"]["w"]}, tx.init(params))
 
 
-def test_donation_steps_in_place() -> None:
+def test_a_step_with_a_donated_state_works_in_place() -> None:
     """The state is not copied: the arena keeps its address, and XLA has no buffer for a second arena."""
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
@@ -412,7 +412,7 @@ def test_a_parameter_without_a_gradient_does_not_change() -> None:
     assert same(after.arena, state.arena)
 
 
-def test_transformations_of_jax_work() -> None:
+def test_vmap_scan_and_eval_shape_work() -> None:
     keys = {**KEYS, "precondition_frequency": 1}  # the first step computes inverse roots
     tx = libshampoo.jax.shampoo(0.1, **keys)
     params, grads = ({"w": jnp.stack([draw(s)["layer"]["w"] for s in seeds])} for seeds in ((1, 2), (3, 4)))

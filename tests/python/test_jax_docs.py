@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The code in docs/jax.md runs, and its output agrees with the page except for the digits of numbers."""
+"""Checks that the code in docs/jax.md runs, and that only digits of its output differ from the page."""
 from __future__ import annotations
 
 import contextlib

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of libshampoo.jax with Python 3.13 and the newest jax, in a new virtual environment."""
+"""Runs the tests of libshampoo.jax with Python 3.13 and the newest jax, in a new virtual environment."""
 from __future__ import annotations
 
 import os

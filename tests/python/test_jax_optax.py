@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax in combination with optax."""
+"""Tests of libshampoo.jax in combination with optax."""
 from __future__ import annotations
 
 from typing import Any
@@ -63,7 +63,7 @@ def test_schedules_and_injected_rates_have_the_same_effect() -> None:
 
 
 def test_groups_may_have_no_parameters() -> None:
-    """An unused label, a mask that selects no parameter, and optax.tree.map_params on a state."""
+    """Covers a label without parameters, a mask that selects none, and optax.tree.map_params on a state."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
     groups = {"used": alone, "unused": make(0.2, **KEYS)}
@@ -113,7 +113,7 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
 
 
 def test_updates_with_the_dtypes_of_the_parameters_work_in_a_cond() -> None:
-    """float32 updates of 16-bit parameters differ in dtype from those of the other branch of optax.apply_if_finite."""
+    """Both branches of optax.apply_if_finite need equal dtypes. By default, 16-bit parameters have float32 updates."""
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
     updates, state = jax.jit(tx.update)(grads, tx.init(params), params)

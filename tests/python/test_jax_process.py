@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.jax in separate processes: resuming a run, several devices, memory, an incompatible JAX."""
+"""Tests of libshampoo.jax in separate processes: resuming, several devices, memory, and an incompatible JAX."""
 from __future__ import annotations
 
 import os

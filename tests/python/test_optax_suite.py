@@ -95,7 +95,7 @@ def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: d
 
 
 def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests pass except those with complex parameters."""
+    """Checks that all tests pass, except those with complex parameters."""
     optimizers = [{"opt_name": "shampoo", "opt_kwargs": setting} for setting in SETTINGS]
     module = load("optax._src.alias_test", _OPTIMIZERS_UNDER_TEST=optimizers)
     monkeypatch.setattr(module.alias, "shampoo", shampoo, raising=False)
@@ -104,7 +104,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests pass except one, which passes the loss to reduce_on_plateau only for optimizers named sgd or momo."""
+    """Checks that all tests pass except one, which gives reduce_on_plateau the loss only with sgd and momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]

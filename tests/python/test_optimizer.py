@@ -1,5 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of optimizers in the Python package: groups, keys, plans, states, logs and errors."""
 from __future__ import annotations
 
 import copy
@@ -326,7 +327,7 @@ def test_mappings_can_be_nested() -> None:
 
 
 def test_lists_can_be_nested_in_mappings() -> None:
-    """Like ``model.parameters()`` of MLX."""
+    """``model.parameters()`` of MLX returns such a mapping."""
     first, second, bias = (np.ones(shape, np.float32) for shape in ((4, 3), (3, 4), (3,)))
     opt = libshampoo.Optimizer({"layers": [{"w": first}, {}, {"w": second}], "rest": (bias, [bias.copy()])}, lr=0.5)
     assert opt.plan.names == ["layers/0/w", "layers/2/w", "rest/0", "rest/1/0"]
@@ -452,13 +453,15 @@ def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
     finally:
         gc.enable()
     assert sys.getrefcount(array) < uses
-    with pytest.raises(RuntimeError, match="the optimizer of this group is gone; keep a reference to it"):
+    message = "the optimizer of this group was deleted; keep a reference to the optimizer"
+    with pytest.raises(RuntimeError, match=message):
         group["lr"]
 
 
-def test_a_group_has_a_repr_after_its_optimizer() -> None:
+def test_a_group_has_a_repr_after_its_optimizer_was_deleted() -> None:
     groups = libshampoo.Optimizer(params(), lr=0.5).param_groups
-    assert repr(groups) == "[Group(2 parameters, the optimizer of this group is gone; keep a reference to it)]"
+    message = "the optimizer of this group was deleted; keep a reference to the optimizer"
+    assert repr(groups) == f"[Group(2 parameters, {message})]"
     opt = libshampoo.Optimizer(params(), lr=0.5)
     assert repr(opt.param_groups[0]).startswith("Group(2 parameters, lr=0.5, ")
     opt.close()
@@ -538,7 +541,7 @@ def test_roles_and_row_splits_describe_a_parameter() -> None:
         libshampoo.plan({"w": libshampoo.Param((9, 2), row_splits=[4, 4])})
 
 
-def test_a_block_of_a_flat_shard_counts_from_its_start() -> None:
+def test_the_offset_of_a_block_counts_from_the_start_of_its_flat_shard() -> None:
     whole = libshampoo.plan({"w": (8, 4)}).blocks[0]
     assert (whole.of_shard, whole.shape, whole.stride, whole.offset) == (False, (8, 4), (4, 1), 0)
     flat = libshampoo.Param((16,), shape=(8, 4), flat_offset=16)
@@ -585,7 +588,7 @@ def test_a_step_logs_no_message_that_is_not_shown(monkeypatch: pytest.MonkeyPatc
     found: list[str] = []
     monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))
     libshampoo.Optimizer(params())
-    assert len(found) == 1  # from the creation
+    assert len(found) == 1  # logged when the optimizer was created
     for _ in range(50):
         opt.step(list(params().values()))
     assert len(found) == 1

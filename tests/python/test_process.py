@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The process around the library: memory, other BLAS libraries, another version of the library, exit."""
+"""Tests of the process: its memory, other BLAS libraries, another version of the library, and its exit."""
 from __future__ import annotations
 
 import gc
@@ -39,7 +39,7 @@ def test_memory_does_not_grow_over_10000_optimizers() -> None:
     for _ in range(10000):
         live_once(w, grad)
     gc.collect()
-    # The limits are 100 bytes and a tenth of a Python object for each optimizer: only free lists may have grown.
+    # For each optimizer, 100 bytes and a tenth of a Python object are allowed, because Python's free lists may grow.
     assert resident() - before < 1_000_000
     assert sys.getallocatedblocks() - objects < 1000
     assert sys.getrefcount(w) == references

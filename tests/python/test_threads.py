@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Steps in several threads, and in a forked process."""
+"""Tests of steps in several threads, and of a forked process."""
 from __future__ import annotations
 
 import ctypes

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.tinygrad has the interface of tinygrad.nn.optim, and its results equal those of libshampoo.Optimizer."""
+"""Checks the interface of libshampoo.tinygrad, and that its results equal those of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import doctest
@@ -83,7 +83,7 @@ def test_bfloat16_tensors_are_stepped() -> None:
     assert bytes(param.uop.buffer.as_memoryview()) == value.tobytes()
 
 
-def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_uses_the_memory_of_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     opt = Shampoo(nn.state.get_state_dict(net), lr=0.1)
     places = [address(param) for param in opt.params]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch has the interface of torch.optim and gives results bit-identical to libshampoo.Optimizer."""
+"""Checks the interface of libshampoo.torch, and that its results are those of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import copy
@@ -64,7 +64,7 @@ def test_results_are_bit_identical_to_those_with_numpy(dtype: str) -> None:
     assert opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-def test_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_uses_the_memory_of_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1)
     fill_grads(model, 1)
@@ -386,7 +386,7 @@ def test_wrong_states_are_rejected_and_change_nothing() -> None:
     rejects("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
     rejects("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
     # This key has its default in the optimizer, because the constructor did not set it.
-    rejects("key use_nesterov is True, and the optimizer has False, which is fixed",
+    rejects("key use_nesterov is True, but the optimizer was created with False, and this key cannot change",
             broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
     for value in (-1.0, torch.tensor(float("nan"))):
         rejects("key lr: the value", broken(lambda state, value=value: state["param_groups"][0].update(lr=value)))

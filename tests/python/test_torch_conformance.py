@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch follows the conventions of torch.optim on which schedulers, trainers and checkpoints rely."""
+"""Checks that libshampoo.torch follows conventions of torch.optim on which schedulers and checkpoints rely."""
 from __future__ import annotations
 
 import copy
@@ -116,7 +116,7 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
-    """Rates and cycled momentums equal those of torch.optim.SGD, the library uses them, and a run can be resumed."""
+    """Checks that the scheduler sets the same values as on SGD, that steps use them, and that a run can be resumed."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:
@@ -158,7 +158,7 @@ def test_a_momentum_of_zero_cannot_be_cycled(name: str) -> None:
         SCHEDULERS[name](opt)
 
 
-def test_swa_works() -> None:
+def test_stochastic_weight_averaging_works() -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1)
     averaged, scheduler = torch.optim.swa_utils.AveragedModel(model), torch.optim.swa_utils.SWALR(opt, 0.02, 2)

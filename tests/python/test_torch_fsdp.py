@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""libshampoo.torch steps DTensor parameters of FSDP2 as shards, and rejects all other DTensors."""
+"""Checks that libshampoo.torch steps DTensors of FSDP2 as shards, and rejects all other DTensors."""
 from __future__ import annotations
 
 import os
@@ -79,7 +79,7 @@ def test_the_guide_runs(tmp_path: Path) -> None:
 
 
 def test_the_guide_finds_the_communicator_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With substitutes for NCCL; there is no GPU."""
+    """The test replaces NCCL by substitutes, because it must run without a GPU."""
     program, code = guide()
     assert "Shampoo" in program
     names: dict[str, Any] = {"torch": torch}
@@ -168,9 +168,9 @@ def test_devices_and_communicators_are_checked(ranks: int) -> None:
     params = [("w", dtensor(line, Shard(0)))]
     nowhere = DTensor.from_local(torch.ones(2, 3, device="meta"), line, [Shard(0)], run_check=False)
     refused([("w", torch.nn.Parameter(nowhere))], "parameter 'w': on device meta; expected the CPU or CUDA")
-    refused(params, r"shard_comm: rank 0 of 1, but .* rank 0 of 4 in dimension 0 of the mesh", shard_comm=Alone())
+    refused(params, r"shard_comm: the communicator has rank 0 of 1, .* rank 0 of 4 in dimension 0", shard_comm=Alone())
     pair = distributed.new_group([0, 1])
-    refused(params, r"shard_comm: rank 0 of 2, but this process is rank 0 of 4", shard_comm=pair)
+    refused(params, r"shard_comm: the communicator has rank 0 of 2, but this process is rank 0 of 4", shard_comm=pair)
     square = init_device_mesh("cpu", (2, 2))
     refused([("w", dtensor(square, Replicate(), Shard(0)))], r"comm: rank 0 of 1, but .* rank 0 of 2 in dimension 0",
             comm=Alone())  # fmt: skip
@@ -234,7 +234,7 @@ def test_steps_are_in_place(ranks: int) -> None:
     opt.step()
     assert param.to_local().data_ptr() == address and bool((param.to_local() < 1).all())
     assert param._version > version
-    param._local_tensor = torch.ones(6, 3)  # as FSDP2 does when a model is moved
+    param._local_tensor = torch.ones(6, 3)  # FSDP2 does this when a model is moved
     assert param.to_local().data_ptr() != address
     opt.step()
     assert bool((param.to_local() < 1).all())

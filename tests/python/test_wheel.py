@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of the wheel, and runs of the examples with the wheel in a new virtual environment."""
+"""Checks the contents of the wheel, and runs the examples with the wheel in a new virtual environment."""
 from __future__ import annotations
 
 import importlib.util
@@ -125,7 +125,7 @@ def test_the_wheel_works_without_frameworks(tmp_path: Path) -> None:
 
 
 def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
-    """The ImportError says what to do."""
+    """The test also checks that the ImportError says what to do."""
     wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
     files = zipfile.ZipFile(wheel)
     assert not any("_xla_handlers" in name for name in files.namelist())
@@ -149,7 +149,7 @@ def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
 
 
 def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
-    """Like pip, a sitecustomize in PYTHONPATH hides the packages of the environment."""
+    """A sitecustomize in PYTHONPATH hides the packages of the environment, as pip does in an isolated build."""
     jaxlib = importlib.util.find_spec("jaxlib")
     expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
     hidden = tmp_path / "hidden"

@@ -15,12 +15,12 @@ namespace shampoo::roots_test {
 // The kind of failure of a solver.
 enum class Fault {
   kReported,  // the solver reports it: LAPACK's info, or an iteration that does not converge
-  kNan,       // the solver reports success and the result has NaN
-  kGarbage,   // the solver reports success and the result is finite and wrong
+  kNan,       // the solver reports success, but the result contains NaN
+  kGarbage,   // the solver reports success, but the result is wrong, although finite
 };
 
-// Specifies which solver calls fail, by factor matrix (in the order of the plan), rung, and number of earlier calls of
-// that rung for that matrix.
+// Specifies which solver calls fail. A call is identified by its factor matrix (its index in the order of the plan),
+// its rung of the recovery ladder, and its number among the calls with the same matrix and rung, counted from 0.
 class FaultPlan {
  public:
   static constexpr int64_t kEveryMatrix = -1;
@@ -28,7 +28,7 @@ class FaultPlan {
 
   void Clear();
   void Add(int64_t matrix, Rung rung, Fault fault, int64_t call = kEveryCall);
-  // Called by the solver. Returns whether this call must fail.
+  // Counts a call and returns whether it must fail. The solvers of faulty_solver.cc call this function.
   bool Find(int64_t matrix, Rung rung, Fault* fault);
   int64_t Calls(int64_t matrix, Rung rung);
 

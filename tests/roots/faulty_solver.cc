@@ -54,7 +54,7 @@ int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, R
   roots_test::Fault fault;
   if (!roots_test::Faults().Find(spec.id, rung, &fault)) return info;
   if (fault == roots_test::Fault::kReported) return 3;
-  // The smallest possible error: one element of one eigenvector, or one eigenvalue.
+  // The fault affects as little as possible: one eigenvalue (kNan) or one element of one eigenvector (kGarbage).
   if (fault == roots_test::Fault::kNan) l[n / 2] = std::numeric_limits<Root>::quiet_NaN();
   if (fault == roots_test::Fault::kGarbage) a[n * n / 2] += Root{0.01};
   return 0;

@@ -19,7 +19,7 @@ struct RandomMatrix {
 
 // Draws a matrix with n in 1 to 63. The kind determines the eigenvalues (condition up to 1e30, rank 0 to n, repeated,
 // clustered, slightly negative or denormal) and the structure (dense, block-diagonal, nearly diagonal or diagonal).
-// Half of the matrices that are not denormal are scaled by 1e-30 to 1e30.
+// Half of the matrices of other kinds than denormal are multiplied by a number from 1e-30 to 1e30.
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random);
 
 }  // namespace shampoo::roots_test

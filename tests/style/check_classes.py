@@ -69,7 +69,7 @@ def main() -> int:
             members[owner].add(tag["name"])
         elif tag["kind"] in ("prototype", "function"):
             is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
-            # A definition outside its class also has the class as scope; only the declaration is counted.
+            # ctags also lists definitions outside of the class with the class as their scope. Count only declarations.
             is_declared_here = any(tag["line"] in body for body in bodies[owner])
             if is_declared_here and not is_special:
                 methods[owner].add((tag["name"], tag["line"]))

@@ -6,7 +6,7 @@
 A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
 In a text, "{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text
 of Invalid must also contain the expected value or the next step (GUIDANCE), unless it contains a key of EXCEPTIONS.
-Messages that are composed in variables are not checked.
+Literals outside of such a call, for example in a variable, are not checked.
 """
 import re
 import sys
@@ -90,7 +90,7 @@ def joined(pieces, rest):
         code = code.strip()
         if code == ":":
             text += ALTERNATIVE
-        elif code.endswith("?"):  # the last argument is a condition, and those before it are values
+        elif code.endswith("?"):  # the last argument is the condition of "? :", and those before it are values
             text += VALUE if code.rpartition(",")[0].strip(" ,\n") else ""
         elif code.strip(" ,\n"):
             text += VALUE
@@ -120,7 +120,7 @@ def main():
     if len(EXCEPTIONS) > MAX_EXCEPTIONS:
         failures.append(f"there are {len(EXCEPTIONS)} exceptions, expected at most {MAX_EXCEPTIONS}")
     print("\n".join(failures + [f"{count} error messages, {len(failures)} problems"]))
-    # Without any text the search itself is broken.
+    # If there is no text, the search is broken.
     return 1 if failures or not count else 0
 
 

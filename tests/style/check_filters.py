@@ -30,7 +30,7 @@ def main():
     failures = [f"{path.relative_to(root)}: no test case matches {pattern!r}" for path, pattern in filters
                 if not any(fnmatch.fnmatchcase(case, pattern) for case in cases)]  # fmt: skip
     print(*failures, f"{len(filters)} filters, {len(failures)} without a test case", sep="\n")
-    # Without any filter the search itself is broken.
+    # If there is no filter, the search is broken.
     sys.exit(1 if failures or not filters else 0)
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
-tests/mutations/run.sh runs the tests with the patches, which takes too long for the short tier. This script does not
+tests/mutations/run.sh runs the tests with the patches, which takes too long for `bash tests/run.sh`. This script does not
 check tests in languages that the build does not include. Of the names of test cases, it checks only those of doctest.
 """
 import re

@@ -30,7 +30,7 @@ WORDS = {
     r"[Tt]hin_?[Ff]actors": "rank-deficient factors",
     r"cuda_double|CudaDouble": "cuda_fake",
     r"factor_keep|factor_add|moment_keep|moment_add": "factor_decay, factor_weight, moment_decay, moment_weight",
-    r"SHAMPOO_U8": "nothing: no call used it",
+    r"SHAMPOO_U8": "nothing: there is no such constant",
 }
 # Lines that contain such letters by chance, or names from other projects.
 EXCEPTIONS = (

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the test cases in the sources, for the checks of texts that name test cases."""
+"""Finds the names of the test cases in the sources, for checks of patches and scripts that name test cases."""
 import re
 
 

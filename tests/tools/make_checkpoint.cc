@@ -3,7 +3,7 @@
 //
 // Trains a small model for some steps and saves it, once or several times, using only the public header.
 //
-//   make_checkpoint DIRECTORY [OPTIONS]
+//   make_checkpoint DIRECTORY [OPTIONS]      a number in parentheses is the default of an option
 //     --copies N, --shards N    numbers of replicas and of flat shards; each rank is a thread (1)
 //     --steps N                 number of steps before each save (3)
 //     --saves N                 number of saves, one after another, into the directory (1)

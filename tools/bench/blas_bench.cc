@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the rates of the matrix products of a step on one thread, for decisions 9 and 10 (docs/adr): with full
-// matrices, and with matrices that are stored as one of the two triangles of an array with rows of n + 1 elements.
+// Measures the rates of the matrix products of a step on one thread, for the decisions 9 and 10 in docs/adr. Some
+// operations use full n x n matrices. Others use an array with rows of n + 1 elements, of which one triangle stores a
+// symmetric n x n matrix.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

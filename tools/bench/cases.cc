@@ -21,7 +21,7 @@ Tensors Transformer() {
   return tensors;
 }
 
-// Four stages of bottlenecks; bias-free convolutions, each followed by a normalization with weight and bias.
+// Four stages of bottleneck blocks. Each convolution has no bias, and a normalization with weight and bias follows it.
 Tensors ResNet50() {
   Tensors tensors;
   const auto add_convolution = [&tensors](const std::string& name, int64_t out, int64_t in, int64_t side) {
@@ -73,8 +73,9 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a DLRM with 26 embedding tables of width 128. The inputs of the second MLP are 27 * 26 / 2 products
-// and 128 dense features. The tables are left out, because Shampoo is not used for them.
+// The two MLPs of a deep learning recommendation model (DLRM) with 26 embedding tables of width 128. The inputs of the
+// second MLP are 27 * 26 / 2 products and 128 dense features. The tables are left out, because Shampoo is not used for
+// them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {

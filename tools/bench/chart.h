@@ -15,7 +15,7 @@ struct Curve {
 struct Panel {
   std::string title;
   std::vector<Curve> curves;
-  std::vector<Curve> dashed;  // for comparison
+  std::vector<Curve> dashed;  // curves for comparison, drawn as dashed lines
 };
 
 // Two panels side by side with the same x and logarithmic axes.
@@ -23,7 +23,7 @@ struct Chart {
   std::string title;
   std::string note;
   std::string x_title;
-  std::vector<double> x;  // in ascending order, above 0
+  std::vector<double> x;  // numbers above 0, in ascending order
   Panel panels[2];
 };
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the cost of the gradient check: the scan of a 1024 x 1024 float32 gradient, compared with an ordinary step
-// (no refresh of the roots) of the same parameter, both on one thread. The last lines are the ratios.
+// Measures the cost of the gradient check, which scans a 1024 x 1024 float32 gradient. The scan is compared with a step
+// of the same parameter that refreshes no roots. Both run on one thread. The last lines are the ratios.
 #include <benchmark/benchmark.h>
 #include <shampoo/shampoo.h>
 
@@ -22,11 +22,11 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// So many gradients that they do not fit into any cache, and each scan reads from memory.
+// So many gradients that no cache holds them all, so that each scan reads from memory.
 constexpr int64_t kColdGradients = 64;
 // So large that only step kFrequency refreshes roots. This step is made before the measured steps.
 constexpr int64_t kFrequency = int64_t{1} << 20;
-constexpr double kAim = 2;  // largest share of a step that the check should take, in percent
+constexpr double kAim = 2;  // the check should take at most this share of a step, in percent
 
 std::vector<float> MakeGradients(int64_t count) {
   std::mt19937 random(1);

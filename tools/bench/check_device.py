@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks shampoo_bench --device cuda and --period on the fake of CUDA: rows, counts and errors. Times are ignored.
+"""Checks shampoo_bench --device cuda and --period with the fake CUDA: rows, counts and errors. Times are ignored.
 
 check_device.py PROGRAM PLUGIN
 """
@@ -30,7 +30,7 @@ def check_settings(row: dict, keys: dict) -> None:
     require(row["block"] == BLOCK and row["threads"] == 1 and row["keys"] == keys, f"wrong settings: {row}")
     require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"wrong number of parameters: {row['parameters']}")
     require(row["state_bytes"] > 0 and row["workspace_bytes"] > 0, f"a byte count is not positive: {row}")
-    require(row["root_retried"] == 0, f"{row['root_retried']} roots needed the recovery")
+    require(row["root_retried"] == 0, f"{row['root_retried']} roots needed the recovery ladder")
 
 
 def measure(program: str, plugin: str, folder: str, *arguments: str) -> dict:

@@ -40,7 +40,7 @@ def require_near(value: float, expected: float, text: str) -> None:
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Split into chunks; no two neighboring dims of these shapes can be merged."""
+    """Split a shape into chunks. No two neighboring dims of the shapes in this file can be merged."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
@@ -51,7 +51,7 @@ def seconds_of(block: tuple[int, ...]) -> float:
 
 
 def owners_by_bytes(blocks: list[tuple[int, ...]], ranks: int = RANKS) -> list[int]:
-    """Assign greedily, largest first, by the bytes of float32 updates rounded up to 64."""
+    """Assign blocks greedily, the largest first. The size of a block is that of its updates, rounded up to 64 bytes."""
     sizes = [aligned_bytes(block) for block in blocks]
     loads = [(0, rank) for rank in range(ranks)]
     owners = [0] * len(blocks)
@@ -76,7 +76,8 @@ def per_rank(owners: list[int], values: list[float]) -> list[float]:
 def check_consistent(row: dict, ranks: int, where: str) -> None:
     require(row["gathered"] == ranks * row["sent"], f"{where}: gathered is not the size of {ranks} segments")
     surplus = row["ranks_state"] - row["blocks_state"] - ranks * COUNTERS
-    require(0 <= surplus < ranks * ARENA, f"{where}: state of the ranks is {surplus} bytes off that of the blocks")
+    require(0 <= surplus < ranks * ARENA,
+            f"{where}: the ranks have {surplus} bytes of state in addition to blocks and counters")
     require_near(row["state"]["mean"] * ranks, row["ranks_state"], f"{where}: summed state")
     require_near(row["updates"]["mean"] * ranks, row["elements"], f"{where}: summed elements")
     require(row["sent"] >= 4 * row["updates"]["largest"] + HEADER, f"{where}: the segment is too short")

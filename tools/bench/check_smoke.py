@@ -60,7 +60,7 @@ def require(condition: bool, text: str) -> None:
 
 
 def require_fraction(value: float, text: str) -> None:
-    require(0 < value < 1.5, f"{text} is {value}, which cannot be true")
+    require(0 < value < 1.5, f"{text} is {value}; expected a number between 0 and 1.5")
 
 
 def check_row(row: dict) -> None:

@@ -75,7 +75,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
   if (!fs::create_directory(folder_, error)) Fail("cannot make " + folder_ + ": " + error.message());
   rank_ = Make(model_);
   FillState(*rank_);
-  Save();  // to find the number of bytes
+  Save();  // the files show the number of bytes
   for (const auto& file : fs::directory_iterator(saved_)) {
     if (file.path().extension() != ".safetensors") continue;
     data_files_.push_back(file.path().string());

@@ -39,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> data_files_;  // paths; equal for all saves, because Save() deletes the directory first
+  std::vector<std::string> data_files_;  // paths, the same after each save, because Save() deletes the directory first
   int64_t bytes_ = 0;
 };
 

@@ -108,7 +108,7 @@ void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies) {
               row.ordinary.host_seconds * 1e3, row.with_roots.seconds * 1e3, row.with_roots.host_seconds * 1e3);
   for (const int64_t frequency : frequencies) std::printf(" %10.3f", row.Mean(frequency) * 1e3);
   std::printf("  %s\n", KeysText(row.settings).c_str());
-  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery\n", row.root_retried);
+  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery ladder\n", row.root_retried);
   std::fflush(stdout);
 }
 
@@ -122,7 +122,7 @@ void PrintPeriodRow(const PeriodRow& row) {
               row.model->name.c_str(), row.settings.block, row.settings.grafting.c_str(),
               row.settings.state_dtype.c_str(), row.work.parameters, row.work.blocks, row.settings.period,
               row.mean * 1e3, row.longest_device * 1e3, row.longest_host * 1e3, KeysText(row.settings).c_str());
-  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery\n", row.root_retried);
+  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery ladder\n", row.root_retried);
   std::fflush(stdout);
 }
 

@@ -22,7 +22,8 @@ struct PeriodRow {
   double root_retried = 0;
 };
 
-// Measures at most max_runs periods, without the first period of the session, which computes the first roots.
+// Measures at most max_runs periods. They do not include the first period of the session, which computes the first
+// roots.
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
 // Print rows with times only, because the limits of the device are not known.

@@ -13,7 +13,8 @@ namespace bench {
 void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
-// Draws the rows with the most threads and the first grafting method and dtype.
+// Writes a chart of some of the rows: those with the largest number of threads, and with the grafting method and the
+// dtype of the first row.
 void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& frequencies, const std::string& path);
 
 }  // namespace bench

@@ -9,7 +9,7 @@
 namespace bench {
 namespace {
 
-// Two multiply-add units with a latency of 4 cycles need 8 chains. With 12 chains, a stall of one has no effect.
+// Two multiply-add units with a latency of 4 cycles need 8 chains. With 12 chains, a stall of one chain has no effect.
 constexpr int64_t kChains = 12;
 constexpr float kFactor = 0.999f;
 constexpr float kTerm = 0.001f;

@@ -33,7 +33,7 @@ std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machi
 double StepLimit(const Row& row, const Machine& machine) {
   double seconds = 0;
   const std::array<PhaseLimit, kPhases> phases = PhaseLimits(row, machine);
-  for (size_t i = 1; i < kPhases; ++i) {  // not the check, which reads the same bytes again
+  for (size_t i = 1; i < kPhases; ++i) {  // without the check, which reads only what other phases read
     if (i != kRoots) seconds += phases[i].limit;
   }
   return seconds / machine.threads;

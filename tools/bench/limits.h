@@ -15,8 +15,8 @@ namespace bench {
 struct PhaseLimit {
   const char* name = "";
   Work work;
-  double seconds = 0;  // measured; 0: not known
-  double limit = 0;    // least possible
+  double seconds = 0;  // measured time, or 0 if it is not known
+  double limit = 0;    // least possible time
   bool bound_by_flops = true;
 };
 std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine);

@@ -17,7 +17,8 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kMinRemeasureInterval = std::chrono::seconds(5);  // of MeasureAgain
+constexpr auto kMinRemeasureInterval =
+    std::chrono::seconds(5);  // shortest time between two measurements of MeasureAgain
 
 // Returns the size of the cache of a level, or 0 if the system does not report it. The files contain texts such as
 // "32768K".

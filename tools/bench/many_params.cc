@@ -26,8 +26,8 @@ int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 struct Times {
   double plan = 0;
   double create = 0;
-  double step = 0;   // the shortest
-  double bytes = 0;  // states, parameters and gradients that a step must move
+  double step = 0;   // time of the shortest step
+  double bytes = 0;  // bytes of states, parameters and gradients that a step must read or write
 };
 
 shampoo_plan* PlanOfMany(int64_t count, const std::vector<std::pair<std::string, std::string>>& keys) {
@@ -85,7 +85,7 @@ Times Measure(int64_t count, const std::vector<std::pair<std::string, std::strin
   }
   int64_t state = 0;
   Try(shampoo_plan_bytes(plan, -1, "state", &state));
-  // States and parameters are read and written, gradients read.
+  // A step reads and writes states and parameters, and reads gradients.
   times.bytes = 2 * static_cast<double>(state) + 12 * static_cast<double>(elements);
   shampoo_optimizer_destroy(optimizer);
   shampoo_plan_destroy(plan);

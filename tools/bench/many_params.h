@@ -9,8 +9,8 @@
 
 namespace bench {
 
-// Prints the times of plan, create and step for each number of parameters of 1 to 8 elements. All three should grow in
-// proportion to the number.
+// Prints, for each number of parameters, the times to finish a plan, to create an optimizer and to make a step. A
+// parameter has 1 to 8 elements. All three times should grow in proportion to the number of parameters.
 void MeasureManyParams(const std::vector<int64_t>& counts,
                        const std::vector<std::pair<std::string, std::string>>& keys);
 

@@ -17,11 +17,11 @@ constexpr char kUsage[] =
     R"(shampoo_bench [options]: measures steps, and compares them with the limits of the machine in the same run
 
 what
-  --case NAME,...|all|list   default: all, a selection of rows over the cases; list: prints the cases
-  --shapes 4096x1024,1024    parameters of these shapes instead of a case
+  --case NAME,...|all|list   all (default): a fixed selection of rows from all cases; list: prints the cases
+  --shapes 4096x1024,1024    parameters of these shapes, instead of a case
   --shapes-file FILE         the same from lines "name d0 d1 ..."
-  --period N                 N steps in a row with precondition_frequency N, instead of single steps: the mean time per
-                             step, and the longest step. Only with --period, root_spread and root_async can be set
+  --period N                 N consecutive steps with precondition_frequency N, instead of single steps: the mean time
+                             per step, and the longest step. Only with --period, root_spread and root_async can be set
   --grid                     a table of step time and memory by block size and frequency
   --roots                    time of one inverse square root by size, on one thread, compared with matrix products
   --orthogonalize            time of a Newton-Schulz iteration by shape, on one thread
@@ -37,7 +37,7 @@ how (each list gives a row for every value)
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
   --set KEY=VALUE            any other key of the library; may be repeated. All remaining keys have their defaults;
                              preset=shampoo_2024 has the defaults of the reference implementation
-  --min-runs N               number of runs, of which the shortest counts; default: 10. Fewer for steps above 2 s
+  --min-runs N               number of runs, of which the shortest counts; default: 10. Steps above 2 s have fewer runs
 output
   --json FILE                all results, for programs (docs/measure/bench_table.py makes tables of it)
   --chart FILE               with --grid: the plot as JSON, which tools/bench/draw_chart.py draws

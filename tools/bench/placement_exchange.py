@@ -1,14 +1,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that ranks send each other with shard_mode gather and equal flat chunks, computed without the library."""
+"""Computes, without the library, the bytes that ranks send each other with shard_mode gather and equal flat chunks."""
 import collections
 import itertools
 import math
 from collections import Counter
 
 HEADER = 16  # bytes at the start of the data that one rank sends to another
-# Unit to which the bytes of a block that one rank sends to another are rounded up, separately for gradients, parameters
-# and updates.
+# Unit to which the bytes of one block that a rank sends to another rank are rounded up. Gradients, parameters and
+# updates are rounded up separately.
 PART = 16
 BUFFER = 64  # unit to which a buffer is rounded up
 

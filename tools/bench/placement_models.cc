@@ -36,7 +36,7 @@ class Tensors {
   std::vector<Tensor> list_;
 };
 
-// Images of 224 x 224 in patches of 16 x 16, and 1000 classes.
+// The model reads images of 224 x 224 in patches of 16 x 16, and has 1000 classes.
 std::vector<Tensor> VitLarge() {
   const int64_t width = 1024;
   Tensors tensors;
@@ -61,7 +61,7 @@ std::vector<Tensor> Gpt2Xl() {
   return tensors.list();
 }
 
-// Without biases, with a gated MLP, and possibly with fewer heads of keys and values than of queries.
+// A LLaMA model has no biases and a gated MLP. It may have fewer heads for keys and values than for queries.
 std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
   const int64_t vocabulary = 32000;
   Tensors tensors;
@@ -87,7 +87,7 @@ Case CaseOf(const std::string& name, const std::vector<Tensor>& tensors) { retur
 
 Model ModelOf(const Case& shapes) { return {"shapes", shapes.about, shapes, kTokens, 0, ""}; }
 
-// In the order of the tables.
+// The models are in the order of the tables in docs/scaling.md.
 std::vector<Model> AllModels() {
   return {
       // The step times of resnet50 and recommendation are assumed, because convolutions of this size and lookups in

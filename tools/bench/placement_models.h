@@ -12,12 +12,13 @@ namespace bench {
 
 // A model, and the work of one rank in a training step of it.
 struct Model {
-  std::string name;   // on the command line
-  std::string title;  // in tables and plots
+  std::string name;   // name on the command line
+  std::string title;  // title in tables and plots
   Case shapes;
-  int64_t tokens = 0;       // per rank and step, if the step is estimated as 6 flops per parameter and token
-  double step_seconds = 0;  // assumed time otherwise
-  std::string batch;        // of one rank, in words
+  // If above 0, the tokens of one rank in a step. The step is then estimated as 6 flops for each parameter and token.
+  int64_t tokens = 0;
+  double step_seconds = 0;  // assumed time of a step if tokens is 0
+  std::string batch;        // description of the batch of one rank
 };
 
 // The options that select models. Members are empty or 0 if their options are not used.

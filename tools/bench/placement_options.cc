@@ -24,17 +24,18 @@ the time of a step. Nothing is measured; docs/scaling.md has the formulas.
 
 what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
-  --shapes 4096x1024,...  parameters of these shapes instead
+  --shapes 4096x1024,...  parameters of these shapes, instead of a model
   --shapes-file FILE      the same from lines "name d0 d1 ..."
   --world 8,16,...        numbers of ranks; default: the powers of two from 8 (with gather: from 2) to 4096
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
                           of each flattened parameter, and blocks are gathered at their owners. Prints bytes sent and
-                          memory, with all-to-all and with all-gather; ignores rates, --shards and --group
+                          memory, with all-to-all and with all-gather. The rates have no effect, and --shards and
+                          --group are errors
   --shards N              N ranks hold the shards of one copy, divided along the first dim, and world / N ranks hold
-                          each shard (HSDP); worlds that are not multiples of N are left out; default: 1
-  --group N               the ranks that hold the same parameters form groups of at most N; every group does all of
-                          the work, and divides it among its ranks; default: one group
+                          each shard (HSDP). Numbers of ranks that are not multiples of N are left out. Default: 1
+  --group N               the ranks that hold the same parameters form groups of at most N. Each group does the whole
+                          work, and divides it among its ranks. Default: one group
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50

@@ -26,7 +26,7 @@ struct PlacementOptions {
   std::vector<std::string> balances = {"bytes", "cost"};
   bool gather = false;  // shard_mode
   int shards = 1;
-  int group = 0;  // 0: all replicas
+  int group = 0;  // largest number of replicas in a group; 0: all replicas are one group
   int block = 1024;
   int frequency = 50;
   int steps = 10000;  // number of steps over which the cost of roots is averaged

@@ -20,8 +20,8 @@ std::string Percent(double part) { return NumberText(part * 100) + " %"; }
 
 std::string TrainingStep(const Model& model, const Rates& rates) {
   std::string text = "a training step takes " + Milliseconds(TrainSeconds(model, rates)) + " ms";
-  if (model.tokens > 0) text += ", " + std::to_string(model.tokens) + " tokens for each rank";
-  if (!model.batch.empty()) text += (model.tokens > 0 ? " (" : ", assumed of ") + model.batch;
+  if (model.tokens > 0) text += ", " + std::to_string(model.tokens) + " tokens per rank";
+  if (!model.batch.empty()) text += (model.tokens > 0 ? " (" : ", assumed for ") + model.batch;
   if (model.tokens > 0 && !model.batch.empty()) text += ")";
   return text;
 }

@@ -17,7 +17,7 @@ struct PlacementRow {
   std::string balance;
   int replicas = 0;  // ranks that divide the blocks
 
-  int64_t elements = 0;  // of the shard
+  int64_t elements = 0;  // elements of the shard
   int64_t blocks = 0;
   int64_t blocks_state = 0;  // bytes, summed over blocks
   int64_t ranks_state = 0;   // bytes, summed over ranks, with counters and rounding

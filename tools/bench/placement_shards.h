@@ -12,7 +12,7 @@ namespace bench {
 
 // Numbers of bytes on each rank, for one kind of communicator.
 struct ShardsLoad {
-  Load sent;       // in a step, including headers and padding
+  Load sent;       // bytes sent in a step, including headers and padding
   Load workspace;  // all memory except the state; mostly the buffers of the exchanges
   Load total;
 };
@@ -27,7 +27,7 @@ struct ShardsRow {
   int64_t idle = 0;  // ranks without a block
   Load state;
   ShardsLoad all_to_all;
-  ShardsLoad all_gather;  // with a communicator that has no all_to_all
+  ShardsLoad all_gather;  // the same numbers for a communicator that has no all_to_all
   // Sizes of a single rank with the whole model.
   double alone_state = 0;
   double alone_workspace = 0;

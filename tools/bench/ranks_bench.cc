@@ -92,8 +92,8 @@ void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
 }
 
 struct Measured {
-  double step = 0;           // seconds of the slowest rank, the shortest of all runs
-  double communication = 0;  // part of `step` in all-gathers, including waiting, mean over ranks
+  double step = 0;           // seconds of the slowest rank in the shortest run
+  double communication = 0;  // seconds of this run in all-gathers, including waiting: mean over ranks
 };
 
 Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64_t* state, int64_t* sent) {

@@ -33,7 +33,7 @@ void PrintLibrary(bool with_phases) {
   std::printf("processor  %s, measured with %s instructions\n", CpuName().c_str(), InstructionSetName().c_str());
   for (const char* name : {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"}) {
     const char* const value = std::getenv(name);
-    if (value != nullptr) std::printf("attention  %s=%s is set: BLAS may be slower than without it\n", name, value);
+    if (value != nullptr) std::printf("attention  %s=%s is set, which may make BLAS slower: unset it\n", name, value);
   }
   if (with_phases && !CanTrackTimes()) std::puts("phases     not measured: this library has no key track_times");
 }
@@ -65,7 +65,7 @@ void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>
   for (const int64_t frequency : frequencies) std::printf(" %11.3f", row.Mean(frequency) * 1e3);
   std::printf(" %8.1f %6.1f %7.1f\n", row.work.ProductFlops() / row.ordinary.seconds / 1e9,
               FractionOfPeak(row, machine) * 100, StepLimit(row, machine) / row.ordinary.seconds * 100);
-  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery\n", row.root_retried);
+  if (row.root_retried > 0) std::printf("    %.0f roots needed the recovery ladder\n", row.root_retried);
   if (row.has_phases) {
     for (const PhaseLimit& phase : PhaseLimits(row, machine)) PrintPhase(phase);
   }

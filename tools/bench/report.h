@@ -14,7 +14,7 @@ namespace bench {
 // Machines by number of threads.
 using Machines = std::map<int, Machine>;
 
-// Prints library and processor, and a note if the library cannot measure the phases of a step.
+// Prints the library and the processor. with_phases: also prints a note if the library cannot measure phases of a step.
 void PrintLibrary(bool with_phases);
 // Prints the limits of the machine for each number of threads. when: a text such as "at start".
 void PrintMachines(const char* when, const Machines& machines);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLongStep = 2;         // seconds; longer steps have fewer runs
 constexpr double kLongStepsTotal = 20;  // seconds for all runs of such steps
-constexpr double kTimePerRun = 0.02;    // seconds per requested run: short steps have more runs
+constexpr double kTimePerRun = 0.02;    // seconds for each requested run; if a step takes less, more runs are made
 constexpr int kMaxRuns = 1000;
 
 int RunsOf(double seconds, int min_runs) {

@@ -15,7 +15,8 @@ namespace {
 constexpr double kTile = 256.0 * 256.0;
 constexpr int64_t kSplitRoot = 512;
 
-// Work that one thread does without a break, followed by `tiles` of `then` seconds each, which threads may share.
+// Work of `seconds` that one thread does without a break. Afterwards there are `tiles` tiles of `then` seconds each,
+// which several threads may share.
 struct Piece {
   double seconds = 0;
   int tiles = 0;
@@ -58,6 +59,7 @@ std::deque<Phase> PhasesOf(const BlockTask& block) {
   return products;
 }
 
+// The remaining work of a block.
 struct Progress {
   std::deque<Phase> phases;  // phases that have not begun
   Phase waiting;             // pieces of the current phase that no thread has taken
@@ -71,6 +73,7 @@ struct Progress {
   }
 };
 
+// Simulates a step.
 class Engine {
  public:
   Engine(const std::vector<BlockTask>& blocks, int threads)
@@ -97,7 +100,8 @@ class Engine {
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // Threads continue with their own blocks first; then the others look for work.
+  // First, each idle thread continues with its own block if this block has work. Then all other idle threads look for
+  // work in other blocks.
   void Assign() {
     for (const bool own_only : {true, false}) {
       std::erase_if(idle_, [&](size_t thread) {
@@ -144,7 +148,7 @@ class Engine {
 
   using Event = std::tuple<double, size_t, size_t>;  // time, thread, block
   std::vector<Progress> blocks_;
-  std::vector<size_t> own_;  // for each thread, the block that it took last
+  std::vector<size_t> own_;  // the block that each thread took last
   std::vector<Piece> running_;
   std::vector<size_t> idle_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -16,8 +16,8 @@ struct RowSpec {
   Settings settings;
 };
 
-// Returns all rows to measure, in this order. The number of threads varies fastest, so that rows that are compared are
-// measured shortly after each other. shapes: parameters from --shapes or --shapes-file, or nullptr.
+// Returns all rows to measure, in this order. The number of threads varies fastest, so that rows that a reader
+// compares are measured shortly after each other. shapes: parameters from --shapes or --shapes-file, or nullptr.
 std::vector<RowSpec> RowsFor(const Options& options, const Case* shapes);
 
 }  // namespace bench

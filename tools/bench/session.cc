@@ -155,7 +155,7 @@ void Session::BindBuffers(const Case& model) {
 }
 
 void Session::FillFactors() {
-  std::map<int64_t, std::vector<int64_t>> entries_of;  // by the size of the factor matrix
+  std::map<int64_t, std::vector<int64_t>> entries_of;  // key: the size of the factor matrix
   int32_t dtype = SHAMPOO_F32;
   int64_t count = 0;
   Try(shampoo_state_count(optimizer_, &count));
@@ -200,7 +200,7 @@ void Session::Wait() {
 
 StepTime Session::TimeNextStep() {
   StepTime time;
-  Wait();  // so that the call does not wait for an earlier step
+  Wait();  // otherwise the timed call might wait for an earlier step
   if (device_ != nullptr) device_->StartClock();
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   Step();
@@ -221,7 +221,7 @@ StepTime Session::TimeStep(bool with_roots) {
   const StepTime time = TimeNextStep();
   Wait();
   if ((Stat("root_computed") > roots_before) != (with_roots && has_factors_) || Stat("nonfinite_blocks") > 0) {
-    Fail("the timed step skipped blocks, or computed roots when none were due, or computed none when they were due");
+    Fail("the timed step skipped blocks, or computed roots that were not due, or did not compute roots that were due");
   }
   return time;
 }

@@ -23,14 +23,16 @@ struct Settings {
   std::string state_dtype = "f32";
   std::vector<std::pair<std::string, std::string>> keys;  // other keys
   bool track_times = false;
-  int64_t period = 0;        // precondition_frequency of consecutive steps; 0: only TimeStep(true) computes roots
+  // precondition_frequency of consecutive steps. 0: steps are measured one by one, and only TimeStep(true) computes
+  // roots.
+  int64_t period = 0;
   Device* device = nullptr;  // nullptr: the CPU
 };
 
 // Seconds of a step. On the CPU both numbers are equal.
 struct StepTime {
-  double host = 0;    // in the call that makes or enqueues the step
-  double device = 0;  // for the work of the step in its stream
+  double host = 0;    // time of the call that makes or enqueues the step
+  double device = 0;  // time of the work of the step in its stream
 };
 
 struct Memory {
@@ -73,9 +75,9 @@ class Session {
   shampoo_optimizer* optimizer_ = nullptr;
   std::vector<float> params_;  // empty on a device, like grads_
   std::vector<float> grads_;
-  std::vector<void*> device_memory_;  // on a device: the parameters, which are zeros, and the gradients
+  std::vector<void*> device_memory_;  // the parameters, which are zeros, and the gradients; empty on the CPU
   int64_t counter_entry_ = -1;
-  std::vector<int64_t> count_entries_;  // of the blocks that count their own gradients
+  std::vector<int64_t> count_entries_;  // the state entries gradient_count
   bool square_roots_;
   bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
 };

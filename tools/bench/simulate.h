@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// Work of a step / (threads * time), computed by schedule_model.h.
+// Efficiency on a number of threads: work of a step / (threads * time of the step). schedule_model.h computes the time.
 struct Efficiency {
   int threads = 0;
   double ordinary = 0;

@@ -7,7 +7,7 @@
 //   - 20 microseconds;
 //   - 1.5 times the time of the flops of the step. This time assumes the rate of a large model with blocks of the same
 //     size, which is measured in the same run.
-// --many measures plan, create and step with very many parameters.
+// --many measures how long a plan, the creation of an optimizer and a step take with very many parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -34,7 +34,8 @@ constexpr char kUsage[] =
   --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
   --min-runs N          smallest number of runs, of which the shortest counts; default: 50
-  --many 10000,100000   measures plan, create and step with these numbers of tiny parameters instead
+  --many 10000,100000   instead: times of a plan, of creating an optimizer and of a step, with these numbers of tiny
+                        parameters
 )";
 
 struct Options {
@@ -82,8 +83,8 @@ std::vector<Case> Models(const Options& options) {
   return models;
 }
 
-// Flops per second of ordinary steps of a large model in blocks of d x d, as shampoo_bench measures them. The smallest
-// blocks have 64 rows.
+// Flops per second of ordinary steps of a large model in blocks of d x d, as shampoo_bench measures them. For d below
+// 64, blocks of 64 x 64 are measured.
 class Rates {
  public:
   explicit Rates(double peak) : peak_(peak) {}

@@ -13,7 +13,7 @@ namespace bench {
 namespace {
 
 constexpr double kElementwiseFlops = 20;
-constexpr double kElementBytes = 4;  // of parameters, gradients and intermediate results
+constexpr double kElementBytes = 4;  // bytes of an element of parameters, gradients and intermediate results
 
 double BytesOf(int32_t dtype) {
   switch (dtype) {
@@ -81,7 +81,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     Try(shampoo_plan_block(plan, i, &block));
     AddBlock(block, &work);
   }
-  std::map<std::string, Factors> factors_of;  // by block; blocks without factor matrices are left out
+  std::map<std::string, Factors> factors_of;  // key: the block; blocks without factor matrices are left out
   Try(shampoo_state_count(optimizer, &count));
   for (int64_t i = 0; i < count; ++i) {
     shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
@@ -91,7 +91,8 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     if (std::strncmp(name, "/factor.", 8) == 0) {
       factors_of[std::string(entry.key, name)].sizes.push_back(static_cast<double>(entry.shape[0]));
     }
-    // The gradient is rotated into the eigenbases, and the direction back. KL factors take one more contraction.
+    // The gradient is rotated into the eigenbases, and the direction is rotated back. With factor_correction kl, there
+    // is one more contraction.
     if (std::strcmp(name, "/basis.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
     if (std::strcmp(name, "/kl_scale.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
   }

@@ -21,10 +21,11 @@ struct Work {
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     -
-//   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse. In eigenbases: twice as
-//                                            much, or three times with KL factors
+//   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse root or eigenbasis
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written
 //   check             -                      gradient
+// With eigenbases, the flops of preconditioning and its bytes for the filtered gradient and the direction are doubled,
+// or tripled with factor_correction kl.
 struct StepWork {
   int64_t parameters = 0;
   int64_t blocks = 0;

@@ -32,8 +32,8 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
 }
 
 // Returns the result of a callback: 0 on success, otherwise 1. After a failure, stores the pending exception as the
-// cause of the error of the library call. called: false if the Java method was not called, because its arguments could
-// not be created. If they could not because the JVM does not support direct buffers, no exception is pending.
+// cause of the error of the library call. called: whether the Java method was called. It was not called if one of its
+// arguments could not be created. In that case no exception is pending if the JVM does not support direct buffers.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);
@@ -85,8 +85,8 @@ int32_t AsyncError(void* user) {
   return Finish(java.Get(), true);
 }
 
-// Stores no exception, because the exception of the failed collective is already stored. CommCalls catches exceptions
-// of abort().
+// Stores no exception: if a collective has thrown one, that exception must remain the cause. CommCalls catches and
+// reports exceptions of abort().
 void Abort(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return;

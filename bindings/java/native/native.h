@@ -54,10 +54,11 @@ class ShampooJavaEnv {
   jobject cause_ = nullptr;  // the saved cause
 };
 
-// Throws an exception if status is an error. step is the number of the step that failed, or -1.
+// Throws an exception if status is an error. step is the number of the step that failed, or -1 if there is no such
+// number.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
-// Stores the pending exception of a callback. It becomes the cause of the exception for the library call that ran the
-// callback, if that call fails.
+// Stores the pending exception of a callback. If the library call that ran the callback fails, its exception has the
+// stored exception as the cause.
 void ShampooJavaKeepCause(JNIEnv* env);
 
 // Sets the first element of an output array. Does nothing if the array is null.
@@ -105,12 +106,12 @@ class ShampooJavaPointers {
 using ShampooJavaHandles = ShampooJavaPointers<shampoo_optimizer*>;
 using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 
-// Fills ops with callbacks that run the methods of `calls`, a CommCalls. ops owns a reference to it until release is
-// called.
+// Fills ops with callbacks that run the methods of `calls`, an object of the Java class CommCalls. ops owns a reference
+// to this object until the callback release runs.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
-// Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. It
-// releases the receiver that is no longer used.
+// Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. In
+// both cases, it releases the reference to the receiver that is no longer used.
 class ShampooJavaLog {
  public:
   ShampooJavaLog() = default;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import _native
 
-_native.start(_native)  # first: raises ImportError if the version of the loaded library differs
+_native.start(_native)  # must be the first call: it raises ImportError if the loaded library has another version
 
 from . import cuda, errors
 from . import log as _log  # noqa: F401  this import forwards log messages to logging

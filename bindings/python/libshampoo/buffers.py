@@ -176,7 +176,7 @@ class Buffers:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views. Call this after a step, which has waited for the earlier step that read the views."""
+        """Release retired views. Call this after a step: it has waited for the previous step, which read the views."""
         self._retired.clear()
 
     def release(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import _native
 
-#: Libraries that the plugin needs directly or indirectly, each after those it depends on.
+#: Libraries that the plugin needs directly or indirectly. Each library is after those on which it depends.
 _LIBRARIES = ("nvJitLink", "cublasLt", "cublas", "cusparse", "cusolver")
 
 
@@ -63,7 +63,10 @@ def preload(plugin: Path) -> list[Path]:
 
 
 def _has_version(folder: Path, major: str) -> bool:
-    """Whether a folder belongs to a major version of CUDA: nvidia/cu13/lib to 13, nvidia/cublas/lib to 12."""
+    """Return whether the libraries of a folder have a major version of CUDA.
+
+    Those of nvidia/cu13/lib have version 13, and those of nvidia/cublas/lib have version 12.
+    """
     package = folder.parent.name
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 

@@ -30,7 +30,7 @@ _ALL_NAMES = {**CODES, **{name: code for code, name in NUMPY_NAMES.items()}}
 
 
 def name_of(dtype: Any) -> str:
-    """Return the plain name of a dtype: "float32" for ``numpy.float32``, its dtype, ``torch.float32`` or "float32"."""
+    """Return the plain name of a dtype, such as "float32" for ``numpy.float32``, ``torch.float32`` or "float32"."""
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)

@@ -35,7 +35,7 @@ class Group(MutableMapping[str, Value]):
     def _using(self) -> AbstractContextManager[_native.shampoo_optimizer]:
         optimizer = self._optimizer()
         if optimizer is None:
-            raise StateError("the optimizer of this group is gone; keep a reference to it")
+            raise StateError("the optimizer of this group was deleted; keep a reference to the optimizer")
         return optimizer._using()
 
     @property

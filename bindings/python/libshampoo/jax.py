@@ -41,10 +41,10 @@ class ShampooState(NamedTuple):
     Attributes
     ----------
     count : jax.Array
-        Number of steps so far. A schedule is called with it.
+        Number of steps so far. If the learning rate is a schedule, it is called with this number.
     learning_rate : jax.Array
-        Learning rate of the last step. If the argument of ``shampoo`` is a number, the next step uses this value, too;
-        replace it to change the learning rate.
+        Learning rate of the last step. If the argument ``learning_rate`` of ``shampoo`` is a number, the next step uses
+        this value, too. Replace the value to change the learning rate.
     configured_learning_rate : jax.Array
         Value of the argument ``learning_rate`` of ``shampoo`` at the last step. If the transformation of the next step
         was created with another number, that number replaces the field ``learning_rate``.
@@ -66,7 +66,7 @@ class GradientTransformation(NamedTuple):
 
 
 class _Leaf(NamedTuple):
-    """One parameter: the names of the subtrees that contain it, from the root, its own name, and its array."""
+    """One parameter: the names of the subtrees that contain it (the outermost first), its own name, and its array."""
 
     subtrees: tuple[str, ...]
     name: str
@@ -167,7 +167,7 @@ def _warn_about_stacks(leaves: Sequence[_Leaf]) -> None:
 
 
 class _Shampoo:
-    """The two functions of a transformation, and a program for each structure of parameters seen so far."""
+    """The two functions of a transformation, and a ``Program`` for each structure of parameters seen so far."""
 
     def __init__(
         self,
@@ -366,8 +366,8 @@ def shampoo(
 
     ``update`` is pure. It returns the updates, which are already multiplied by the negative learning rate, and the next
     state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``), so that steps update the state in
-    place. If the gradient of a parameter is None, its update is zero, and of its state only what belongs to an
-    average changes (``weight_ema``, ``averaging``). A tree without parameters is accepted. Extra arguments of
+    place. If the gradient of a parameter is None, its update is zero. Of the states of this parameter, only those of
+    averages change (``weight_ema``, ``averaging``). A tree without parameters is accepted. Extra arguments of
     ``update`` are ignored.
 
     Parameters

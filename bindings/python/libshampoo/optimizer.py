@@ -21,7 +21,7 @@ from .keys import KEYS, fixed_key, unknown_key
 from .params import describe, split_groups
 from .plan import Plan, plan_desc
 
-#: Default of arguments for which None has another meaning.
+#: Default of arguments for which None has a meaning of its own.
 _KEEP: Any = object()
 
 STATS = (
@@ -75,9 +75,8 @@ class Optimizer:
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
         ``comm`` connects ranks that hold the same parameters. ``shard_comm`` connects ranks that hold the shards of one
-        copy.
-        Each is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a ``NcclComm``, or None. Creating an
-        optimizer with a communicator is collective.
+        copy. Each is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a ``NcclComm``, or None. Creating
+        an optimizer with a communicator is collective.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype, out_dtype, copy_dtype
@@ -339,7 +338,9 @@ class Optimizer:
     gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:
-        """Raise the first error that steps on CUDA have found and not yet reported. On the CPU there is none.
+        """Raise the first error of the steps on CUDA that no earlier call has reported.
+
+        On the CPU, each step raises its own error, so this method raises none.
 
         Parameters
         ----------
@@ -391,7 +392,7 @@ class Optimizer:
             return {name: int(_native.shampoo_optimizer_stat(handle, name)) for name in STATS}
 
     def state_dict(self, *, stream: int = 0) -> dict[str, Any]:
-        """Copy the state of this rank into NumPy arrays by name. safetensors can store the result.
+        """Copy the state of this rank into NumPy arrays by name. The package safetensors can store the result.
 
         Without ml_dtypes, a bfloat16 array is returned as uint16 with the same bits.
 
@@ -508,7 +509,7 @@ class Optimizer:
         if handle is not None and self._process != _getpid():
             handle.disown()  # its threads, and its memory on a GPU, belong to another process
         elif handle is not None and not _is_finalizing():  # at exit, the handle frees the optimizer without Python code
-            self._destroy()  # not close(), which is collective: other ranks may not call it
+            self._destroy()  # close() would be collective, and other ranks may not call it
 
     def __enter__(self) -> Optimizer:
         return self
@@ -523,7 +524,7 @@ class Optimizer:
             return "Optimizer(closed)"
         try:
             rate = f"lr={self.lr:g}"
-        except StateError:  # in use by another thread, or created before a fork
+        except StateError:  # the optimizer is in use by another thread, or was created before a fork
             rate = "unavailable"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"

@@ -155,7 +155,7 @@ def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str
 
 
 def is_array(item: Any) -> bool:
-    """Whether an object is an array that an optimizer accepts."""
+    """Return whether an object is an array that an optimizer accepts."""
     return hasattr(item, "__array_struct__") or hasattr(item, "__dlpack__")
 
 
@@ -164,7 +164,8 @@ def _is_named(item: Any) -> bool:
 
 
 def _is_sequence_of_arrays(item: Any) -> bool:
-    return isinstance(item, (list, tuple)) and not all(isinstance(element, Number) for element in item)  # not a shape
+    # A sequence of numbers is a shape.
+    return isinstance(item, (list, tuple)) and not all(isinstance(element, Number) for element in item)
 
 
 def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[tuple[str, Any]]:

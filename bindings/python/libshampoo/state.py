@@ -39,7 +39,7 @@ def read_entry(handle: _native.shampoo_optimizer, entry: Entry, stream: int) -> 
 
 
 def write_entry(handle: _native.shampoo_optimizer, entry: Entry, array: Any, stream: int) -> None:
-    """Write an array that ``check_entry`` returned into one entry."""
+    """Write one entry. ``array`` is a result of ``check_entry``."""
     _native.shampoo_state_write(
         handle, entry.number, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
     )
@@ -52,7 +52,7 @@ def check_entry(entry: Entry, value: Any) -> Any:
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
     if array.shape != entry.shape:
         raise ValueError(f"state {entry.key!r}: shape {array.shape}, and the optimizer has {entry.shape}")
-    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # from a process without ml_dtypes
+    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # saved by a process without ml_dtypes
     if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
         raise ValueError(f"state {entry.key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[entry.dtype]}")
     return array

@@ -219,7 +219,7 @@ class Shampoo(torch.optim.Optimizer):
         config = make_config({name: _plain(name, value) for name, value in self._keys.items()})
         self.defaults.update({name: read_key(config, name) for name in _CHANGEABLE if name not in self._keys})
         if all(group["momentum"] == 0 for group in self.param_groups):
-            del self.defaults["momentum"]  # so that OneCycleLR and CyclicLR find no momentum to cycle
+            del self.defaults["momentum"]  # OneCycleLR and CyclicLR must not find a momentum to cycle
 
     def _create(self, comm: Any = None, shard_comm: Any = None, entries: Mapping[str, Any] | None = None) -> None:
         """Create the library's optimizer for all groups. If that fails, nothing has changed.
@@ -567,8 +567,9 @@ class Shampoo(torch.optim.Optimizer):
                 if KEYS[name].changeable:
                     changeable[name] = _plain(name, value)
                 elif value != known[name]:
-                    raise ValueError(f"state of group {number}: key {name} is {value!r}, and the optimizer has "
-                                     f"{known[name]!r}, which is fixed")  # fmt: skip
+                    raise ValueError(f"state of group {number}: key {name} is {value!r}, but the optimizer was created "
+                                     f"with {known[name]!r}, and this key cannot change; create the optimizer with "
+                                     f"{name}={value!r}")  # fmt: skip
             make_config(changeable)  # raises an error for a value that the next step could not use
         numbers = [number for group in saved_groups for number in group["params"]]
         values: dict[str, Any] = self._entries.read_unowned()

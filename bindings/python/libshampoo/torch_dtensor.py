@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch parameters that are DTensors, such as those of FSDP2: finds the rows of each parameter on this rank."""
+"""PyTorch parameters that are DTensors, such as those of FSDP2: finds which rows of each parameter this rank holds."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _EXPECTED = (
 
 
 def is_dtensor(tensor: Any) -> bool:
-    """Whether a tensor is a DTensor. Does not import torch.distributed.tensor, because that import takes long."""
+    """Return whether a tensor is a DTensor, without importing torch.distributed.tensor, which takes long."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
@@ -35,7 +35,7 @@ def _layout(tensor: Any) -> str:
 
 
 def _is_supported(placements: Sequence[Any]) -> bool:
-    """Whether the placements are those of FSDP or HSDP. _StridedShard, of tensor parallel layers, is not supported."""
+    """Return whether the placements are those of FSDP or HSDP. _StridedShard is not: tensor parallel layers have it."""
     names = [type(placement).__name__ for placement in placements]
     return names in (["Shard"], ["Replicate", "Shard"]) and placements[-1].dim == 0
 
@@ -85,7 +85,7 @@ class Shards:
 
 
 def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
-    """Return how the parameters are divided. None: they are not DTensors.
+    """Return how the parameters are divided, or None if they are not DTensors.
 
     Raises
     ------
@@ -163,14 +163,14 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
         return shards.mesh.get_group(shards.dims[argument])
     if isinstance(passed, torch.distributed.ProcessGroup):
         found = (passed.rank(), passed.size())
-    elif hasattr(passed, "Get_rank"):  # of mpi4py
+    elif hasattr(passed, "Get_rank"):  # a communicator of mpi4py
         found = (passed.Get_rank(), passed.Get_size())
     else:
         found = (getattr(passed, "rank", rank), getattr(passed, "world", world))
     if found != (rank, world):
         raise ValueError(
-            f"{argument}: rank {found[0]} of {found[1]}, but this process is rank {rank} of {world} in dimension "
-            f"{shards.dims[argument]} of the mesh {shards.mesh} of the parameters; pass a communicator of these ranks"
-            ", or leave it out for parameters on the CPU"
+            f"{argument}: the communicator has rank {found[0]} of {found[1]}, but this process is rank {rank} of "
+            f"{world} in dimension {shards.dims[argument]} of the parameters' mesh {shards.mesh}; pass a communicator "
+            f"of the ranks of this dimension or, if the parameters are on the CPU, leave out {argument}"
         )
     return passed

@@ -68,7 +68,7 @@ _library = _load()
 
 
 class Program:
-    """A plan and its text, from which the handlers create an optimizer on first use.
+    """A plan, and a text from which the handlers (C++ functions that XLA calls) create an optimizer on first use.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ int32_t FloatOfBytes(int bytes) {
   return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
 }
 
-// Raises ValueError for the unsupported dtype that is named in `text`. Releases the caller's reference to `text`.
+// Raises ValueError for an unsupported dtype. `text` is the name of the dtype; its reference is released.
 bool WrongDtype(PyObject* text, const char* what) {
   if (text != nullptr) {
     PyErr_Format(PyExc_ValueError, "%s: dtype %S; expected float32, float64, float16 or bfloat16", what, text);
@@ -51,8 +51,8 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   return true;
 }
 
-// Stores the strides in bytes, and whether the elements are in row-major order without gaps. If strides is NULL, the
-// elements are in this order. unit is the number of bytes in one unit of the strides.
+// Stores the strides in bytes, and whether the elements are in row-major order without gaps, which they are if strides
+// is NULL. unit is the number of bytes in one unit of the strides.
 template <typename Number>
 void ReadStrides(View* view, const Number* strides, int64_t unit) {
   int64_t expected = ElementSize(view->dtype);

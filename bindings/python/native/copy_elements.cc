@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int64_t kTile = 32;  // rows and columns of a tile; a tile fits in the L1 cache when a matrix is transposed
+constexpr int64_t kTile = 32;  // rows and columns of a tile, so that tiles of source and target fit in the L1 cache
 
 // A two-dimensional copy. Strides are in bytes.
 struct Plane {

@@ -45,7 +45,7 @@ int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);
 /** Converts a sequence of tuples (param, grad, out, copy), whose elements are views or None, to an array of buffers.
  * The caller frees the array. */
 int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers);
-/** Converts a sequence of views or None to an array of addresses. The caller frees the array. */
+/** Converts a sequence whose elements are views or None to an array of addresses. The caller frees the array. */
 int ShampooPyAddresses(PyObject* object, int32_t* count, void*** addresses);
 /** Adds the type View to the module. */
 int ShampooPyAddView(PyObject* module);

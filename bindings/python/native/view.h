@@ -10,7 +10,7 @@
 struct View {
   PyObject_HEAD void* data;
   int64_t shape[8];
-  int64_t strides[8];  // in bytes
+  int64_t strides[8];  // strides in bytes
   int32_t ndim;
   int32_t dtype;
   int32_t device_type;

@@ -68,7 +68,7 @@ Plan Read(std::string_view text, const DeviceDesc& device) {
 
 struct Entry {
   int64_t references = 0;
-  std::map<std::pair<int32_t, int32_t>, std::shared_ptr<Slot>> slots;  // by device
+  std::map<std::pair<int32_t, int32_t>, std::shared_ptr<Slot>> slots;  // key: type and number of the device
 };
 
 struct Table {

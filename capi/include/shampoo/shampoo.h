@@ -17,7 +17,7 @@
  * and calls a function for each step.
  *
  * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the operations of a step),
- * and Shampoo, arXiv 1802.09568 (factor matrices and the exponent -1 / (2 * order)).
+ * and Shampoo, arXiv 1802.09568 (factor matrices, and the exponent -1 / (2 n) for a tensor with n dims).
  *
  * A complete program, which minimizes half the squared norm of a 4x3 matrix:
  *
@@ -44,16 +44,16 @@
  * }
  * @endcode
  *
- * The API has two tiers. The simple tier is shampoo_create(). The full tier has four stages:
+ * The simple API is shampoo_create(). The full API has four stages:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
- * 2. A *plan* divides parameters of known shapes into blocks, assigns each block to a rank (its owner), and computes
- *    sizes in bytes. It uses no device and no buffers, so plans can be made cheaply just to compare settings.
- * 3. An *optimizer* is created from a finished plan. It allocates all state, workspace and threads. The buffers of
- *    parameters and gradients are then bound to it.
+ * 2. A *plan* divides parameters of known shapes into blocks, assigns each block to a process (its *owner*), and
+ *    computes sizes in bytes. A plan uses neither a device nor buffers, so you can make plans just to compare settings.
+ * 3. An *optimizer* is created from a finished plan, with all state, workspace and threads. The buffers of parameters
+ *    and gradients are then bound to the optimizer.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
  *
- * The library runs on the CPU and on NVIDIA GPUs (CUDA), in one process or in several, which share the work through
+ * The library runs on the CPU and on NVIDIA GPUs (CUDA). Several processes (*ranks*) can share the work through
  * communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
@@ -62,9 +62,9 @@
  *
  * Language. The header is C89 with <stdint.h>, and C++98. No signature has an enum, a bool, an unsigned integer other
  * than size_t, a variable argument list or a struct by value, so that every foreign-function interface can call the
- * functions. Platforms are 64-bit. Dtypes, flags, ranks, and counts and indices of parameters, groups and keys are
- * int32_t. Counts and indices of elements, blocks and state entries, and sizes in bytes that the library reports, are
- * int64_t. Sizes in bytes that the caller passes are size_t.
+ * functions. Platforms must be 64-bit. Dtypes, flags, ranks, and counts and indices of parameters, groups and keys are
+ * int32_t. Counts and indices of elements, blocks and state entries are int64_t. A size in bytes is an int64_t if the
+ * library returns it, otherwise a size_t.
  *
  * NULL. A pointer argument may be NULL only if its description says so. If any other argument is NULL, the call fails
  * with SHAMPOO_E_INVALID.
@@ -79,10 +79,10 @@
  *   others are bound in their place or the optimizer is destroyed.
  * - A config may be destroyed after the plan was made, and a plan after the optimizer was created.
  *
- * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize it with the _INIT macro of its type,
- * which sets struct_size and gives all other fields their defaults. This lets old callers run with new libraries, and
- * new callers with old ones:
- * - The library reads or writes only the fields that both the caller's struct and its own version of the struct have.
+ * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize each struct with the _INIT macro of
+ * its type, which sets struct_size and gives all other fields their defaults. Old callers can therefore run with new
+ * libraries, and new callers with old ones:
+ * - The library reads or writes only the fields that exist both in the caller's version of the struct and in its own.
  * - Fields that are missing from the caller's struct count as 0. New fields are only added at the end, and the value 0
  *   of a new field selects the behavior of versions without it.
  * - A call fails with SHAMPOO_E_INVALID if the caller's size is below that of version 0.1, usually because the _INIT
@@ -156,7 +156,7 @@ enum {
   SHAMPOO_E_NOMEM = 4,
   /** NaN or infinity. Check gradients, learning rate, epsilon and loss scale. The caller may continue. */
   SHAMPOO_E_NUMERIC = 5,
-  /** A collective failed. End the job. */
+  /** A collective failed. End the job on all ranks, and continue from a checkpoint. */
   SHAMPOO_E_COMM = 6,
   /** A GPU or its runtime failed. End the process: CUDA cannot be used in it any more. */
   SHAMPOO_E_DEVICE = 7,
@@ -197,7 +197,7 @@ enum {
 typedef struct shampoo_config shampoo_config;
 /** Parameters divided into blocks, with owners and sizes in bytes. */
 typedef struct shampoo_plan shampoo_plan;
-/** A group of ranks. */
+/** A group of ranks, and the functions with which they exchange data. */
 typedef struct shampoo_comm shampoo_comm;
 /** The state of an optimizer and everything that its steps need. */
 typedef struct shampoo_optimizer shampoo_optimizer;
@@ -305,7 +305,7 @@ const char* shampoo_status_name(shampoo_status status);
 
 /**
  * Returns the message of the last call that failed on this thread. Successful calls do not clear it.
- * shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
+ * shampoo_optimizer_error() returns the last message of one optimizer, on any thread.
  *
  * @return the message in English, without a newline at its end; "" if no call has failed yet. Valid until this thread
  *     calls the library again. It has at most 4095 bytes; a longer message is cut and ends in " ... (cut off)".
@@ -339,8 +339,8 @@ shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_
  * backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
- *     library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
- * @retval SHAMPOO_OK it is loaded, by this call or an earlier one.
+ *     library or, if neither exists, libshampoo_cuda.so.0 as dlopen() finds it. Other values are paths.
+ * @retval SHAMPOO_OK the backend is loaded, by this call or an earlier one.
  * @retval SHAMPOO_E_STATE another file was loaded before.
  * @retval SHAMPOO_E_UNSUPPORTED the file was not found, its version differs from that of this library, or a library
  *     that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
@@ -373,8 +373,8 @@ typedef struct shampoo_backend_info {
   { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
 
 /**
- * Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
- * call it in a process that later forks a child that uses CUDA. Blocks until the driver is initialized.
+ * Describes a backend. For CUDA, it loads the backend and initializes the driver. A child process that is forked
+ * afterwards cannot use CUDA. Blocks until the driver is initialized.
  *
  * @param index 0 for the CPU, 1 for CUDA.
  * @param info filled; struct_size must be set.
@@ -387,7 +387,7 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  *
  * A config has a value for every key; a new config has the defaults. A value is checked when it is set: type, range,
  * spelling. Rules that concern several keys are checked when a plan takes the config. The key "preset" replaces the
- * defaults of keys that are not set: "shampoo_2024" selects those of the reference implementation of July 2024.
+ * defaults of keys that are not set: "shampoo_2024" selects those of Distributed Shampoo for PyTorch, July 2024.
  *
  * docs/keys.md lists all keys with type, default, range and meaning. It is generated from the library's own table,
  * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. docs/tuning.md explains how to choose
@@ -450,7 +450,7 @@ shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, i
  * @param config changed.
  * @param key name of the key.
  * @param value in the format described at the head of this section. Blanks and tabs around it are ignored.
- * @retval SHAMPOO_E_INVALID key is unknown, value is not allowed, or key is "preset" and a different preset was set.
+ * @retval SHAMPOO_E_INVALID key is unknown, value is not allowed, or key is "preset" and another preset was set before.
  */
 shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
 
@@ -528,33 +528,33 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. Plans with equal
  * arguments are equal in every process and on every machine, except for the default number of threads.
  *
- * In steps 1 and 2, a parameter becomes one or more tensors. In steps 3 and 4, each tensor becomes blocks.
+ * Stages 1 and 2 divide a parameter into one or more tensors. Stages 3 and 4 divide each tensor into blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    With a rectangular shard, each tensor of step 1 is replaced by its part in the shard. A flat shard holds a range
- *    of the flattened tensor. The slices along the first dim that are completely in this range become one tensor.
- *    A slice that is only partly in the range is divided in the same way along the next dim.
- * 3. Merge (key "use_merge_dims"). Dims of 1 are dropped. Then, from right to left, two neighboring dims are merged if
- *    at least one of them is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least two
- *    dims remain afterwards. With merge_min_dim 0, dims are merged from left to right, and only the product is limited.
+ *    With a rectangular shard, each tensor of stage 1 is replaced by its part in the shard. A flat shard holds a range
+ *    of the elements of each tensor. The slices along the first dim that are completely in this range become one
+ *    tensor. A slice that is only partly in the range is divided by the same rule along the next dim.
+ * 3. Merge (key "use_merge_dims"). Dims of length 1 are dropped. Then, from right to left, two neighboring dims are
+ *    merged if at least one is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least
+ *    two dims remain. With merge_min_dim 0, dims are merged from left to right, and only the product is limited.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
- * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Some tensors do not follow steps 3 and 4:
+ * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Stages 3 and 4 do not apply to some tensors:
  * - A matrix that method muon orthogonalizes is one block.
  * - With methods other than shampoo, a tensor that has no factor matrices and is not orthogonalized is divided into
- *   runs of neighboring elements. If a key needs the norm of the tensor, the tensor is one block instead.
+ *   runs of consecutive elements. If a key needs the norm of the tensor, the tensor is one block instead.
  *
  * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
  * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
  * - a parameter whose role is not SHAMPOO_HIDDEN has none (key "route");
  * - a vector, such as a bias, has one only if "precondition_1d" is true or, with shampoo, if "grafting" is none. With
- *   shampoo, a vector is a tensor with at most one dim above 1 before step 3. With soap and kl_shampoo, it is a tensor
- *   with at most one dim after step 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
- * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". In step 4, a dim that
- *   "skip_dim_size" or "precondition_dims" excludes is not divided.
+ *   shampoo, a vector is a tensor with at most one dim above 1 before stage 3. With soap and kl_shampoo, it is a tensor
+ *   with at most one dim after stage 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
+ * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". Stage 4 does not divide
+ *   a dim that "skip_dim_size" or "precondition_dims" excludes.
  * ================================================================================================================= */
 
-/* Roles of parameters in a model, and orders of the dims of a weight. */
+/* Roles of parameters in a model, and positions of the output dim of a weight. */
 enum {
   /** A weight inside the model. */
   SHAMPOO_HIDDEN = 0,
@@ -592,7 +592,7 @@ typedef struct shampoo_param_desc {
   int32_t group;
   /** The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
    * elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-   * local_shape whose first element is at local_offset, row-major and dense. See "shard_mode". */
+   * local_shape whose first element is at local_offset, row-major and dense. See the key "shard_mode". */
   int32_t shard_form;
   /** Form 1: index of the first element in the flattened parameter. Otherwise 0. */
   int64_t flat_offset;
@@ -632,7 +632,7 @@ typedef struct shampoo_block_info {
   size_t struct_size;
   /** Index of its parameter. */
   int32_t param;
-  /** Replica rank that keeps its state and computes its update, in [0, replica_world). See "balance". */
+  /** Replica rank that keeps its state and computes its update, in [0, replica_world) (key "balance"). */
   int32_t owner;
   /** Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather. */
   int32_t shard_owner;
@@ -661,8 +661,8 @@ typedef struct shampoo_plan_desc {
   size_t struct_size;
   /** Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU. */
   int32_t device_type;
-  /** Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well,
-   * as many as the affinity mask and the CPU quota of the control group allow. Small steps use fewer. */
+  /** Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If that is 0,
+   * too, at most as many as the affinity mask and the CPU quota of the control group allow; small steps use fewer. */
   int32_t threads;
   /** Rank of this process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
@@ -683,7 +683,7 @@ typedef struct shampoo_plan_desc {
  * Creates an empty plan.
  *
  * @param out receives the plan. Release it with shampoo_plan_destroy().
- * @param config hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
+ * @param config hyper-parameters of group 0 and of the whole optimizer (shampoo_key_info.scope 0). Copied.
  * @param desc device, threads and ranks.
  * @retval SHAMPOO_E_INVALID values of the config contradict each other, for example because both "epsilon" and
  *     "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
@@ -831,7 +831,7 @@ typedef struct shampoo_comm_ops {
   /** Number of ranks, in [1, 2^20]. Default: 1. */
   int32_t world;
   /** Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA, which only optimizers on CUDA accept. With
-   * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md). */
+   * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph. */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
    * recv + rank * bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
@@ -846,8 +846,8 @@ typedef struct shampoo_comm_ops {
    * (default): all_gather is used instead, which takes more memory and sends more. */
   int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                         void* stream);
-  /** Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
-   * none. It is called before each all_gather and all_to_all. Default: NULL. */
+  /** Returns the error of an earlier collective, if it was detected only after the callback of that collective had
+   * returned; otherwise 0. It is called before each all_gather and all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
   /** Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
    * collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
@@ -933,9 +933,9 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
  *
  * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
- * memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
- * buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
- * and, over a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+ * memory of the solver stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
+ * cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over
+ * a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -1038,9 +1038,9 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
                                         const shampoo_optimizer_desc* desc);
 
 /**
- * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
- * the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done
- * (this wait invalidates every stream capture in progress).
+ * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the
+ * CPU, it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
+ * steps are done, which invalidates every stream capture in progress.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
@@ -1072,8 +1072,8 @@ typedef struct shampoo_buffers {
   { sizeof(shampoo_buffers), NULL, NULL, NULL, NULL }
 
 /**
- * Binds the buffers of parameters: once if the caller's arrays stay in place, before each step if they move. This call
- * does not read or write the contents.
+ * Binds the buffers of parameters. Call it once if the caller's arrays stay in place, or before each step if they move.
+ * The call does not read or write the contents.
  *
  * @param opt changed.
  * @param first index of the first parameter.
@@ -1103,7 +1103,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
                                              const void* value);
 
 /**
- * Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
+ * Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
  * state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
  *
  * The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
@@ -1140,9 +1140,9 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
- * the CPU, this is the number that the last step has read if a scalar is bound to the key. Some values leave the choice
- * to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns
- * the number that the library uses, if that number is the same for all blocks.
+ * the CPU, if a scalar is bound to the key, this is the number that the last step has read. Some values leave the
+ * choice to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function
+ * returns the number that the library uses, if that number is the same for all blocks.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1168,10 +1168,10 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
  *
  * Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
- * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
- *   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
+ * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
+ *   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
  * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
- *   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
+ *   the block is skipped (counter "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
  *
  * With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
  * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
@@ -1188,8 +1188,8 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *     captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
  * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
  *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
- * @retval SHAMPOO_E_COMM a collective has failed, or a CUDA call of an earlier step has failed. Parameters may be
- *     partly written, and every later step fails.
+ * @retval SHAMPOO_E_COMM a collective has failed, or a CUDA call has failed in an earlier step with several ranks.
+ *     Parameters may be partly written, and every later step fails.
  */
 shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 
@@ -1197,7 +1197,7 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
  * blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
  * copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued on the
- * last call's stream, which must not be in a capture. If it exchanges data with other ranks, it waits until it is done.
+ * last call's stream, which must not be in a capture. It blocks if it exchanges data with other ranks.
  *
  * @param opt read.
  * @param blend in [0, 1]; 1 writes the averages.
@@ -1212,11 +1212,11 @@ shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, in
 /**
  * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
  * report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
- * anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
- * done, including replays on the stream of the last call.
+ * anything to report. On CUDA with several ranks the call is collective. If wait is not 0, the call blocks until all
+ * steps are done, including replays on the stream of the last call.
  *
  * @param opt queried.
- * @param wait 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
+ * @param wait 0: report only what is known without waiting; several ranks on CUDA always wait. Any other value: wait.
  * @param step_out receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
  *     that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
  * @retval SHAMPOO_OK no step has been rejected since the last report.
@@ -1239,16 +1239,16 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *
  * - "steps": steps made.
  * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
- *   a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
- *   last call's stream, and does not wait for replays on other streams.
+ *   a gradient in the group does not count, unless the key "count_empty_steps" is true. On CUDA the call blocks: it
+ *   reads the counter in the order of the last call's stream, and does not wait for replays on other streams.
  * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
  * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
  *   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
  *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
- * - "root_computed": inverse roots and eigenbases computed. The same by method: "root_scalar", "root_diagonal",
+ * - "root_computed": inverse roots and eigenbases computed. Of these, by method: "root_scalar", "root_diagonal",
  *   "root_eigen", "root_newton", "root_higher_order", "root_cans".
- * - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. The same by
- *   rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
+ * - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. Of these,
+ *   by rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
  *   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
  *   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
@@ -1263,16 +1263,16 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  * @param opt queried.
  * @param key one of those above.
  * @param value_out receives the number.
- * @retval SHAMPOO_E_STATE for "step.G": a failed load has left the state unusable; or, on CUDA, the stream of the last
- *     call is being captured.
+ * @retval SHAMPOO_E_STATE for "step.G": a failed load has left the state unusable or, on CUDA, the last call's stream
+ *     is in a capture.
  */
 shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out);
 
 /* ====================================================================================================================
  * State: named entries
  *
- * Everything that an optimizer remembers between steps, as a list of named arrays. Names are the same in every run of a
- * plan. If all entries are copied into an optimizer with an equal plan, its further steps give bit-identical results.
+ * The state is everything that an optimizer keeps between steps, as named arrays (*entries*). Names are the same in
+ * every run of a plan. If an optimizer with an equal plan gets a copy of all entries, its steps are bit-identical.
  *
  * "group.g/step" is one I64: the number of steps of group g. All other names begin with the name of a parameter and the
  * index of a block within it, from 0: "parameter/block/factor.1". docs/checkpoints.md lists the states of each method
@@ -1373,16 +1373,16 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
 
 /**
  * Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
- * bound, it saves the last state_out. The caller must save the parameters.
+ * bound, it saves the last state_out. The parameters are not saved: the caller must save them.
  *
  * The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
  * successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
  * Collective over world. Blocks until the files have been written to disk.
  *
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
- *     different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
- *     parameters of the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and
- *     hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
+ *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
+ *     the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and hyper-parameters
+ *     must be equal on these ranks, and so must the states of a block that several of them keep.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
@@ -1436,7 +1436,7 @@ typedef struct shampoo_root_info {
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
-  /** 1: converged to root_tolerance; always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations: x is the
+  /** 1: converged to root_tolerance; methods 0, 1, 2 and 5 always report 1. 0: stopped at root_max_iterations: x is the
    * last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved. */
   int32_t converged;
   /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */

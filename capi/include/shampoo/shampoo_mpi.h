@@ -138,7 +138,7 @@ static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char*
   const int tag = 23; /* arbitrary: the duplicate carries no other point-to-point messages */
   size_t offset = shampoo_mpi_offset(bytes, state->rank + 1);
   int step, error = MPI_SUCCESS;
-  /* Each rank begins with its successor, so that they do not all send to rank 0 first. */
+  /* Each rank begins with its successor, so that the ranks do not all send to rank 0 first. */
   for (step = 1; step < state->world && error == MPI_SUCCESS; ++step) {
     const int peer = (state->rank + step) % state->world;
     if (peer == 0) offset = 0;
@@ -178,7 +178,8 @@ static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
 }
 
 /** Implements shampoo_comm_ops.all_to_all with one message from each rank to each other rank. A message that is larger
- * than SHAMPOO_MPI_LARGEST_MESSAGE is divided. Both ranks know its size, so it is not sent. stream is unused. */
+ * than SHAMPOO_MPI_LARGEST_MESSAGE is divided. Both ranks know the size of a message, so sizes are not sent. stream is
+ * unused. */
 static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                              const size_t* recv_bytes, void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
@@ -217,7 +218,7 @@ static inline void shampoo_mpi_abort(void* user) {
     if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
     fprintf(stderr, "an %s failed (%s); the job is aborted\n", state->failed, reason);
   } else {
-    fprintf(stderr, "the optimizer failed (shampoo_set_log() shows the reason); the job is aborted\n");
+    fprintf(stderr, "the optimizer failed (the log has the reason: see shampoo_set_log()); the job is aborted\n");
   }
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
@@ -243,8 +244,8 @@ static inline void shampoo_mpi_release(void* user) {
  * NULL before shampoo_comm_from_ops(). If a collective then fails, the call returns SHAMPOO_E_COMM on this rank alone.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
- * frees a communicator collectively: destroy them on all ranks, in the same order relative to other collective calls,
- * and before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
+ * frees a communicator collectively: destroy these objects on all ranks, in the same order relative to other collective
+ * calls, and before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *

@@ -57,8 +57,8 @@
 extern "C" {
 #endif
 
-/** Returns the final result of a call. Waits if a non-blocking communicator (ncclConfig_t.blocking = 0) has left it in
- * progress. */
+/** Returns the final result of a call. Waits if a non-blocking communicator (ncclConfig_t.blocking = 0) has left the
+ * call in progress. */
 static inline ncclResult_t shampoo_nccl_finish(ncclComm_t comm, ncclResult_t result) {
   while (result == ncclInProgress) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
@@ -120,9 +120,9 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
  * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once, and the caller calls
+ * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once. The caller must then call
  * ncclCommAbort() on every rank. The same is needed if a CUDA call fails on one rank alone (SHAMPOO_E_DEVICE or
- * SHAMPOO_E_NOMEM): the other ranks may wait for it. With shampoo_nccl_abortable_ops() the library calls
+ * SHAMPOO_E_NOMEM), because the other ranks may wait for this rank. With shampoo_nccl_abortable_ops() the library calls
  * ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by

@@ -12,7 +12,7 @@ struct CommandSpec {
   const char* name;
   Command command;
   size_t paths;
-  const char* operands;  // for the error message: "PATH"
+  const char* operands;  // the operands as the error message shows them, such as "PATH"
 };
 constexpr CommandSpec kCommands[] = {{"inspect", Command::kInspect, 1, "PATH"},
                                      {"verify", Command::kVerify, 1, "PATH"},

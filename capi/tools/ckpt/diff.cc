@@ -161,7 +161,7 @@ class CheckpointDiff {
       text += Cat("the same: ", CountText(compared_states_, "state"), " of ", CountText(compared_params_, "parameter"),
                   "\n");
     } else {
-      text += Cat("different: ", different_states_, " of ", compared_states_, " states that were compared, of ",
+      text += Cat("different: ", different_states_, " of ", compared_states_, " states that were compared in ",
                   compared_params_, " parameters; other differences: ", notes_, "\n");
     }
     std::fputs(text.c_str(), stdout);

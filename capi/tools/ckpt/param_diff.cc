@@ -85,8 +85,8 @@ class ParamComparer {
   }
 
  private:
-  // Returns whether each element of the state belongs to an element of the parameter, so that the state can be compared
-  // although blocks differ.
+  // Returns whether each element of the state belongs to an element of the parameter. Such a state can be compared even
+  // if the checkpoints divide the parameter into different blocks.
   bool IsElementwise(const std::string& state) const {
     if (state == kDirectionMoment) return false;  // an element may be a mean over several elements of the parameter
     // These two states are in eigenbases, which differ between blocks.
@@ -108,7 +108,8 @@ class ParamComparer {
   void NoteMissing(const std::set<std::string>& from, const std::set<std::string>& in, const char* name) {
     std::string text;
     for (const std::string& state : from) {
-      // If blocks differ, their numbers of dims may differ. The state of a dim, such as factor.2, may then be missing.
+      // If the checkpoints divide the parameter into different blocks, the blocks may have different numbers of dims. A
+      // state of one dim, such as factor.2, may then be missing, and this is no difference to report.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));
@@ -136,8 +137,8 @@ class ParamComparer {
     const StateExtent a = ExtentOf(a_, state);
     const StateExtent b = ExtentOf(b_, state);
     if (a.mixed || b.mixed || a.elements != param_.elements() || b.elements != param_.elements()) {
-      diff_->notes.push_back(Cat(state, " is not compared: of ", param_.elements(), " elements A has ", a.elements,
-                                 " and B ", b.elements));
+      diff_->notes.push_back(Cat(state, " is not compared: A has ", a.elements, " and B has ", b.elements, " of its ",
+                                 param_.elements(), " elements"));
       return {};
     }
     return comparer_->CompareWindows(param_.elements(), BlocksWith(a_, state), BlocksWith(b_, state), state,

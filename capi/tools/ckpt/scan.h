@@ -36,6 +36,7 @@ class Scan {
 
   int64_t entries() const { return entries_; }
   int64_t damaged_entries() const { return damaged_entries_; }  // including the entries of lost files
+  // Files that cannot be read, or whose size or header is not as the index describes.
   int64_t lost_files() const { return lost_files_; }
   bool ok() const { return damaged_entries_ == 0 && lost_files_ == 0; }
 

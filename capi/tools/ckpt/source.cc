@@ -9,7 +9,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-// The number of blocks in memory at a time, unless a single parameter has more.
+// The largest number of blocks in memory at a time. Only a single parameter with more blocks exceeds it.
 constexpr int64_t kMaxBatchBlocks = 1 << 14;
 
 std::string FileNameOf(const std::string& path) {

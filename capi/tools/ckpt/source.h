@@ -14,8 +14,8 @@ namespace shampoo::ckpt {
 
 // The checkpoint that a path of the command line refers to.
 struct Source {
-  std::string path;    // of the index file
-  int64_t number = 0;  // of the checkpoint; 0: the name of the index has no number
+  std::string path;    // path of the index file
+  int64_t number = 0;  // number of the checkpoint, or 0 if the name of the index file has no number
   // If the path is a directory, the numbers of all its checkpoints, in ascending order.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;

@@ -16,7 +16,7 @@ namespace shampoo::ckpt {
 // The differences between the elements of one state in two checkpoints.
 struct StateDifference {
   int64_t compared = 0;
-  int64_t different = 0;  // of the compared elements
+  int64_t different = 0;  // compared elements that differ
   double absolute = 0;    // the largest |a - b|
   double relative = 0;    // the largest |a - b| / max(|a|, |b|)
 

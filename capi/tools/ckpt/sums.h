@@ -30,7 +30,7 @@ struct StateSum {
 
   double norm() const;
 };
-using StateSums = std::map<std::string, StateSum, std::less<>>;  // by kind
+using StateSums = std::map<std::string, StateSum, std::less<>>;  // key: the kind of state
 
 // Sums up the states of the parameters of one batch.
 class SumVisitor : public EntryVisitor {

@@ -58,7 +58,8 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   }
   PrintLine(Cat("not ok: ", scan.damaged_entries(), " of ", scan.entries(), " entries are damaged or lost, ",
                 scan.lost_files(), " of ", outline.files.size(), " files are unusable; ", uncovered, " of ",
-                outline.params.size(), " parameters are not covered: ", source.path));
+                outline.params.size(),
+                " parameters have elements that are in no block or in several blocks: ", source.path));
   return {};
 }
 

@@ -15,9 +15,8 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 // Runs the second elementwise pass over a part of a block: applies decoupled weight decay, momentum and the update, and
 // writes `out` and `copy`. With several ranks, it writes the update or the new parameter to item.exchange instead.
 //
-// p: the direction of the whole block, dense. It is read as p * scale.down * scale.up (grafting). The scale has two
-// factors because scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are
-// inside it.
+// p: dense, for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
+// scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are inside it.
 // iterate: see AverageTracker.
 template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,

@@ -16,7 +16,8 @@ namespace shampoo {
 template <typename Real>
 class AverageTracker {
  public:
-  // iterate: with averaging, the new iterate minus the old parameter, dense; nullptr: the iterate does not move.
+  // iterate: with averaging, the new iterate minus the old parameter, dense. nullptr if the iterate does not move or
+  // there is no averaging.
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
       : item_(item),
         iterate_(iterate),
@@ -31,7 +32,7 @@ class AverageTracker {
                         item_.block->ema_offset.present());
   }
 
-  // w, update and value: the old parameter, U and W + U, for n elements of the block from `at`.
+  // Updates the average for elements [at, at + n) of the block. w: the old parameter W. update: U. value: W + U.
   void Track(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value) {
     Real written[kChunkElements];
     FindWritten(at, n, w, update, value, written);
@@ -64,7 +65,8 @@ class AverageTracker {
       BlockRounding().Round(exchange, written, at, n);
     }
     if (writes_updates) {
-      BlockRounding().Round(desc.param_dtype, written, at, n);  // the caller adds the update and rounds the sum
+      // The caller of the library adds the update to the parameter, and rounds the sum to the nearest number.
+      BlockRounding().Round(desc.param_dtype, written, at, n);
     } else {
       param_rounding_.Round(desc.out_dtype, written, at, n);
     }
@@ -82,7 +84,7 @@ class AverageTracker {
 template <typename Real>
 class AveragingPass {
  public:
-  // p: the direction of the whole block, dense, read as p * scale.down * scale.up.
+  // p: dense, for the whole block. The direction is p * scale.down * scale.up.
   AveragingPass(const BlockContext<Real>& context, const Real* p, const DirectionScale& scale)
       : context_(context), p_(p), scale_(scale) {}
 

@@ -43,7 +43,8 @@ class BasisFactors {
     }
   }
 
-  // Returns whether all factor matrices are negligible: no gradient has changed them noticeably, or they have decayed.
+  // Returns whether all factor matrices are negligible, either because no gradient has changed them noticeably, or
+  // because they have decayed.
   bool AreNegligible() const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;

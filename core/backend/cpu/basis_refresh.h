@@ -30,7 +30,7 @@ class BasisRefresh {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  // After the first gradient: sets the bases to the eigenvectors of the factor matrices.
+  // Sets the bases to the eigenvectors of the factor matrices, after the first gradient.
   void Initialize() const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);

@@ -10,9 +10,9 @@
 
 namespace shampoo {
 
-// A contracted tensor of the block's shape. `own` is the buffer that holds it, or nullptr if nothing was contracted.
-// half: for a matrix that was contracted along both dims, the buffer with the tensor contracted along the last dim
-// alone.
+// A tensor of the block's shape that was contracted with bases. own: the buffer that holds it, or nullptr if nothing
+// was contracted. half: for a matrix that was contracted along both dims, the buffer with the matrix contracted along
+// the last dim alone.
 template <typename Real>
 struct Contracted {
   BlockData<Real> data;

@@ -97,7 +97,7 @@ class BasisStep {
 
   // Applies the direction in the buffer `filtered`, with the length of the grafting method's direction. Before
   // start_preconditioning_step, applies the grafting method's direction instead. h: the filtered gradient in the
-  // eigenbasis.
+  // eigenbases.
   void ApplyGrafted(Real* h, bool fits) const {
     const Contracted<Real> back = rotation_.RotateBack(h);
     Real* const x = back.own != nullptr ? back.own : h;
@@ -168,7 +168,7 @@ class BasisStep {
   // Rotates the direction in the buffer `filtered` back.
   const Real* Back() const { return rotation_.RotateBack(Buffer(context_.layout.filtered)).data.data; }
 
-  // Updates the filtered gradient and the second moment, and writes the direction in the eigenbasis to `filtered`.
+  // Updates the filtered gradient and the second moment, and writes the direction in the eigenbases to `filtered`.
   // copy: receives the filtered gradient; nullptr if it is not needed.
   void Filter(const BlockData<Real>& r, Real* copy) {
     Real* const d = Buffer(context_.layout.filtered);

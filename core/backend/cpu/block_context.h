@@ -22,7 +22,7 @@ struct BlockContext {
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
   // Returns an object that divides work among idle threads and measures its time.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }
-  // Returns the distance in elements between the rows of a dense matrix; 0 for other orders.
+  // Returns the distance in elements between the rows of the block as a dense matrix; 0 if the block is not a matrix.
   int64_t row() const { return block.order() == 2 ? block.shape[1] : 0; }
 
   const StepItem& item;

@@ -14,7 +14,7 @@ namespace shampoo {
 // the dtype is bfloat16.
 class BlockRounding {
  public:
-  // To nearest.
+  // Rounds to nearest.
   BlockRounding() = default;
 
   // Returns how the step of an item rounds a state (key state_rounding), or the parameter and the update (key

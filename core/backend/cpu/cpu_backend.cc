@@ -22,7 +22,7 @@ namespace {
 
 void SetIdentity(const StateSlot& slot, int64_t d, char* arena) {
   const float one = 1;
-  for (int64_t i = 0; i < d; ++i) {  // with form kNone, KeptAt returns the position in a whole square matrix
+  for (int64_t i = 0; i < d; ++i) {  // for a slot of form kNone, KeptAt returns the position in a full square matrix
     Narrow(&one, ElementAt(arena + slot.offset, slot.dtype, KeptAt(slot.form, d, i, i)), slot.dtype, 1);
   }
 }

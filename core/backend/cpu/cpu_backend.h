@@ -16,7 +16,7 @@
 
 namespace shampoo {
 
-// Steps blocks on the threads of the host.
+// Runs the steps of blocks on the threads of the host.
 //
 // Each operation takes a whole list of blocks and distributes them over threads. One thread works on a block from its
 // gradient to its update, so that the block stays in that thread's cache. A thread without a block takes tiles of the
@@ -30,7 +30,7 @@ class CpuBackend {
                        std::unique_ptr<CpuBackend>* out);
 
   // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
-  // eigenbases and eigenvalues, and diagonal flags.
+  // eigenbases and eigenvalues, and the flags that mark factor matrices as diagonal.
   void InitializeState(const PlanData& plan, char* arena);
   // Does the same for one block, but only for its states that are not elementwise. settings: the settings of its group.
   void InitializeFactors(const Block& block, const Settings& settings, char* arena);
@@ -45,8 +45,9 @@ class CpuBackend {
   // Writes the hash of the bytes of span i to hashes[i].
   void Hash(std::span<const MemorySpan> spans, uint64_t* hashes);
 
-  // Steps the items, which are distinct blocks. They should begin with the large blocks, sorted by decreasing cost; the
-  // small ones may follow in any order. Only the computation of roots can fail; item.roots reports such failures.
+  // Runs the steps of the items, which are distinct blocks. They should begin with the large blocks, sorted by
+  // decreasing cost; the small ones may follow in any order. Only the computation of roots can fail; item.roots reports
+  // such failures.
   void Step(std::span<const StepItem> items, char* arena);
   // Writes the outputs of blocks from the exchanged data and sets update_skipped where the owner skipped the update.
   void ApplyExchanged(std::span<const StepItem> items);

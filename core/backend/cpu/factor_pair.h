@@ -31,7 +31,7 @@ class FactorPair {
            slot.form != SymmetricForm::kPackedUpper;
   }
 
-  FactorPair() = default;  // empty: the step of a block has an array of kMaxDims pairs
+  FactorPair() = default;  // an empty object, because the step of a block has an array of kMaxDims pairs
   FactorPair(const Block& block, int k, char* arena, Real* working)
       : d_(block.shape[k]),
         arena_(arena),

@@ -16,7 +16,7 @@ namespace shampoo {
 //
 // h: receives H; nullptr if H is G itself (filter_decay 0) and the caller does not need a copy.
 // d: receives D; nullptr if only its norm is needed. It may be the same memory as h.
-// Both are buffers of the whole block.
+// h and d are buffers of the whole block.
 // program: replaces item.program.
 template <typename Real>
 double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,

@@ -16,13 +16,13 @@ namespace shampoo {
 template <typename Real>
 struct BlockData {
   const Real* data;
-  int64_t ld;  // order 2 only
+  int64_t ld;  // used only for order 2
 };
 
 // The form of the matrix X in a contraction: how X is stored, and which index of X is summed over.
 enum class MatrixForm {
-  kSymmetric,       // both triangles
-  kSymmetricUpper,  // only the upper triangle
+  kSymmetric,       // symmetric, with both triangles stored
+  kSymmetricUpper,  // symmetric, with only the upper triangle stored
   kGeneral,         // the first index of X is summed over: a matrix G becomes X^T G (dim 0) or G X (dim 1)
   kTransposed,      // the second index is summed over: X G or G X^T
 };

@@ -16,7 +16,7 @@ namespace shampoo {
 template <typename Real>
 class NormControlPass {
  public:
-  // p: the direction of the whole block, dense, read as p * scale.down * scale.up.
+  // p: dense, for the whole block. The direction is p * scale.down * scale.up.
   NormControlPass(const BlockContext<Real>& context, const Real* p, const DirectionScale& scale)
       : context_(context),
         settings_(*context.program.settings),
@@ -38,8 +38,8 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new one. Returns false if CanControl() forbids to change the parameter. radius:
-  // the norm that hyperball maintains.
+  // Writes the old parameter minus the new one. Returns false if CanControl() does not allow a change of the parameter.
+  // radius: the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;

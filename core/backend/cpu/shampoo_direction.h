@@ -35,7 +35,8 @@ class ShampooDirection {
 
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
   // and snapshots if the block's schedule requires it. Returns false if a factor matrix would overflow because the
-  // inverse roots enlarge the gradient (factor_correction kl). Only factor matrices of earlier dims have changed then.
+  // inverse roots enlarge the gradient (factor_correction kl). In this case only the factor matrices of earlier dims
+  // have changed.
   bool Update(const BlockData<Real>& g) {
     const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
     for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {

@@ -10,8 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Calls visit(position in the dense block, position in the holder's buffer, position in the packed slice, count) for
-// each run of elements in `range`.
+// Calls visit(dense, local, packed, count) for each run of elements in `range`. dense: position in the dense block.
+// local: position in the buffer of the rank that holds the slice. packed: position in the packed slice.
 template <typename Visit>
 void ForEachRunOf(const SliceOfBlock& slice, const Range& range, Visit&& visit) {
   int64_t packed = range.begin;
@@ -46,8 +46,8 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
         break;
       }
       ForEachRunOf(slice, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
-      // If parameters are sent instead of updates (key communicate), the first of them may happen to be the NaN that
-      // serves as the mark. Its sign is then changed: it is still a NaN, but not the mark.
+      // If parameters are sent instead of updates (key communicate), the first element may happen to be the NaN that
+      // serves as the mark. In this case its sign is changed: the element is still NaN, but no longer equals the mark.
       if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }

@@ -77,7 +77,7 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
       const int64_t in_f64 = RootWorkspace<double>::Elements(method, d);
       const bool narrow = block->root_dtype != Dtype::kF64;
       root_bytes = std::max(root_bytes, (narrow ? RootWorkspace<float>::Elements(method, d) : in_f64) * root);
-      // Recovery computes in float64. It is rare, so its BLAS scratch memory is not part of this layout; it is
+      // Recovery computes in float64. Because recovery is rare, its BLAS scratch memory is not part of this layout, but
       // allocated when needed.
       if (narrow) layout.recovery_elements = std::max(layout.recovery_elements, in_f64);
       largest_factor = std::max(largest_factor, d);

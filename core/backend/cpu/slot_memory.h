@@ -17,14 +17,15 @@ namespace shampoo {
 inline constexpr int64_t kRootsSideBySide = 256;
 
 // Layout of the CPU backend's workspace, in bytes: slots for the steps of whole blocks, slots for inverse roots, and
-// memory shared by all.
+// memory that all threads share.
 struct WorkspaceLayout {
   // Memory for the step of one block: offsets within an item's slot.
-  int64_t gradient = 0;       // G, if the caller's cannot be used in place
+  int64_t gradient = 0;       // G, if the gradient cannot be used in the caller's buffer
   int64_t filtered = 0;       // H
   int64_t direction[2] = {};  // P, alternating from one contraction to the next
-  int64_t pairs = 0;  // F_k and X_k unrounded, if they cannot be used in place; all F_k of a method in eigenbases; for
-                      // a matrix that is orthogonalized, OrthogonalizeMemory::memory
+  // F_k and X_k unrounded, if they cannot be used in the arena. With a method in eigenbases: all F_k. For a matrix that
+  // is orthogonalized: OrthogonalizeMemory::memory.
+  int64_t pairs = 0;
   int64_t vectors = 0;    // for methods in eigenbases: an eigenvalue in float64 for each row of each F_k
   int64_t spare = 0;      // for methods in eigenbases: another tensor
   int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each row
@@ -39,8 +40,9 @@ struct WorkspaceLayout {
 
   // Shared by all threads: a RootWorkspace of float64, if some root dtype is narrower.
   int64_t recovery_elements = 0;
-  int64_t recovery_bytes = 0;    // including its integers
-  int64_t inspection_bytes = 0;  // shared: sums in float64 for the check phase
+  int64_t recovery_bytes = 0;  // the elements and the integers of this workspace
+  // Shared by all threads: sums in float64 for the exact check of a gradient.
+  int64_t inspection_bytes = 0;
 
   int item_slots = 0;  // threads that can step a block at the same time
   int root_slots = 0;  // threads that can compute a root at the same time

@@ -25,12 +25,12 @@ struct StepItem {
   RootSchedule schedule;
   RootReport* roots;               // one for each dim; written when roots are refreshed
   int64_t first_root = 0;          // index of roots[0] within the plan
-  char* update_skipped = nullptr;  // set to 1 if the direction was unusable: parameter and momentum are unchanged
+  char* update_skipped = nullptr;  // set to 1 if the update is skipped: parameter and momentum are then unchanged
   // With several ranks: the update or the new parameter, dense, in the block's exchange_dtype. A mark at its start
   // reports a skipped update. nullptr: the step of the block writes the outputs itself.
   char* exchange = nullptr;
   bool exchange_params = false;
-  bool skip_update = false;  // do nothing except report a skipped update
+  bool skip_update = false;  // the step of the block only reports a skipped update
 };
 
 // The elements of a block that one shard rank holds. They may be in the rank's buffer of the parameter, packed in the

@@ -36,8 +36,9 @@ void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   }
 }
 
-// Like Operand, for a strided view. Chunks are in the row-major order of the block's elements. A chunk that is
-// contiguous and of dtype Real is used in place. Other chunks are gathered in a buffer, so that short rows cost little.
+// Does for a strided view what Operand does for a vector. Chunks are in the row-major order of the block's elements. A
+// chunk that is contiguous and of dtype Real is used in place. Other chunks are gathered in a buffer, so that short
+// rows cost little.
 template <typename Real>
 class StridedOperand {
  public:
@@ -74,8 +75,8 @@ class StridedOperand {
     if (first % run_ + count > run_) return -1;
     return view_.offset + OffsetAt(*view_.shape, *view_.stride, first);
   }
-  // Calls work(from, to, length) for each contiguous piece: its position in the array at base_, its position in the
-  // chunk, and its length.
+  // Calls work(from, to, length) for each contiguous piece of a chunk. from: position in the array at base_. to:
+  // position in the chunk.
   template <typename Work>
   void ForEachPiece(int64_t first, int64_t count, Work&& work) const {
     ForEachRun(*view_.shape, *view_.stride, first, first + count,

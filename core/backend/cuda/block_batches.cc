@@ -31,8 +31,8 @@ int64_t GramStride(const Block& block) {
   return MatrixStride(std::min(block.orthogonal_rows, block.orthogonal_columns()));
 }
 
-// Returns the bytes of the two square matrices with which the directions of `count` blocks are orthogonalized, rounded
-// up so that the next ones are aligned.
+// Returns the bytes of the square matrices with which the directions of `count` blocks are orthogonalized: two matrices
+// for each block. The result is rounded up so that the matrices of the next shape group are aligned.
 int64_t GramBytes(const Block& block, const DeviceSettings& group, int64_t count) {
   if (!block.has_orthogonal_direction()) return 0;
   constexpr int64_t kAlignment = 256;
@@ -56,7 +56,8 @@ bool IsAlike(const BlockBatch& batch, const Block& block) {
 }
 
 // Appends `count` blocks of one kind (KindOf), from blocks[first] on, to the batch as a shape group, and assigns their
-// positions. *roots: the number of roots in all earlier shape groups. The function adds the roots of these blocks.
+// positions. *roots: the number of roots in all earlier shape groups. This function adds the number of roots of these
+// blocks.
 void AddShapeGroup(const std::vector<const Block*>& blocks, const DeviceSettings* groups, size_t first, size_t count,
                    int64_t* roots, BlockBatch* batch) {
   const Block& block = *blocks[first];

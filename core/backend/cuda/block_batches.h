@@ -16,12 +16,12 @@ namespace shampoo::cuda {
 // (factor matrices, inverse roots, ...) are stored in the same way. Tensors of equal shape are equally spaced, and so
 // are matrices of equal size, so that one batched call processes all of them.
 
-// Elements of a tile, the smallest unit of work of a CTA in elementwise kernels.
+// Elements of a tile, the unit of work of a CTA (a thread block of CUDA) in elementwise kernels.
 inline constexpr int64_t kTileElements = 4096;
 // Rows and columns of a tile of a symmetric matrix.
 inline constexpr int64_t kMatrixTile = 64;
-// A batch has at most kMaxBatchElements elements of tensors, and at most kMaxBatchMatrixElements elements of matrices,
-// unless a single block has more. Matrices of another dtype count by their bytes.
+// A batch has at most kMaxBatchElements elements of tensors, and its matrices have at most as many bytes as
+// kMaxBatchMatrixElements elements of the computation dtype. A batch of a single block may have more.
 inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
 
@@ -43,15 +43,16 @@ struct ShapeGroup {
   int64_t stride = 0;      // elements between the starts of consecutive tensors
   // Elements between the starts of consecutive matrices, by dim.
   std::array<int64_t, kMaxDims> matrix_stride{};
-  // If the directions are orthogonalized: where the two square matrices of each block begin (BlockBatch::gram_bytes),
-  // in bytes. First the Gram matrices of all blocks, then the polynomials.
+  // If the directions are orthogonalized: offset of this group's square matrices in the buffer whose size is
+  // BlockBatch::gram_bytes, in bytes. The Gram matrices of all blocks are followed by the polynomials of these matrices
+  // (orthogonalizer.cc).
   int64_t gram_at = 0;
-  int64_t gram_stride = 0;  // elements between the starts of consecutive matrices
+  int64_t gram_stride = 0;  // elements between the starts of consecutive square matrices
 };
 
 struct BlockBatch {
   int bucket = 0;
-  bool in_basis = false;  // a method in eigenbases steps the blocks, which then all belong to one group
+  bool in_basis = false;  // the method of the blocks works in eigenbases; all blocks then belong to one group
   // Method muon orthogonalizes the blocks. A block then has one vector (vector_at[0]) with as many elements as its
   // larger dim.
   bool is_orthogonalized = false;
@@ -61,8 +62,8 @@ struct BlockBatch {
   int64_t elements = 0;         // in one buffer of tensors
   int64_t matrix_elements = 0;  // in one buffer of matrices
   int64_t vector_elements = 0;  // in one buffer of vectors
-  // In the buffer of Gram matrices: two square matrices for each direction that is orthogonalized, whose size is the
-  // smaller dim of the direction as a matrix.
+  // Bytes in the buffer of Gram matrices. Each direction that is orthogonalized has two square matrices there. Their
+  // size is the smaller dim of the direction, viewed as a matrix.
   int64_t gram_bytes = 0;
   int64_t tiles = 0;         // of all tensors
   int64_t matrix_tiles = 0;  // of all matrices

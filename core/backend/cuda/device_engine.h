@@ -85,7 +85,7 @@ class DeviceEngine {
   const int64_t* counted_steps() const { return table_->counted_steps(engine_); }
   const int64_t* block_counters() const { return table_->block_counters(engine_); }
   Status ReadBlockCounters(const char* arena, void* stream) const;
-  // Copy in the order of the stream, and wait for the copy.
+  // Download and Upload copy in the order of the stream, and wait for the copy.
   Status Download(void* host, const void* device, int64_t bytes, void* stream) const;
   Status Upload(void* device, const void* host, int64_t bytes, void* stream) const;
   Status RetryRoot(const RootRetry& retry, RootStatus* out) const;
@@ -107,7 +107,7 @@ class DeviceEngine {
   std::vector<DeviceSettings> groups_;
   std::vector<NewtonSchulz> newton_schulz_;     // by group
   std::vector<DeviceRounding> roundings_;       // by block; empty unless some group rounds stochastically
-  std::unique_ptr<const GatherTables> gather_;  // nullptr unless blocks are gathered
+  std::unique_ptr<const GatherTables> gather_;  // nullptr: no block is gathered
   Engine* engine_ = nullptr;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kTableAlignment = 256;
 
-// Bytes of the buffers of methods in eigenbases, for the largest batch.
+// Bytes of the buffers for methods that work in eigenbases, for the largest batch.
 struct BasisBytes {
   int64_t tensors = 0, moved = 0, matrices = 0, rotated = 0;
   int64_t vectors = 0;  // elements

@@ -28,7 +28,7 @@ struct DeviceLayout {
   int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, products, fits;
   int64_t control_sums, norm_rows, row_tiles;  // with norm_control or update_floor
   int64_t first, second, matrices;
-  int64_t tasks;             // with async roots or methods in eigenbases
+  int64_t tasks;             // with async roots or a method that works in eigenbases
   int64_t blas, blas_bytes;  // blas_bytes: for each handle
   int64_t root_workspace, root_workspace_bytes;
   // Memory for async roots: the matrices of all batches that contain a group with root_async, the inputs of the
@@ -36,17 +36,19 @@ struct DeviceLayout {
   struct AsyncLayout {
     int64_t matrices, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
   } async;
-  // Memory for methods in eigenbases: records, and more buffers like `first` and `matrices`. `moved` is empty if no
-  // block has more than two dims, and `rotated` if no group has a basis_tolerance.
+  // Memory for methods that work in eigenbases (soap, kl_shampoo): records and vectors (`work` to `orders`), buffers of
+  // tensors (`third` to `moved`), and buffers of matrices (`bases` to `rotated`). `moved` is empty if no block has more
+  // than two dims. `rotated` is empty if basis_tolerance is 0 in all groups.
   struct BasisLayout {
     int64_t work, members, sums, orders;
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for directions that are orthogonalized, with method muon or soap_post. `grams`: the square matrices of
-  // BlockBatch::gram_bytes. `third`: a third buffer of tensors, with dual_norm_scale or a bfloat16 iteration. `wide`:
-  // two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64. `divisors`:
-  // the divisors of rows or columns, if second_moment is row or short.
+  // Memory for directions that are orthogonalized, with method muon or soap_post:
+  // - grams: the square matrices whose size is BlockBatch::gram_bytes.
+  // - third: a third buffer of tensors. Empty unless dual_norm_scale is true or the iteration is in bfloat16.
+  // - wide: two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64.
+  // - divisors: the numbers by which rows or columns are divided, if second_moment is row or short.
   struct OrthogonalLayout {
     int64_t grams, third, wide, divisors;
   } orthogonal;
@@ -57,13 +59,13 @@ struct DeviceLayout {
   std::vector<BlockBatch> batches;
 };
 
-// The numbers of rows that the tables of a plan have.
+// The numbers of rows in the tables of a plan.
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
   bool verifies = false;  // verify_replicas is used
   bool rounds = false;    // some group rounds stochastically
   int64_t hash_tiles = 0;
-  // With shard_mode gather.
+  // The following members are 0 unless shard_mode is gather.
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };

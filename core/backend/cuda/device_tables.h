@@ -27,7 +27,7 @@ struct DeviceBlock {
   int64_t stride[kMaxDims];  // in the caller's buffers
   int64_t offset;
   int32_t order;
-  int32_t factors;  // order; 0: the block is not preconditioned
+  int32_t factors;  // the order if the block has factor matrices, otherwise 0
   int32_t param;
   int32_t group;
   // Index of the row of Tables::groups with the scalars of the block, normally the row of its group. In a group with
@@ -35,29 +35,30 @@ struct DeviceBlock {
   // groups.
   int32_t scalars;
   int32_t owned;
-  int32_t dense;  // its elements are contiguous in the caller's buffers
+  int32_t dense;  // the elements of the block are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
   int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
-  // With method muon and soap_post.
+  // The following members are used with method muon and with soap_post.
   int32_t orthogonalized;
   Dtype iteration_dtype;     // the dtype in which the direction is orthogonalized
   int32_t starts_in_second;  // the iteration begins in the second buffer of tensors
   NsNorm ns_norm;            // the matrix is first divided by this norm and by ns_divisor
   double ns_divisor;
-  DirectionMoment moment_of_direction;  // the kind of its second moment
-  int32_t means_are_of_stored_rows;     // with second_moment `row` or `short`. 0: each mean is over a stored column
+  DirectionMoment moment_of_direction;  // the kind of second moment that the direction has
+  // With second_moment `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
+  int32_t means_are_of_stored_rows;
   StateSlot direction_moment;
-  // With norm_control or update_floor: the number of its rows in BatchTables::norm_rows, and the index of the first
-  // one.
+  // With norm_control or update_floor: the number of rows of this block in BatchTables::norm_rows, and the index of the
+  // first one.
   int64_t norm_rows, norm_row_at;
   StateSlot factor[kMaxDims];
   StateSlot inverse[kMaxDims];
   StateSlot snapshot[kMaxDims];
   StateSlot snapshot_step;
   StateSlot diagonal, filtered_grad, v, momentum;
-  // The states of a method in eigenbases.
+  // States of the methods that work in eigenbases (soap, kl_shampoo).
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
@@ -114,12 +115,12 @@ struct DeviceParam {
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
-  int32_t active;  // the step counts in this group
-  // In an active group: 0 if no parameter of the group has a gradient, so that the step only counts
-  // (count_empty_steps). With local shards, only the gradients of this rank count; with gathered blocks, those of all
-  // ranks.
+  int32_t active;  // 1: the step increases the step counter of the group
+  // In an active group: 0 if no parameter of the group has a gradient, so that the step only increases the counter
+  // (count_empty_steps). With local shards, only the gradients of this rank are considered. With gathered blocks, the
+  // gradients of all ranks are considered.
   int32_t has_gradients;
-  int32_t is_prepared;  // the enqueued kernels suit this step number. Relevant only if has_gradients is not 0.
+  int32_t is_prepared;  // 1: the enqueued kernels are correct for this step number. Not used if has_gradients is 0
 };
 
 // The state of one block within the current step.
@@ -130,17 +131,17 @@ struct BlockWork {
   RootTask task;  // valid if the block is stepped
   int64_t element;
   double value;
-  double divisor;           // of the factor matrices whose roots the step computes
-  int32_t go;               // the block is stepped: its states are written
+  double divisor;           // the factor matrices are divided by this number before their roots are computed
+  int32_t go;               // the block is stepped: the step writes its states
   int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
   int32_t keeps_parameter;  // the gradient only initializes the block: its parameter does not change
-  // norm_control, update_floor and averaging: P has been replaced by the old parameter minus the new one.
+  // 1: P has been replaced by the old parameter minus the new one, for norm_control, update_floor or averaging.
   int32_t is_difference;
   double radius;                  // the norm that hyperball maintains
   NormSums control;               // of the whole tensor
   double square, product, ratio;  // see NormControlStep
-  // With averaging: the step of the average, and the scale of the direction before the direction is replaced.
+  // With averaging: the coefficients of this step, and the scale that the direction had before it was replaced.
   AveragingStep averaging;
   DirectionScale averaged_scale;
   // Method muon: the matrix is divided by 2^ns_exponent and multiplied by ns_factor before the iteration.
@@ -152,14 +153,15 @@ struct BlockWork {
   DirectionScale scale;
 };
 
-// What a method in eigenbases does with a block in the current step. The members are valid if the block is stepped.
+// How a method that works in eigenbases updates a block in the current step. The members are valid if the block is
+// stepped.
 struct BasisWork {
   int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
   int32_t is_first;         // with basis_order after: the gradient initializes the block
   int32_t updates_factors;  // see StepScalars
   double factor_decay, factor_weight, eigenvalue_decay;
   double filter_correction, moment_correction, moment_epsilon;
-  double divisor;  // of the factor matrices in a refresh
+  double divisor;  // in a refresh, the factor matrices are divided by this number
 };
 
 // The computation of the eigenbasis of one factor matrix.
@@ -172,8 +174,8 @@ struct BasisMember {
 };
 
 struct StepState {
-  int32_t go;        // blocks are stepped
-  int32_t rejected;  // the step is rejected: it writes nothing, not even outputs
+  int32_t go;        // 1: blocks are stepped
+  int32_t rejected;  // 1: the step is rejected and writes nothing, not even outputs
   // 0: this rank makes a step. 1: it exports averages instead (StepArgs::exports). 2: it exports averages, and some
   // other rank makes a step.
   int32_t exports;
@@ -203,7 +205,7 @@ struct DeviceTile {
 // rank holds, and for each slice of the blocks that it owns. Offsets are in the exchange buffers, in bytes.
 struct DeviceSlice {
   int32_t block;
-  int32_t collected;  // 0: the owner has the elements already
+  int32_t collected;  // 0: the owner already has the elements, so they are not sent to it
   int64_t elements;
   int64_t first_series, series_count;
   int64_t gradient_at, param_at;  // in the exchange in which the block is collected

@@ -16,7 +16,8 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
                     plan.placement.replica_world > 1 && plan.groups[0].verify_replicas > 0};
   counts.rounds = plan.rounds_stochastically();
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
-  if (counts.verifies) counts.hash_tiles = counts.scan_tiles;  // an upper bound: a rank holds parts of these blocks
+  // The blocks have at least as many tiles as the elements of the parameters that this rank holds.
+  if (counts.verifies) counts.hash_tiles = counts.scan_tiles;
   if (plan.gathers) {
     const SliceCounts& slices = plan.slice_counts_of_rank[rank];
     counts.whole_blocks = counts.blocks;
@@ -26,7 +27,7 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
   }
   const int shards = plan.placement.shard_world;
   const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
-  // Plan adds the other exchange buffers.
+  // The class Plan adds the bytes of the other exchange buffers.
   return LayOutDevice(MakeBatches(blocks, groups.data()), groups.data(), counts, 0).bytes + agreement;
 }
 

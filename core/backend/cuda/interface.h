@@ -19,10 +19,10 @@
 
 // The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
 // libraries are built from the same sources. The library rejects a plugin with another interface number or with structs
-// of another size.
+// of another size. An `Engine` is the plugin's part of one optimizer: its streams, its handles and its device memory.
 namespace shampoo::cuda {
 
-// Increase this number whenever this file, or a struct of the plan that this file uses, changes.
+// Increase this number whenever a declaration in this file changes, or a struct of the plan that this file uses.
 inline constexpr int32_t kInterface = 25;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
@@ -35,10 +35,10 @@ struct Result {
 // A hyper-parameter that a step may read from device memory.
 struct DeviceScalar {
   const void* value = nullptr;  // nullptr: use the number in the settings
-  Dtype dtype = Dtype::kF32;    // or kF64
+  Dtype dtype = Dtype::kF32;    // kF32 or kF64
 };
 
-// The current settings of a group, and the device memory from which a step reads some of them instead.
+// The current settings of a group, and the device memory from which a step reads the values of bound keys instead.
 struct DeviceSettings : GroupSettings {
   DeviceScalar bound[kBindableKeys];
 };
@@ -53,13 +53,13 @@ struct ParamOfPlan {
 
 // One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
 struct GatherExchange {
-  const size_t* send;  // bytes to and from each shard rank
-  const size_t* recv;
+  const size_t* send;  // by shard rank: bytes that this rank sends to it
+  const size_t* recv;  // by shard rank: bytes that this rank receives from it
   int64_t send_at, recv_at;
-  int64_t segment;  // 0: an all-to-all; otherwise an all-gather of segments of this size, from recv_at
+  int64_t segment;  // 0: an all-to-all. Otherwise: an all-gather of segments of this size, the first one at recv_at
 };
 
-// A range of tiles of slices.
+// Consecutive tiles in GatherView::tiles.
 struct TileRange {
   int64_t first, count;
 };
@@ -69,14 +69,15 @@ struct GatherCopy {
   int64_t from, to, bytes;
 };
 
-// The exchanges of a bucket, with shard_mode gather.
+// The exchanges of a bucket, with shard_mode gather. `collect` sends gradients and parameters to the owners of the
+// blocks, before the computation. `deliver` sends the updates back to the ranks that hold the parameters.
 struct GatherBucket {
   GatherExchange collect, deliver;
   TileRange sent;   // the slices that this rank sends to owners in its own replica
   TileRange held;   // the slices that this rank holds, of blocks with owners in any replica
   TileRange owned;  // the slices of the blocks that this rank owns
-  // Copies of received updates to this replica's segment of the exchange between replicas, which follows. None unless
-  // there are several replicas and an all-gather delivers updates.
+  // The copies of received updates to this replica's segment, for the exchange between replicas that follows. There are
+  // none unless there are several replicas and an all-gather delivers the updates.
   const GatherCopy* copies;
   int64_t copy_count;
 };
@@ -87,19 +88,22 @@ struct DeviceTile;
 
 // The tables of shard_mode gather. They are copied to the device, except for the buckets.
 struct GatherView {
-  const GatherBucket* buckets;  // PlanView::bucket_count
+  const GatherBucket* buckets;  // PlanView::bucket_count elements
   const DeviceSlice* slices;
   const RunSeries* series;
-  const DeviceTile* tiles;  // their `block` is the index of a slice
+  const DeviceTile* tiles;  // DeviceTile::block is the index of a slice
   int64_t slice_count, series_count, tile_count;
-  const int64_t* gradient_at;  // by block: offsets in the exchange buffers; -1: another rank owns the block
+  // By block: offsets of the whole block's gradient and parameter in the exchange buffers. -1: another rank owns the
+  // block.
+  const int64_t* gradient_at;
   const int64_t* param_at;
-  int64_t bytes;  // in the exchange buffers
+  int64_t bytes;  // the size that the exchanges need in the exchange buffers
 };
 
-// How the directions of a group are orthogonalized, with method muon or soap_post.
+// How the directions of a group are orthogonalized, with method muon or with the key soap_post.
 struct NewtonSchulz {
-  // Not used with orthogonalization exact (ExactEntryOf), except the divisor, which is then 1.
+  // With orthogonalization exact, ExactEntryOf() returns the coefficients instead of coefficients.entries, and
+  // coefficients.divisor is 1.
   NsCoefficients coefficients;
   NsNorm norm;
   int64_t steps;
@@ -113,7 +117,7 @@ struct PlanView {
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
-  const DeviceSettings* groups;       // as they were when the plan was made
+  const DeviceSettings* groups;       // the settings at the time when the plan was made
   const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
@@ -123,14 +127,14 @@ struct PlanView {
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
   int32_t replica_rank, replica_world;
   int32_t replicas_agree_first;  // PlanData::replicas_agree_first()
-  int32_t exchange_params;       // replicas exchange new parameters instead of updates
+  int32_t exchange_params;       // 1: replicas exchange new parameters instead of updates
   int64_t verify_replicas;       // steps between comparisons of the parameters; 0: there are none
-  // The agreement of shards: the exchange in which shard ranks agree on a step. shard_world is 1 if there is none.
+  // The agreement of shards: the exchange in which shard ranks agree on a step. shard_world is 1 if a step has no such
+  // exchange.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
-  const GatherView* gather;  // with shard_mode gather; must outlive the engine
-  // With state_rounding or param_rounding stochastic in some group; by block. nullptr: all groups round to nearest.
-  const DeviceRounding* roundings;
+  const GatherView* gather;         // with shard_mode gather; must outlive the engine
+  const DeviceRounding* roundings;  // by block; nullptr: all groups round to nearest
   uint64_t rounding_seed;
 };
 
@@ -167,37 +171,38 @@ struct DeviceAllToAll {
 struct StepArgs {
   void* stream;
   const DeviceSettings* groups;
-  const Buffers* buffers;   // by parameter: device addresses
-  int32_t buffers_changed;  // since the last step
-  const void* state_in;
-  void* state_out;
+  const Buffers* buffers;        // by parameter: device addresses
+  int32_t buffers_changed;       // 1: `buffers` has changed since the last step
+  const void* state_in;          // the arena that the step reads
+  void* state_out;               // the arena that the step writes; may be state_in
   const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
-  // By block: kNone if it has no gradient or if another rank updates it. The device rejects the step if the state
-  // requires a different task.
+  // By block: the task of the step for its roots; kNone if the block has no gradient or if another rank updates it. The
+  // device rejects the step if the state of the block requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
-  // A block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). If a method works
-  // in eigenbases, this rank does not know the tasks of other ranks' blocks.
+  // 1: a block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). Blocks of other
+  // ranks whose method works in eigenbases are ignored, because this rank does not know their tasks.
   int32_t any_task;
-  int32_t any_refresh;  // this rank refreshes some roots in this step
-  int32_t captured;     // the stream is being captured into a graph; each replay determines its own step number
-  // The number of rejections whose errors the host has returned. A step is stale if the device has counted more
-  // rejections. A replay uses the largest number that any step has passed.
+  int32_t any_refresh;  // 1: this rank refreshes some roots in this step
+  int32_t captured;     // 1: the stream is being captured into a graph; each replay determines its own step number
+  // The number of rejections whose errors the host has returned. If the device has counted more rejections, it rejects
+  // this step, too: the step is stale. A replay uses the largest value of this member in all earlier calls of `step`.
   int64_t acknowledged_rejections;
   // The following members are used with several replicas only.
   DeviceGather gather;
   uint64_t inputs_hash;  // of the inputs that must be equal on all replicas
-  int64_t place;         // the place of the first exchange, as in SegmentHeader; later exchanges count up from it
+  int64_t place;         // RoundHeader::place of the first exchange; each later exchange adds 1
   // The following members are used with an agreement of shards only.
   DeviceGather shard_gather;
   DeviceAllToAll shard_all_to_all;  // with shard_mode gather
-  int64_t shard_place;              // the place of the first agreement; later agreements count up from it
+  int64_t shard_place;              // RoundHeader::place of the first agreement; each later agreement adds 1
   // The following members are used with several ranks of either kind.
   uint64_t scalars_hash;  // of the hyper-parameters that the host knows
-  // The reason why this rank cannot make the step; kOk: it can. Such a rank still joins the exchanges to report the
-  // failure there, and does nothing else.
+  // The reason why this rank cannot make the step; kOk: it can. A rank that cannot make the step still joins the
+  // exchanges to report the failure there, and does nothing else.
   Code failure;
-  // 1: the last call failed while it enqueued this step. The step keeps its ticket, and `failure` has the error.
+  // 1: the last call failed while it enqueued this step. The step keeps its number (StepReport::ticket), and `failure`
+  // has the error.
   int32_t again;
   // 1: instead of a step, the ranks export averages (shampoo_optimizer_export). They make the exchanges of a step, in
   // which the owners of blocks send what an export adds to the parameters. In `buffers`, `param` is the parameter and
@@ -219,30 +224,30 @@ struct ExportArgs {
 // The reason why a step was rejected and changed nothing.
 enum class Rejection : int32_t {
   kNone,
-  kGradientNotFinite,  // `value` is NaN or infinity, at `element`
-  kParamNotFinite,     // the same for the parameter
+  kGradientNotFinite,  // the gradient has the NaN or infinity `value`, at `element`
+  kParamNotFinite,     // the parameter has the NaN or infinity `value`, at `element`
   kElementTooLarge,    // |G| exceeds the dtype that must hold it
   kMomentTooLarge,     // the grafting state would overflow
   kProductTooLarge,    // C_k, G contracted with itself over all dims except k = `dim`, would overflow
   kFactorTooLarge,     // factor matrix k = `dim` would overflow, although C_k fits
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
-  // The step was prepared for a step counter that differs from `value`. If `block` is not -1, the state of the block
-  // requires a task that differs from the one for which the step was prepared.
+  // The host prepared the step for a state that differs from the state in the arena. If `block` is -1, the step
+  // counters differ, and `value` is the counter in the arena. Otherwise, the task of the block differs.
   kSchedule,
   kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
   kStale,        // an earlier step was rejected, and the host has not acknowledged it yet
-  kOtherRank,    // `rank` rejected the step, or its inputs differ; see `difference`
+  kOtherRank,    // the rank `rank` rejected the step or has different inputs; see `difference`
 };
 
 using shampoo::RankDifference;
 
-// The device's report on its steps, in host memory. All counts start at create.
+// The device's report on its steps, in host memory. All counts are 0 when the engine is created.
 struct StepReport {
   // Number of the last step in this report. Calls are numbered from 1; a replay has the number of its capture.
   int64_t ticket;
-  // Number of rejected steps, without stale ones. The members from `rejection` to `among_shards` describe the last
-  // rejection.
+  // Number of rejected steps, except stale steps (Rejection::kStale). The members from `rejection` to `among_shards`
+  // describe the last rejection.
   int64_t rejections;
   Rejection rejection;
   int32_t group;
@@ -253,13 +258,13 @@ struct StepReport {
   int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // the gradient is valid, but a state is not valid or would overflow
-  int32_t among_shards;    // `rank` is a shard rank
+  int32_t state_at_fault;  // 1: the gradient is valid, but a state is not valid or would overflow
+  int32_t among_shards;    // 1: `rank` is a shard rank. 0: it is a replica rank
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
-  // skipped_block: in the last step in which the gradient check skipped blocks, the first of them in the order of the
-  // plan. block_without_update: the same for skipped updates. Not valid before there is such a step.
+  // skipped_block: the first block in the order of the plan that the gradient check skipped, in the last step in which
+  // it skipped any. block_without_update: the same for skipped updates. Each is valid only after such a step.
   int64_t skipped_block;
   int64_t block_without_update;
   int64_t skipped_updates;
@@ -287,7 +292,7 @@ struct RootRetry {
   const DeviceSettings* settings;  // of the group
   RetryMethod how;
   int64_t n;
-  int64_t root;
+  int64_t root;  // as in Block
   Dtype computation;
   Dtype root_dtype;
   double limit;    // the largest magnitude that an element of the root may have
@@ -299,9 +304,12 @@ struct RootRetry {
 //
 // The thread that makes the steps calls start_host_roots to begin a job. Each step that takes snapshots has a job. A
 // step also has one if it needs roots of snapshots that had no job, for example after a checkpoint was loaded. Another
-// thread of the library makes the other calls for the job, in this order: begin, then for each chunk of roots fetch,
-// wait and return, then end. The step that uses the roots is enqueued after `end` has returned. It must pass
-// kAdoptDeviceRoots.
+// thread of the library makes the other calls for the job, in this order:
+// - begin_host_roots;
+// - for each chunk of roots: fetch_host_roots, wait_for_host_roots, return_host_roots;
+// - end_host_roots.
+// The step that uses the roots is enqueued after end_host_roots has returned. In that step, the blocks of the job must
+// have the task kAdoptDeviceRoots.
 struct HostRootMemory {
   char* buffers[2];
   int64_t bytes;  // of each buffer
@@ -341,12 +349,13 @@ struct Table {
   Result (*create)(const EngineDesc* desc, Engine** out);
   void (*destroy)(Engine* engine);  // waits for the engine's work
   void* (*state)(Engine* engine);   // returns the arena that create used
-  // Sets the state to its values before the first step, in the order of the stream. block -1: the states of all owned
-  // blocks and the counters; otherwise: the factor matrices of one block and the states that belong to them.
+  // Sets states to their values before the first step, in the order of the stream. block: -1 selects the states of all
+  // owned blocks and the counters; an index selects the factor matrices of this block and the states that belong to
+  // them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
-  // Call it before each step with tasks (by block). Waits until the thread that enqueues async roots (root_device
-  // device) has enqueued the roots that the step uses, and the roots whose copied factor matrices the step overwrites.
-  // Returns the first error of the thread, but only once.
+  // The host calls this function before each step that is not captured. tasks: the tasks of the step, by block. Waits
+  // until the thread that enqueues async roots (root_device device) has enqueued the roots that the step uses, and the
+  // roots whose copied factor matrices the step overwrites. Returns the first error of the thread, but only once.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
   // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
@@ -358,17 +367,17 @@ struct Table {
   // far.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. The number is negative if no parameter of this rank took part (with gathered blocks: of any rank). Use it
-  // only with an agreement of shards, which may activate groups that are not active according to the host. It is valid
-  // only for steps that read_report has waited for.
+  // nothing. The number is negative if no parameter of the group had a gradient on this rank. With gathered blocks, it
+  // is negative if no parameter of the group had a gradient on any rank. Valid only with an agreement of shards, which
+  // may activate groups that are not active according to the host, and only for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
-  // Returns statuses by factor matrix, in the order of the plan, as left by the steps that read_report has waited for.
+  // Returns statuses by factor matrix, in the order of the plan, after the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
-  // Returns, by block, its state snapshot_step (with root_async) or gradient_count (of a method in eigenbases); 0: this
-  // rank has neither. The values are those after the steps that read_report has waited for, or those that
-  // read_block_counters has read. Use it only if a block of this rank has such a state.
+  // Returns, by block, its state snapshot_step (with root_async) or gradient_count (with a method that works in
+  // eigenbases); 0: this rank has neither state of the block. The values are those after the steps that read_report has
+  // waited for, or those that read_block_counters has read. Valid only if a block of this rank has one of these states.
   const int64_t* (*block_counters)(Engine* engine);
-  // Reads from an arena the states that block_counters returns, in the order of the stream, and waits for them.
+  // Reads from an arena the states that block_counters returns, in the order of the stream. Waits for the stream.
   Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);
   // Copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
@@ -379,7 +388,8 @@ struct Table {
   HostRootMemory (*host_root_memory)(Engine* engine);
   Result (*start_host_roots)(Engine* engine, const HostRootStart* start, int64_t* job);
   Result (*begin_host_roots)(Engine* engine, int64_t job);
-  // Enqueues copies of matrices and flags to the host. buffer: the buffer that the roots are in.
+  // Enqueues copies of matrices and of HostRootHeader::may_be_diagonal to the host. buffer: the number of the buffer
+  // that contains the roots.
   Result (*fetch_host_roots)(Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer);
   // Waits for the last copies to this buffer.
   Result (*wait_for_host_roots)(Engine* engine, int32_t buffer);
@@ -390,12 +400,13 @@ struct Table {
   // example in create and for checkpoints.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
   // With EngineDesc::host_exchange_bytes: the pinned memory, and copies between it and the device in the order of the
-  // stream. fetch_exchange copies to `offset` and waits for the copy; return_exchange copies from it and does not wait.
+  // stream. fetch_exchange copies to `offset` in the pinned memory and waits for the copy. return_exchange copies from
+  // `offset` and does not wait.
   char* (*exchange_memory)(Engine* engine);
   Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
   Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
-  // Returns, by StepPhase, the seconds that steps took in their streams; 0 unless track_times is set. Includes the
-  // steps that read_report has waited for.
+  // Returns, by StepPhase, the seconds of this phase in all steps that read_report has waited for; 0 if track_times is
+  // not set.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).
   const uint64_t* (*parameter_hashes)(Engine* engine);

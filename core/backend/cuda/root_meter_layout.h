@@ -8,15 +8,15 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "core/base/round_up.h"
 
-// Layout of the device memory in which the roots of a chunk are compared with those computed in float64
-// (track_root_residuals).
+// Layout of the device memory in which the roots of a chunk (root_workspace.h) are compared with the same roots in
+// float64 (track_root_residuals).
 namespace shampoo::cuda {
 
 // Offsets in bytes.
 struct RootMeterLayout {
   int64_t originals = 0;  // the matrices, in float64
   int64_t roots = 0;      // their roots, in float64
-  int64_t statuses = 0;   // of the roots
+  int64_t statuses = 0;   // of the roots in float64
   int64_t one = 0;        // the number 1
   int64_t solver = 0;     // workspace of the solver in float64
 };

@@ -12,7 +12,8 @@
 #include "core/base/round_up.h"
 #include "core/config/settings.h"
 
-// Layout of the device memory in which the roots of a batch of matrices are computed, chunk by chunk.
+// Layout of the device memory in which the roots of a batch of matrices are computed. A batch is computed in chunks of
+// matrices that fit this memory.
 namespace shampoo::cuda {
 
 // Eigendecompositions of matrices up to this size use Jacobi's method (cusolverDn<t>syevjBatched), larger ones use
@@ -67,7 +68,7 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
     return at;
   };
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // An eigendecomposition needs two matrices, an iteration all four.
+  // An eigendecomposition needs two matrices. An iteration needs all four.
   const int matrices = method == RootMethod::kEigen ? 2 : kRootMatrices;
   for (int i = 0; i < matrices; ++i) layout.matrices[static_cast<size_t>(i)] = take(count * n * n * element);
   for (int64_t& vector : layout.vectors) vector = take(count * n * element);
@@ -109,7 +110,7 @@ inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chu
   return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
-// Returns how many of `count` matrices fit kTargetRootWorkspace at once.
+// Returns how many of `count` matrices fit kTargetRootWorkspace at the same time.
 inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t max_count = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;

@@ -9,8 +9,8 @@
 #endif
 
 // The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
-// kernels of the CUDA plugin call these functions. Host code includes nothing of the standard library here (loops.h
-// gives the reason). Every operation is rounded separately, so all loops compute bit-identical results.
+// kernels of the CUDA plugin call these functions. For host code, this file includes nothing of the standard library
+// (loops.h gives the reason). Every operation is rounded separately, so all loops compute bit-identical results.
 //
 // The symbols (docs/concepts.md): G gradient, V second moment, E moving average of G, H filtered gradient, D direction
 // of an elementwise method or of grafting, P direction of the step, M momentum, W parameter, U update.
@@ -23,21 +23,21 @@ struct FilterScalars {
   Real filter_decay, filter_weight;  // E <- decay E + weight G
   Real ahead_decay, ahead_weight;    // H = (decay E + weight G) / correction, from E before the step
   Real filter_correction;
-  Real moment_correction;  // D = H / (sqrt(V / correction) + epsilon), or 0
+  Real moment_correction;  // D = H / (sqrt(V / correction) + epsilon), or 0 if the divisor is 0
   Real moment_epsilon;
 };
 
 // The scalars of a step that turn P into an update, rounded to the computation dtype.
 template <typename Real>
 struct ApplyScalars {
-  Real down, up;  // the direction is p * down * up
-  Real decay;     // if not 0, decay W is added to the direction
+  Real down, up;  // P = p * down * up, where p is the argument of ApplyElement()
+  Real decay;     // if not 0, decay W is added to P
   Real momentum;
-  Real momentum_weight;  // the weight of the direction in M
+  Real momentum_weight;  // the weight of P in M
   Real lr;
   Real shrinkage;  // if not 0, shrinkage W is subtracted from the update
   bool nesterov;
-  bool cautious;  // W does not decay where P would increase its magnitude
+  bool cautious;  // elements of W whose magnitude P increases do not decay
 };
 
 template <typename Real>
@@ -101,8 +101,8 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Real v) {
   const Real divisor = SquareRootOf(v / s.moment_correction) + s.moment_epsilon;
-  // Select both operands instead of the quotient: a compiler would branch around a quotient that may not be used, and
-  // loops would not vectorize.
+  // The code selects both operands instead of the quotient: a compiler would branch around a quotient that may not be
+  // used, and loops would not vectorize.
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
@@ -118,18 +118,17 @@ SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
   return Real(x > 0) - Real(x < 0);
 }
 
-// Returns whether an element of the parameter decays. With cautious decay, it does not decay if P and W have opposite
-// signs, because the step then increases its magnitude (cautious weight decay, arXiv 2510.12402). The signs are
+// Returns whether an element of the parameter decays. With cautious weight decay (arXiv 2510.12402), an element does
+// not decay if P and W have opposite signs, because the step then increases the magnitude of W. The signs are
 // multiplied instead of P and W, because a product of P and W may underflow.
 template <typename Real>
 SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
-  // Without a branch, so that loops vectorize.
+  // This code has no branch, so that loops vectorize.
   const Real lowest = cautious ? Real{0} : Real{-1};
   return SignOf(p) * SignOf(w) >= lowest;
 }
 
-// Returns the new momentum, the update and the new parameter for elements of P, of the parameter W and of the momentum
-// M.
+// Returns the new M, U and W + U. p: an element of P before it is scaled by down and up.
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;

@@ -10,16 +10,19 @@ namespace shampoo {
 
 // The inner loops of a step on the CPU. They are compiled once for every instruction set below, and BestKernels()
 // selects one variant at its first call. All variants compute bit-identical results: no multiplication is fused with an
-// addition, and sums have a fixed number of lanes. TridiagonalKernels::reduce is the exception: only the variant for
-// AVX-512 has it. core/base/kernels/element.h has the arithmetic of one element and the meaning of the symbols.
+// addition, and each sum is computed in a fixed number of lanes (partial sums). The exception is
+// TridiagonalKernels::reduce, which only the variant for AVX-512 has. core/base/kernels/element.h has the arithmetic of
+// one element and the meaning of the symbols.
 
 template <typename Real>
 struct KernelsOf {
-  // Computes V, E, H and D from G. v, e: nullptr if there is no such state. h: receives H; nullptr if H is not needed
-  // or equals G. d: receives D; nullptr if D is not needed, or if v is nullptr, because D then equals H.
+  // Updates V and E with G, and computes H and D.
+  //   v, e  V and E; nullptr if there is no such state
+  //   h     receives H; not used if e is nullptr, because H then equals G
+  //   d     receives D; not used if v is nullptr, because D then equals H
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // Computes the update from P. m: nullptr without momentum. update: receives U. value: receives W + U. update or value
-  // may be w.
+  // Computes the update from P, and updates M. m: nullptr without momentum. update: receives U. value: receives W + U.
+  // update or value may be the same array as w.
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
@@ -69,7 +72,7 @@ struct TridiagonalKernels {
   //   corner[j]                    in: G_j[first - 1, first - 1], or 0 if first is 0; out: the diagonal element of the
   //                                last column
   //   factors[m * poles + j]       G_j[i, first + m] / G_j[i, first - 1] for every i < first
-  //   growth[j]                    the factors of the last column
+  //   growth[j]                    factors[(count - 1) * poles + j], in float64
   //   generators[j * kColumns + i] G_j[first + i, first + count - 1]
   //   sums[m * kColumns + i]       the sum of G_j[first + i, first + m] over all j, for i <= m
   void (*grow_resolvents)(const double* e, const double* inverses, int64_t first, int64_t count, int64_t poles,

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The loops of kernels.h, compiled for the instruction set of the file that includes this header. Everything is in an
-// unnamed namespace, and no function of the standard library is called. Otherwise the linker could merge a function
-// with the same function of another file, which may contain instructions that the processor does not have.
+// unnamed namespace, and no function of the standard library is called. Otherwise the linker could replace a function
+// by the same function of another file, whose code may contain instructions that the processor does not have.
 #include "core/base/kernels/kernels.h"
 #include "core/base/kernels/reduction_loops.h"
 #include "core/base/kernels/tridiagonal_loops.h"
@@ -169,7 +169,7 @@ void NarrowF16(const float* from, uint16_t* to, int64_t n) {
     const uint32_t bits = BitsOf(from[i]);
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t rounded = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-    // Adding 0.5 moves the bits of a subnormal to the end of the float and rounds them.
+    // Adding 0.5 moves the bits of a subnormal to the low end of the float, and the addition rounds them.
     const uint32_t tiny = BitsOf(FloatOf(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
     uint32_t half = magnitude < 0x38800000u ? tiny : rounded;
     half = magnitude >= 0x477ff000u ? 0x7c00u : half;  // 65520 and above round to infinity

@@ -55,7 +55,8 @@ inline void AddSums(const Wide* sum, float* y) {
 }
 
 // Updates kRows rows from `first` on, which are in the same group of kWide rows: A <- A - v w^T - w v^T. Then adds to y
-// the products of x with the updated elements of A in these rows and, by symmetry, in these columns.
+// the products of x with the updated elements of A in these rows and, by symmetry, in the columns with the same
+// indices.
 template <int kRows>
 inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const float* __restrict v,
                        const float* __restrict w, const float* __restrict x, float* __restrict y) {
@@ -169,7 +170,7 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
 }
 constexpr auto kReduce = &ReduceToTridiagonal;
 #else
-// With fewer or narrower registers LAPACK's reduction is faster.
+// With fewer or narrower registers, LAPACK's reduction is faster.
 constexpr decltype(TridiagonalKernels::reduce) kReduce = nullptr;
 #endif
 

@@ -11,8 +11,9 @@ constexpr int kShifts = TridiagonalKernels::kShifts;
 constexpr int kPoleLanes = TridiagonalKernels::kLanes;
 constexpr int kColumns = TridiagonalKernels::kColumns;
 
-// LDL^T without pivoting: the number of negative pivots is the number of negative eigenvalues (Sylvester's law of
-// inertia). A pivot close to 0 is replaced by a tiny negative one.
+// Factorizes T - shift I = L D L^T without pivoting, for every shift. The number of negative pivots in D is the number
+// of eigenvalues below the shift (Sylvester's law of inertia). A pivot close to 0 is replaced by a tiny negative
+// number.
 void CountBelow(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts) {
   double pivot[kShifts];
   double count[kShifts];

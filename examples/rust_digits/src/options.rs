@@ -9,7 +9,7 @@ const HELP: &str = "\
 usage: train_digits [option value]...
 
 Trains a 64-128-64-10 network on handwritten digits twice, from the same weights and on the same batches: once
-with Shampoo, grafted from Adam, and once with AdamW. Prints losses and accuracies.
+with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and accuracies.
 
   --epochs N           passes over the training images (25)
   --batch N            images per step (64)

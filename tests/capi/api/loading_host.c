@@ -1,7 +1,7 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C89 host that uses only the headers. It loads the library that is its argument, gets the function table, and
- * minimizes half the squared norm of a 4x3 matrix. */
+/* A C89 program that is not linked with the library. It loads the library whose path is its argument, gets the function
+ * table, and minimizes half the squared norm of a 4x3 matrix. */
 #include <dlfcn.h>
 #include <shampoo/api.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
     }                                    \
   } while (0)
 
-/* The host exports a function with the name of a library function. The table must not refer to it. */
+/* This program exports a function with the name of a library function. The table must not refer to this function. */
 int32_t shampoo_version(void) { return -1; }
 
 static int train(const shampoo_api* api) {
@@ -58,8 +58,9 @@ int main(int argc, char** argv) {
   if (library == NULL || (found = dlsym(library, "shampoo_get_api")) == NULL) return puts(dlerror()), 2;
   memcpy(&get_api, &found, sizeof found);
   api = get_api();
-  if (api->version() == shampoo_version()) return puts("the table has a function of the host"), 1;
-  if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR) return puts("another version"), 2;
+  if (api->version() == shampoo_version()) return puts("the table refers to the program's shampoo_version()"), 1;
+  if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR)
+    return puts("the major or minor version of the library differs from that of the header"), 2;
   /* Closing the handle is allowed because the library stays mapped. */
   dlclose(library);
   return train(api);

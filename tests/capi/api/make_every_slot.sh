@@ -9,7 +9,7 @@ names=$(grep -vx shampoo_get_api "$1" | sed 's/^shampoo_//')
 test -n "$names"
 {
   cat <<'END'
-/* Made from the list of exports. */
+/* Generated from tests/capi/exports.txt. */
 #include <dlfcn.h>
 #include <shampoo/api.h>
 #include <stdio.h>

@@ -256,7 +256,7 @@ TEST_CASE("the error of an export with a bad argument names the argument and wha
   void* addresses[] = {weights[0].data(), weights[1].data()};
   CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_STATE,
                    "parameter \"w\" (index 0) has no buffers: call shampoo_optimizer_bind for every parameter before "
-                   "the first step (grad NULL: no gradient)");
+                   "the first step, with grad NULL if the parameter has no gradient");
   host.Bind();
   RequireOk(shampoo_optimizer_export(host.optimizer, 1, 2, addresses));
   const double nan = std::numeric_limits<double>::quiet_NaN();

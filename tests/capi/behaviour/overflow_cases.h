@@ -10,16 +10,17 @@
 
 namespace shampoo_test {
 
-// A step with an ordinary gradient for which the new parameter or momentum would not be finite.
+// A step after which the parameter or the momentum would not be finite, although the gradient is ordinary.
 struct OverflowCase {
   std::string what;
   std::vector<std::pair<std::string, std::string>> keys;
-  double param;  // each element
+  double param;  // each element of the parameter before the step
   bool has_momentum = false;
-  double momentum = 0;  // each element of the state
+  double momentum = 0;  // each element of the momentum before the step, if has_momentum
 };
 
-// `limit` is the largest number of the parameter's dtype. In all cases the learning rate and the gradient are about 1.
+// `limit` is the largest finite number of the parameter's dtype. In all cases, tests use a learning rate and a gradient
+// of about 1.
 inline std::vector<OverflowCase> OverflowCases(double limit) {
   const auto text = [](double value) {
     char digits[40];

@@ -21,7 +21,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
 }
 
 // Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default in the key table.
-// For the preset, it is the value that MakeConfig sets, because a config takes only one preset.
+// For the key preset, it is the preset that MakeConfig sets, because setting another preset of this config would fail.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;
@@ -43,7 +43,9 @@ inline std::string AnotherValue(const shampoo_key_info& key) {
   return last == normal ? range.substr(0, range.find(", ")) : last;
 }
 
-// Returns numbers just outside the range in the key table: "[0, 1)", "> 0", "[-1, 2^53]", "finite".
+// Returns numbers outside the range of a key: the nearest ones and, if the range has no upper limit, also one far
+// below. The key table has ranges such as "[0, 1)", "> 0", "[-1, 2^53]" and "finite". No finite number is outside
+// "finite".
 inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   std::string range = key.range;
   if (range.rfind("auto, or ", 0) == 0) range = range.substr(9);

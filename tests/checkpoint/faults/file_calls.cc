@@ -27,8 +27,8 @@ std::string PathOf(int fd) {
   return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
 }
 
-// Reports a call to the watch of this thread, then makes it or returns the failure. Without a watch nothing is
-// allocated.
+// Reports a call to the watch of this thread. Then makes the call, or fails if the watch requests it. Allocates nothing
+// if the thread has no watch.
 template <typename Make>
 auto Intercept(const char* name, const char* path, FileCall call, Make&& make) -> decltype(make(size_t{})) {
   if (watch == nullptr) return make(call.bytes);

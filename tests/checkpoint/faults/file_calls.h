@@ -29,8 +29,8 @@ struct FileFault {
   bool returns_zero = false;    // the call succeeds, but transfers no bytes
 };
 
-// Passes each file call of the thread that created it to the handler before the call is made. File calls of the handler
-// itself are not passed.
+// Passes each file call of the thread that created this object to the handler before the call is made. File calls that
+// the handler itself makes are not passed to it.
 class FileWatch {
  public:
   using Handler = std::function<FileFault(const FileCall& call)>;

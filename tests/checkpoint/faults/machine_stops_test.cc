@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine stops at any moment of a save. Of the data that was not synced, any part may be on the disk. A model of
-// the disk follows the calls of all ranks. After each call, the test creates directories with the contents that the
-// disk may have, and loads them.
+// Checks what is on the disk if the machine stops at any moment of a save. Data that was not synced may then be lost. A
+// model of the disk follows the file calls of all ranks. After each call, the test creates directories with the
+// contents that the disk may have, and loads checkpoints from them.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -18,9 +18,9 @@
 namespace shampoo_test {
 namespace {
 
-using Names = std::map<std::string, std::string>;  // from names of files to their bytes
+using Names = std::map<std::string, std::string>;  // by the name of a file: its bytes
 
-// A model of the disk: the content that is synced, and the content that may be lost.
+// A model of the disk: the contents that are synced, and those that may be lost.
 class Disk {
  public:
   // Starts with the current content of the directory, which counts as synced.
@@ -55,8 +55,9 @@ class Disk {
     if (call.name == "fsync") Sync(call.path);
   }
 
-  // Visits contents that the directory may have. They differ in the pending changes of names that are on the disk, and
-  // in whether zeros replace data that was not synced. visit(nullptr) means that the directory does not exist.
+  // Calls visit for contents that the directory may have on the disk. They differ in which of the pending changes of
+  // names are on the disk, and in whether files end early or have zeros where data was not synced. Contents that have
+  // been visited before are omitted. visit(nullptr): the directory does not exist.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);
@@ -80,7 +81,8 @@ class Disk {
       }
       return;
     }
-    for (const bool others : {false, true}) {  // false: no change, and each one alone; true: all, and all except one
+    // false: no change, and each change alone. true: all changes, and all except one.
+    for (const bool others : {false, true}) {
       visit_outcomes([others](size_t) { return others; });
       for (size_t one = 0; one < count; ++one) {
         visit_outcomes([one, others](size_t i) { return (i == one) != others; });
@@ -131,18 +133,18 @@ class Disk {
 
   std::string directory_, parent_;
   bool exists_ = false;      // the directory exists
-  bool is_certain_ = false;  // its existence is synced
+  bool is_certain_ = false;  // the existence of the directory is synced
   Files certain_, now_;
   std::vector<NameChange> pending_;  // changes of names since the directory was synced
   std::set<Names> seen_;
 };
 
-// Loads the outcomes of Disk after each call of the job's save.
+// Checks, after each file call of the job's save, that the contents that the disk may have can be loaded.
 class Checker {
  public:
   Checker(Saves* saves, bool may_have_none) : saves_(saves), may_have_none_(may_have_none), disk_(saves->directory) {}
 
-  // fault: handler of the calls of rank 0.
+  // Saves a checkpoint. fault: returns the outcome of each file call of rank 0.
   void Save(const FileWatch::Handler& fault) {
     saves_->job.around = [&](int rank, const std::function<void()>& call) {
       const FileWatch watch([&, rank](const FileCall& now) {
@@ -157,7 +159,7 @@ class Checker {
     saves_->Save();
     saves_->job.Undisturbed();
   }
-  // Checks after the save whether the new checkpoint is permanent.
+  // Checks the contents that the disk may have after the save. is_newer: they must all have the new checkpoint.
   void CheckEnd(bool is_newer) {
     disk_.Forget();
     Check("the end", is_newer);

@@ -10,8 +10,8 @@
 
 namespace shampoo_test {
 
-// An entry of a rank's state and its position in the parameter, computed from the plan's description of blocks and from
-// the rank's share of the parameter.
+// An entry of a rank's state, with the position of its block in the whole parameter. The position is computed from the
+// plan's description of the block and from the shard of the parameter that the rank holds.
 struct PlacedEntry {
   int64_t index = 0;  // for shampoo_state_read
   std::string param;
@@ -23,16 +23,19 @@ struct PlacedEntry {
   bool symmetric = false;
 
   bool is_elementwise() const { return state == "filtered_grad" || state == "grafting" || state == "momentum"; }
-  // Identifies the block, independent of its owner and of the plan.
+  // Returns a string that identifies the block in all jobs: it depends neither on the owner of the block nor on the
+  // plan.
   std::string block() const;
   int64_t elements() const;
 };
 
-// Returns the entries of blocks. `params` are the parameters that the rank was created from.
+// Returns the entries that belong to blocks, which are all except step counters. params: the parameters from which the
+// rank was created.
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params);
 
-// Returns the bytes that an entry must have in a job with this salt. In an elementwise state, each element depends
-// only on its position in the parameter. Other states depend on the block. All numbers are finite.
+// Returns the bytes that a test writes to an entry and expects after a load. Different values of salt give different
+// bytes. In an elementwise state, an element depends on the state and on the position of the element in the parameter.
+// In other states, it depends on the state and on the block. All numbers are finite.
 std::vector<char> ExpectedBytes(const PlacedEntry& entry, uint64_t salt);
 
 std::vector<char> ReadBytes(const Rank& rank, const PlacedEntry& entry);

@@ -21,7 +21,7 @@ class RandomModel : public RandomShards {
     Shards shards;
     bool drops_momentum = false;  // the job has no momentum, so the momentum of the checkpoint is not loaded
   };
-  // may_drop: a loading job may lack a state that was saved.
+  // may_drop: the job may be one without momentum (drops_momentum).
   World DrawWorld(bool may_drop, const char* on_block_mismatch);
 
  private:

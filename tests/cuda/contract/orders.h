@@ -12,10 +12,10 @@ namespace shampoo_test {
 
 // An order in which the fake device runs its streams.
 struct Order {
-  int order;
+  int order;  // fake_cuda_order
   uint64_t seed;
-  int progress;  // operations that the device runs after each step
-  int solver = FAKE_CUDA_SOLVER_ENQUEUES;
+  int progress;                            // after each step, the device runs at most this many operations
+  int solver = FAKE_CUDA_SOLVER_ENQUEUES;  // fake_cuda_solver
 };
 
 inline const std::vector<Order> kOrders = {{FAKE_CUDA_OLDEST_FIRST, 0, 0},
@@ -51,9 +51,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Calls train(skip) while the fake device runs its streams in this order, and returns the result of train(). The result
-// is empty if a step failed or the fake has detected a problem. calls: receives the number of calls of
-// skipped.function; may be nullptr.
+// Calls train(skip) while the fake device runs its streams in `order`, and returns the result of train(). The result is
+// empty if train() returns an empty one because a step failed, or if the fake has detected a problem. `calls` receives
+// the number of calls of skipped.function in step skipped.step; may be nullptr.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();
@@ -82,7 +82,7 @@ void CheckThatEachCallIsNeeded(const char* function, int step, const Run& run) {
     for (const Order& order : kOrders) {
       noticed = noticed || run(order, Skipped{function, step, nth}, nullptr) != expected;
     }
-    CHECK_MESSAGE(noticed, function << " number " << nth << " of step " << step << " is not needed");
+    CHECK_MESSAGE(noticed, function << ": call " << nth << " in step " << step << " is not needed");
   }
   fake_cuda_reset();
 }

@@ -109,7 +109,7 @@ TEST_CASE("residuals are reported with the step that begins to use the roots, an
     model.Step(t);
     known.push_back(model.Stat("root_error.worst") >= 0);
     for (const std::string& message : listener.Take()) {
-      logged += message.find("inverse roots against float64: root_error mean") != std::string::npos ? 1 : 0;
+      logged += message.find("inverse roots compared with float64: root_error mean") != std::string::npos ? 1 : 0;
     }
   }
   CHECK(std::find(known.begin(), known.end(), true) != known.end());

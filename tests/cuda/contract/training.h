@@ -8,8 +8,8 @@
 
 namespace shampoo_test {
 
-// Steps without waits for the device: work in the stream of the steps copies gradients and the learning rate to the
-// device, and parameters back.
+// Trains a model without waiting for the device between steps. Copies in the stream of the steps bring gradients and
+// the learning rate to the device, and parameters back to the host.
 class Training {
  public:
   Training(const ModelSpec& spec, cudaStream_t stream, int steps);

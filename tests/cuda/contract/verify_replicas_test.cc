@@ -36,7 +36,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
         const std::string name = "rank " + std::to_string(faulty);
         CheckAllReject(&ranks, reporting, SHAMPOO_E_STATE,
                        {"verify_replicas: parameter \"p3\" differs between " + name + " and rank 0",
-                        "parameters are unchanged. Copy the parameters of one rank to all ranks"});
+                        "This call has not changed the parameters. Copy the parameters of one rank to all ranks"});
         FlipBit(&ranks[faulty], 3, 7);
         CheckTheyContinue(&ranks);
       }

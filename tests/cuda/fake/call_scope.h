@@ -4,7 +4,7 @@
 
 namespace shampoo::cuda_fake {
 
-// For its lifetime, the calling thread is inside of a call of CUDA; see fake_cuda_in_call().
+// While an object exists, the thread that created it counts as inside of a call of CUDA; see fake_cuda_in_call().
 class CallScope {
  public:
   CallScope();

@@ -25,16 +25,17 @@ extern "C" {
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 
 // Returns 1 if the calls of CUDA reach the fake, and 0 if they reach a GPU. On a GPU:
-// - Functions that set an order, the progress, whether solvers wait or the protection of memory have no effect.
+// - Functions that set the order of work, the progress, the protection of memory or the mode of solvers have no effect.
 // - fake_cuda_wait_for_jobs(), fake_cuda_mark() and the functions that begin and end the loading of kernels have no
 //   effect either.
 // - fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "".
-// - Functions that count, inject failures, wait for a held call or describe another system are misuse, which
-//   fake_cuda_problems() reports. Test cases that call them belong to the test suite "fake" (NeedsFake() of stage.h) or
-//   to the suite "long". tests/gpu.sh runs only those cases of the suite "long" that do not call them.
+// - A call of a function that counts, injects failures, waits for a held call or describes another system is misuse,
+//   which fake_cuda_problems() reports. Test cases that call these functions belong to the test suite "fake"
+//   (NeedsFake() of stage.h) or to the suite "long". tests/gpu.sh runs only those cases of the suite "long" that do not
+//   call them.
 SHAMPOO_FAKE_EXPORT int fake_cuda_is_fake(void);
 
-// Returns 1 if the calling thread is inside of a call of CUDA or of its libraries, and 0 otherwise. A GPU reports 0.
+// Returns 1 if the calling thread is inside of a call of CUDA or of its libraries, and 0 otherwise. Returns 0 on a GPU.
 SHAMPOO_FAKE_EXPORT int fake_cuda_in_call(void);
 
 // --- Order of work ---
@@ -55,7 +56,7 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
 
 enum fake_cuda_solver {
   FAKE_CUDA_SOLVER_ENQUEUES = 0,  // eigensolvers only enqueue work; the default
-  FAKE_CUDA_SOLVER_WAITS = 1,     // they wait for their work
+  FAKE_CUDA_SOLVER_WAITS = 1,     // eigensolvers wait for their work
   // Eigensolvers wait, before they do anything, until another mode is set. cudaEventSynchronize() waits, too, except in
   // the thread that has set this mode.
   FAKE_CUDA_SOLVER_IS_HELD = 2,
@@ -141,19 +142,19 @@ SHAMPOO_FAKE_EXPORT int64_t fake_cuda_live(int object);
 // Returns the number of existing streams with this priority. The lowest priority is 0, the default of streams, and the
 // highest is -5.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_streams_of_priority(int priority);
-// Describes all existing objects and allocations; "" if there are none. The text is valid until the next call.
+// Describes all existing objects and allocations; "" if there are none. The string is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_leaks(void);
 
 // --- Misuse that was detected ---
 
 // Returns a line for each detected misuse; "" if there was none. The fake detects accesses outside of allocations,
-// writes next to them or after they were freed, and outputs that overlap. The text is valid until the next call.
+// writes next to them or after they were freed, and outputs that overlap. The string is valid until the next call.
 SHAMPOO_FAKE_EXPORT const char* fake_cuda_problems(void);
 SHAMPOO_FAKE_EXPORT void fake_cuda_clear_problems(void);
 
 // Checks the memory of a collective operation. NCCL lets the other devices of a process access it directly, so it must
-// be device memory that does not come from a stream-ordered pool. Otherwise records a misuse. Returns whether the
-// memory can be used.
+// be device memory that does not come from a stream-ordered pool. Records a misuse if the memory is of another kind.
+// Returns whether the memory can be used.
 SHAMPOO_FAKE_EXPORT int fake_cuda_check_collective(const void* data, size_t bytes);
 
 // --- Failures to inject ---
@@ -189,8 +190,8 @@ enum fake_cuda_eigen_fault {
   FAKE_CUDA_EIGEN_WRONG_VECTORS = 2,  // returns orthonormal vectors of another matrix
   FAKE_CUDA_EIGEN_WRONG_VALUES = 3,
 };
-// Makes the nth run of an eigensolver, directly or in a launched graph, fail for matrix number `matrix`, counted from 0
-// (-1: for all matrices).
+// Makes the nth run of an eigensolver fail for the matrix number `matrix`, counted from 0; -1: for all matrices. n
+// counts both the runs that are called directly and the runs in a launched graph.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_eigen(int64_t nth, int64_t matrix, int how, int info);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ struct EigenBatch {
   int* info;
   void* workspace;
   size_t workspace_bytes;
-  bool one_algorithm;
+  bool one_algorithm;  // the algorithm does not depend on whether the batch has more than one matrix
   int device = 0;
   bool rounds_differently = false;  // as if another algorithm solved the batch
 };
@@ -116,7 +116,7 @@ size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
          1024;
 }
 
-// Larger batches of matrices of any size have failed; see kMaxRootsAtOnce.
+// Larger batches have failed on a GPU, even with small matrices; see kMaxRootsAtOnce.
 constexpr int64_t kMaxEigenproblems = 32767;
 constexpr int64_t kMaxEigenElements = std::numeric_limits<int32_t>::max();
 
@@ -390,7 +390,7 @@ cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) {
   return TheState().params.Remove(info) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
 }
 
-// The host's solver has neither a tolerance nor a number of sweeps.
+// The solver of the fake uses no tolerance and no number of sweeps, so these two functions only check their arguments.
 cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double tolerance) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();

@@ -86,7 +86,7 @@ bool IsFiniteTriangle(bool lower, int64_t n, const Real* a, int64_t lda) {
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w) {
   const auto size = [](int64_t count) { return static_cast<size_t>(count); };
-  // Row i equals column i, because both triangles are valid.
+  // `dense` gets both triangles from the stored one, so its rows equal its columns.
   std::vector<Real> dense(size(n * n));
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < n; ++i) {
@@ -102,7 +102,7 @@ int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w
     info = blas::Syevd(n, dense.data(), w, work.data(), int_work.data());
   }
   for (int64_t j = 0; j < n; ++j) {
-    // The sign of a vector is up to the solver.
+    // A solver may return a vector with either sign, so this one negates every other vector.
     const Real sign = j % 2 == 0 ? Real{1} : Real{-1};
     const Real spoiled = std::numeric_limits<Real>::quiet_NaN();
     for (int64_t i = 0; i < n; ++i) a[j * lda + i] = vectors ? sign * dense[size(j * n + i)] : spoiled;

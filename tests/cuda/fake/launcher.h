@@ -98,7 +98,7 @@ class Cta {
       shared[static_cast<size_t>(thread)] = sum;
     });
     for (size_t half = kCtaThreads / 2; half > 0; half /= 2) {
-      if (half >= static_cast<size_t>(threads)) continue;  // zeros
+      if (half >= static_cast<size_t>(threads)) continue;  // the second half contains only zeros
       for (size_t i = 0; i < half; ++i) shared[i] += shared[i + half];
     }
     return shared[0];

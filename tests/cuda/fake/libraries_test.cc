@@ -83,7 +83,7 @@ TEST_CASE_FIXTURE(BlasFixture, "products in TF32 round their factors") {
   }
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "batches of products have a limit") {
+TEST_CASE_FIXTURE(BlasFixture, "products reject batches of more than 65535 matrices") {
   const float* const b = ToDevice(std::vector<float>(1, 3));
   float* c = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 65536 * sizeof(float)) == cudaSuccess);
@@ -232,7 +232,7 @@ TEST_CASE_FIXTURE(SolverFixture, "eigenproblems fail as configured") {
   CHECK(fake_cuda_cancel_failures() == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a captured graph replays, with its forks") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "a graph replays the work of all captured streams, which must be joined") {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -247,7 +247,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a captured graph replays, with its forks") {
   CHECK(Launch(stream[1], 1, Scale{data + 4, 3}) == cudaSuccess);
   CHECK(Launch(stream[0], 1, Scale{data, 2}) == cudaSuccess);
   CHECK(cudaEventRecord(back, stream[1]) == cudaSuccess);
-  SUBCASE("joined") {
+  SUBCASE("joined streams") {
     CHECK(cudaStreamWaitEvent(stream[0], back, 0) == cudaSuccess);
     CHECK(Launch(stream[0], 2, Scale{data, 5}) == cudaSuccess);
     CHECK(cudaStreamEndCapture(stream[0], &graph) == cudaSuccess);
@@ -262,7 +262,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a captured graph replays, with its forks") {
     CHECK(fake_cuda_live(FAKE_CUDA_GRAPHS) + fake_cuda_live(FAKE_CUDA_GRAPH_EXECS) == 0);
     CHECK(cudaEventQuery(event) == cudaErrorCapturedEvent);
   }
-  SUBCASE("not joined") {
+  SUBCASE("a stream that is not joined") {
     CHECK(cudaStreamEndCapture(stream[0], &graph) == cudaErrorStreamCaptureUnjoined);
     CHECK(graph == nullptr);
   }

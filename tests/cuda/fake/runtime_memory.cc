@@ -59,7 +59,7 @@ struct CopyArgs {
   const void* src;
   size_t bytes;
   int device;                 // of the stream
-  bool dst_known, src_known;  // not pageable at the time of the call
+  bool dst_known, src_known;  // the memory was device or pinned memory at the time of the call
 };
 
 void Copy(const CopyArgs& args) {

@@ -87,7 +87,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* out) {
   return Call::Cuda(CreateStream(out, cudaStreamDefault));
 }
 
-// The work of the stream continues.
+// Work that is already in the stream still runs.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const Call call(__func__, Call::kReleases);
   if (call.over()) return call.Cuda();

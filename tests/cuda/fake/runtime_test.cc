@@ -103,8 +103,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-// One stream sets a number, and the other one doubles it. with_event: the stream that doubles waits for the stream that
-// sets. set_first: the older stream sets.
+// One stream sets a number, and the other stream doubles this number. with_event: whether the stream that doubles waits
+// for the stream that sets. set_first: whether the older stream is the stream that sets.
 float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first) {
   const std::array<float, 4> seven{7, 7, 7, 7};
   const cudaStream_t sets = fixture.stream[set_first ? 0 : 1];
@@ -358,7 +358,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the time between two events is known once bo
   CHECK(cudaEventElapsedTime(&milliseconds, timed[0], event) == cudaErrorInvalidResourceHandle);  // without timing
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and there may be no device") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its own streams and memory, and a system can have no device") {
   void* other = nullptr;
   int count = 0;
   CHECK(cudaGetDeviceCount(&count) == cudaSuccess);
@@ -389,7 +389,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its streams and memory, and 
   CHECK(count == 0);
 }
 
-TEST_CASE("streams are counted by their priority, and have the lowest one by default") {
+TEST_CASE("streams are counted by their priority, and have the lowest priority by default") {
   fake_cuda_reset();
   int lowest = 0;
   int highest = 0;

@@ -65,7 +65,7 @@ struct SolverHandle {
 struct SolverParams {
   bool is_jacobi;
   bool sorted = true;
-  bool one_algorithm = CUDART_VERSION < 13000;  // versions of CUDA before 13 have only one
+  bool one_algorithm = CUDART_VERSION < 13000;  // versions of CUDA before 13 have only one algorithm
 };
 
 // A failure, or a skip, that is planned for a future call.
@@ -75,9 +75,9 @@ struct PlannedCall {
   int64_t calls_left;
   bool skip;
   int code;
-  std::thread::id thread = {};           // only this thread; none: any thread
-  std::thread::id excluded_thread = {};  // any thread except this one
-  bool repeats = false;                  // all calls from the nth on
+  std::thread::id thread = {};           // the calls of this thread are affected; none: the calls of all threads
+  std::thread::id excluded_thread = {};  // the calls of this thread are not affected
+  bool repeats = false;                  // all calls from the nth on are affected
 };
 
 struct PlannedEigenFault {
@@ -95,7 +95,7 @@ struct State {
   int devices = 2;
   int driver_version = CUDART_VERSION;
   int runtime_version = CUDART_VERSION;
-  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; others have 9.0
+  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; devices that are not in the map have 9.0
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
@@ -124,8 +124,8 @@ struct State {
   std::vector<PlannedEigenFault> planned_eigen;
   cudaError_t fault = cudaSuccess;               // returned by all calls that use a device
   std::set<std::pair<int, std::string>> loaded;  // kernels, by device
-  int loading = 0;                               // calls of fake_cuda_begin_loading without their fake_cuda_end_loading
-  bool may_load = true;                          // also while `loading` is 0, until the first section ends
+  int loading = 0;       // number of sections between fake_cuda_begin_loading and fake_cuda_end_loading that are open
+  bool may_load = true;  // kernels may be loaded outside of such sections, too; false once the first section has ended
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
   // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
@@ -146,7 +146,8 @@ std::recursive_mutex& TheMutex();
 // minute.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
-// Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). Called before the Call of a function that can be held.
+// Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). A function that can be held must call it before it creates its
+// Call, which locks the fake.
 void WaitWhileHeld();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);

@@ -12,13 +12,13 @@ namespace shampoo_test {
 // An operation that is attempted while a call of CUDA fails.
 struct Attempt {
   ModelSpec spec;
-  int64_t steps_before = 0;
-  std::function<shampoo_status(Model* model)> run;
-  std::function<void(Model* model, bool failed)> afterwards = {};
+  int64_t steps_before = 0;                                        // steps that the model makes before the operation
+  std::function<shampoo_status(Model* model)> run;                 // makes the operation
+  std::function<void(Model* model, bool failed)> afterwards = {};  // called later, when calls do not fail any more
 };
 
-// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of its workspace. Such a
-// failure is no error, because another solver computes the roots.
+// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of the size of its
+// workspace. The library reports no error in this case, because another solver computes the roots.
 bool HasFailedInEigensolver();
 
 // Creates another optimizer with the model's plan and stream.
@@ -28,19 +28,20 @@ Attempt AttemptToCreate(const ModelSpec& spec, shampoo_optimizer** made);
 
 // The outcome of an attempt.
 struct Outcome {
-  bool failure_used = false;
+  bool failure_used = false;    // the failure that was set up has occurred
   bool in_eigensolver = false;  // see HasFailedInEigensolver
   shampoo_status status = SHAMPOO_OK;
-  std::string text;
+  std::string text;  // the last error message
 };
 
-// Runs the attempt on its own stage, which checks for leaks and for accesses to memory that is not allocated yet or
+// Runs the attempt on a new Stage, which checks for leaks and for accesses to memory that is not allocated yet or
 // already freed. fail() sets up the failure.
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
-// Runs the attempt with the failure of fail(n) for n = 1, 2, ... until an attempt makes too few calls for this failure.
-// Each earlier attempt must fail with code(n) and an error message that contains `names` and the failed function,
-// unless an eigensolver failed. Returns the number of failures.
+// Runs the attempt for n = 1, 2, ..., each time after fail(n) has set up a failure, until an attempt makes so few calls
+// that the failure does not occur. This last attempt must succeed. Each earlier attempt must fail with code(n) and an
+// error message that contains `names` and the name of the function that failed. If an eigensolver failed, the attempt
+// must succeed instead. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 

@@ -68,7 +68,7 @@ TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with the name of the e
 }
 
 #if CUDART_VERSION >= 13000
-TEST_CASE("create uses the default algorithm if cuSOLVER rejects the selected algorithm for batches" * NeedsFake()) {
+TEST_CASE("create uses the default algorithm of cuSOLVER if cuSOLVER rejects the one for batches" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   const Attempt attempt = AttemptToCreate(SpecOfLibraries(), &made);
   for (const int code : {CUSOLVER_STATUS_INVALID_VALUE, CUSOLVER_STATUS_NOT_SUPPORTED}) {

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays on a GPU or on the fake of CUDA, depending on the runtime that the program is linked with.
+// The device on which a program replays recorded runs: a GPU or the fake of CUDA, depending on the CUDA runtime that
+// the program is linked with.
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
 

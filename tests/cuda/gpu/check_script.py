@@ -6,7 +6,7 @@
     check_script.py BUILD [--long]
 
 BUILD is a build folder with the programs. Without --long, two stages run with these programs, and other stages run with
-shell scripts in their place. With --long, all stages run with the programs.
+shell scripts instead of the programs. With --long, all stages run with the programs.
 """
 import argparse
 import io
@@ -61,7 +61,7 @@ def pack_of(folder: str, **programs: str) -> str:
 
 
 def check_failures(folder: str) -> None:
-    """After a failed item, its stage and the run continue. A stage that runs again replaces its rows."""
+    """Checks that stage and run continue after a failed item, and that a stage that runs again replaces its rows."""
     out = os.path.join(folder, "failures")
     pack = pack_of(folder, probe="#!/bin/sh\necho the reason\nexit 3\n", commit="abc\n",
                    contract="#!/bin/sh\nexit 0\n", faults="#!/bin/sh\nexit 1\n")
@@ -81,7 +81,7 @@ def check_failures(folder: str) -> None:
 
 
 def check_sanitizer(folder: str) -> None:
-    """A report of initcheck is a failure only if it names a kernel of libshampoo."""
+    """Checks that a report of initcheck is a failure only if it names a kernel of libshampoo."""
     out = os.path.join(folder, "sanitizer")
     pack = pack_of(folder, contract="#!/bin/sh\nexit 0\n", bench="#!/bin/sh\nexit 3\n", commit="abc\n")
     for kernel, expected in (("", ["passed", ""]), ("shampoo::cuda::<unnamed>::PairBody<float>", ["FAILED", "status 1"])):
@@ -95,7 +95,7 @@ def check_sanitizer(folder: str) -> None:
         require("gemm_kernel" not in log and (kernel == "" or f"at {kernel}" in log), log)
 
 
-# Writes a report with one row, whose times follow from the method and the root.
+# A program that writes a report with one row, whose times are computed from the method and the root.
 BENCH = """#!/bin/sh
 echo 'library    {"version": "0", "root_methods": ["eigen", "newton", "cans"]}'
 echo 'device     cuda'
@@ -127,7 +127,7 @@ ROOT_METHODS = """\
 
 
 def check_timing(folder: str) -> None:
-    """Stage 6 measures each method for each root and block size, small blocks first, and compares them in a table."""
+    """Checks that stage 6 measures each method for each root and block size, small blocks first, and writes a table."""
     out = os.path.join(folder, "timing")
     done = run("--fake", "--from", pack_of(folder, bench=BENCH, commit="abc\n"), "--out", out, "--stage", "6")
     items = results(out)["6"]
@@ -148,7 +148,7 @@ def check_limit(folder: str) -> None:
     done = run("--fake", "--from", pack, "--out", out, "--stage", "4", STAGE_LIMIT="6")
     require(results(out)["4"]["contract"] == ["FAILED", "ran out of time"], done.stdout)
     require(results(out)["4"]["against_cpu: large shapes"] == ["skipped", "no time is left in this stage"], done.stdout)
-    # The nine replays of shards on the CPU have one limit together.
+    # The nine replays of shards on the CPU share one time limit.
     pack = pack_of(folder, replay="#!/bin/sh\nexit 1\n", replay_on_cpu="#!/bin/sh\nexec sleep 2\n", commit="abc\n")
     done = run("--fake", "--from", pack, "--out", out, "--stage", "3", STAGE_LIMIT="7")
     require(results(out)["3"]["3 shards, on the CPU"] == ["FAILED", "ran out of time"], done.stdout)

@@ -13,7 +13,7 @@ namespace {
 
 std::mutex mutex;
 std::string problems;  // each in a line
-std::string reported;  // the text of the last fake_cuda_problems()
+std::string reported;  // the string that the last fake_cuda_problems() returned
 
 void AddProblem(const std::string& problem) {
   const std::lock_guard lock(mutex);

@@ -97,7 +97,7 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  // sections: all if empty.
+  // sections: the names of the sections to run; empty: all sections.
   void Run(const std::vector<std::string>& sections) {
     const std::pair<const char*, std::function<void()>> all[] = {
         {"workspaces", [this] { Workspaces(); }},   {"eigensolvers", [this] { Eigensolvers(); }},
@@ -326,7 +326,7 @@ class Probe {
   }
 
   void Eigensolver(int64_t n, int64_t count, int algorithm) {
-    // The library may lack the function, or the algorithm.
+    // cuSOLVER may lack this function, or the algorithm.
     static const auto set = reinterpret_cast<SetOptions>(dlsym(RTLD_DEFAULT, "cusolverDnSetAdvOptions"));
     constexpr auto kSyevBatched = static_cast<cusolverDnFunction_t>(2);
     if (algorithm != 0 && (set == nullptr || set(params_, kSyevBatched, CUSOLVER_ALG_1) != CUSOLVER_STATUS_SUCCESS))

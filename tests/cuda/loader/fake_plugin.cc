@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libshampoo_cuda.so that only describes the machine. The macros FAKE_INTERFACE, FAKE_BLOCK_BYTES and
-// FAKE_SYMBOL build variants that do not match the library.
+// A fake libshampoo_cuda.so that can only describe the machine. If FAKE_INTERFACE, FAKE_BLOCK_BYTES or FAKE_SYMBOL is
+// defined, the plugin does not match the library.
 #include "tests/cuda/loader/fake_plugin.h"
 
 #ifndef FAKE_INTERFACE

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libshampoo_cuda.so the library loads, which it rejects, and how it describes the backend. A process can load
-// only one, so the tests of rejected files come first. Argument: the folder of the fake plugins.
+// Which libshampoo_cuda.so the library loads, which it rejects, and how it describes the CUDA backend. A process can
+// load only one libshampoo_cuda.so, so the tests of rejected files come first. Argument: the folder of the fake
+// plugins.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -69,10 +70,10 @@ TEST_CASE("a file that is not a matching plugin is rejected with the reason") {
   CheckRejected(Fake("libfake_no_symbol.so"), {"is not a CUDA backend of libshampoo", "shampoo_cuda_plugin"});
 }
 
-TEST_CASE("without a plugin, the backend reports where the library searched for one, and no optimizer can be created") {
+TEST_CASE("without a plugin, the backend reports where the library searched, and no optimizer on CUDA can be created") {
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
   const std::string why = Cuda().unavailable_reason;
-  CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // named once
+  CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // the file is named only once
   CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);             // the same memory, which is never freed
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_E_UNSUPPORTED);
 

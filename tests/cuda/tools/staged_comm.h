@@ -12,8 +12,8 @@
 
 namespace shampoo_test {
 
-// A communicator for ranks that are threads of one process with buffers on one device, which NCCL does not support.
-// Segments are copied through the host, which waits for them.
+// A communicator for ranks that are threads of one process with buffers on one device, which NCCL does not support. The
+// data of a collective is copied through host memory, and the callback waits for the copies.
 class StagedComm {
  public:
   // Checks the memory of a collective; returns 0 if NCCL could not use it.
@@ -25,7 +25,8 @@ class StagedComm {
   StagedComm(const StagedComm&) = delete;
   StagedComm& operator=(const StagedComm&) = delete;
 
-  // with_abort: provides an abort function that ends all waits. with_all_to_all: provides an all-to-all.
+  // Returns the callbacks of a rank. with_abort: including an abort function that ends all waits. with_all_to_all:
+  // including an all-to-all.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false, bool with_all_to_all = false) {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     own.host = host_.OpsOf(rank, with_abort);
@@ -44,11 +45,12 @@ class StagedComm {
     }
     return ops;
   }
+  // Returns the communicator that exchanges the copies in host memory.
   ThreadComm& host() { return host_; }
   // Returns whether the calling thread is inside of a collective.
   static bool IsInside() { return IsInsideHere(); }
 
-  static constexpr int32_t kMisused = 2001;
+  static constexpr int32_t kMisused = 2001;  // the error of a collective whose memory NCCL could not use
 
  private:
   struct Rank {
@@ -63,9 +65,8 @@ class StagedComm {
     return is_inside;
   }
 
-  // Copies the data that a rank sends from the device to the host, exchanges it there, and copies the received data to
-  // the device.
-  // exchange() exchanges host memory, from rank->own to rank->all.
+  // Copies the data that a rank sends from the device to rank->own, calls exchange(), which fills rank->all with the
+  // received data, and copies this data to the device.
   template <typename Exchange>
   static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,
                        const Exchange& exchange) {

@@ -8,11 +8,11 @@
 
 extern "C" {
 
-// Makes later calls return ncclInProgress, as on a communicator with ncclConfig_t.blocking = 0. Their work is enqueued
-// when ncclCommGetAsyncError() has reported ncclInProgress once and is called again.
+// Makes later calls with the communicator return ncclInProgress, as with ncclConfig_t.blocking = 0. The first call of
+// ncclCommGetAsyncError() then also reports ncclInProgress, and the second one enqueues the work.
 void stream_nccl_set_non_blocking(ncclComm_t comm);
 
-// Returns the number of groups that were enqueued since the start of the process.
+// Returns the number of groups (ncclGroupStart() to ncclGroupEnd()) with messages since the start of the process.
 int stream_nccl_groups(void);
 
 }  // extern "C"

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL that the process has loaded. This program does not link the stand-in because the tests load it.
+// Communicators of an NCCL that the process has loaded. The test cases load the stand-in for NCCL, so this program is
+// not linked with it.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>
@@ -22,7 +23,8 @@ Function Symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// Rank r sends r + 1 bytes to the next rank, two to itself and none to the previous rank.
+// Checks an all-to-all of three ranks: rank r sends r + 1 bytes to the next rank, two to itself and none to the
+// previous rank.
 void CheckExchange(const CommOps& ops) {
   const auto rank = static_cast<size_t>(ops.rank), world = static_cast<size_t>(ops.world);
   const size_t next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -62,7 +64,7 @@ TEST_CASE("if NCCL is not loaded, the library reports an error and does not load
   CHECK((ops.all_gather == nullptr));
 }
 
-TEST_CASE("a library that is not NCCL is an error that names the missing function") {
+TEST_CASE("if a loaded library is not NCCL, the error names a function that the library lacks") {
   CommOps ops;
   int comm = 0;
   const Status status = NcclOps(&comm, "libc.so.6", &ops);
@@ -71,7 +73,7 @@ TEST_CASE("a library that is not NCCL is an error that names the missing functio
   CHECK(Has(status, "ncclAllGather"));
 }
 
-TEST_CASE("a communicator of the loaded NCCL gathers, and the library stays loaded while it is used") {
+TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a communicator uses it") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto init_all = Symbol<decltype(&ncclCommInitAll)>(library, "ncclCommInitAll");
@@ -114,7 +116,7 @@ TEST_CASE("a communicator of the loaded NCCL gathers, and the library stays load
   for (const CommOps& own : ops) own.release(own.user);
 }
 
-TEST_CASE("an exchange waits for a non-blocking communicator and reports its failure") {
+TEST_CASE("an exchange waits until a non-blocking communicator of NCCL is done, and reports an error of NCCL") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");
@@ -164,7 +166,7 @@ TEST_CASE("NCCL without send and receive gives a communicator without all_to_all
   dlclose(library);
 }
 
-TEST_CASE("an error of NCCL is reported with its text") {
+TEST_CASE("if NCCL rejects a communicator, the error contains the message of NCCL") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CommOps ops;

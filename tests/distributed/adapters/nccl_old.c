@@ -2,7 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The functions of NCCL before 2.7 that the library looks up: for one rank, and without ncclSend and ncclRecv.
+ * A stand-in for an NCCL before 2.7, which has no ncclSend and no ncclRecv. It has the functions that the library looks
+ * up, for a communicator of one rank.
  */
 #include <nccl.h>
 

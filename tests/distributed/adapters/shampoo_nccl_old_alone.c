@@ -2,7 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Compiled with the version number of NCCL 2.14, the oldest that is supported. It has no ncclCommSplit.
+ * Checks that shampoo_nccl.h compiles with NCCL 2.14, the oldest supported version. NCCL 2.14 has no ncclCommSplit, so
+ * the header must not use this function.
  */
 #include <nccl.h>
 

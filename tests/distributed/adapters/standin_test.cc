@@ -44,7 +44,7 @@ TEST_CASE("ranks with the same id form a communicator") {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST_CASE("messages of a group are delivered when it ends; the sends of a rank match the receives in order") {
+TEST_CASE("messages of a group are delivered when the group ends, and between two ranks in the order of the calls") {
   ncclComm_t comms[3];
   REQUIRE(ncclCommInitAll(comms, 3, nullptr) == ncclSuccess);
   const int first = 5, second[2] = {6, 7}, to_itself = 8;

@@ -24,7 +24,8 @@ struct RequestBatch {
   std::vector<Request> requests;
 };
 
-// State of this thread: nesting depth of groups, deferred requests, and the first rejected call.
+// State of this thread: nesting depth of groups, deferred requests, and the error of the first rejected call in the
+// group.
 thread_local int depth = 0;
 thread_local std::vector<RequestBatch> deferred;
 thread_local ncclResult_t refused = ncclSuccess;
@@ -44,8 +45,8 @@ void Defer(ncclComm_t comm, const Request& request) {
   }
 }
 
-// Posts the requests of all communicators before waiting for the first one, because ranks that this thread manages wait
-// for each other.
+// Posts the first batch of each communicator, then waits until all of them are complete. It does not wait after each
+// post, because the ranks that this thread manages wait for each other. Removes the complete batches from `batches`.
 ncclResult_t RunRound(std::vector<RequestBatch>& batches) {
   std::vector<RequestBatch> round, rest;
   for (const RequestBatch& batch : batches) {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Synchronizes the ranks of a communicator: each rank posts a request for a collective, and the last rank to do so
-// executes the collective for all. Of the two ranks of a message, the later one copies the data.
+// executes the collective for all. The sender and the receiver of a message post a request each, and the rank that
+// posts later copies the data.
 #pragma once
 
 #include <nccl.h>
@@ -34,8 +35,8 @@ inline bool IsMessage(const Request& request) {
   return request.kind == Request::kSend || request.kind == Request::kReceive;
 }
 
-// Executes the collective of all ranks; requests[r] is the request of rank r. If requests differ, which NCCL would not
-// detect, nothing is executed and the result is ncclInvalidArgument.
+// Executes the collective of all ranks; requests[r] is the request of rank r. If the ranks request different
+// collectives, sizes or dtypes, which NCCL would not detect, nothing is executed and the result is ncclInvalidArgument.
 ncclResult_t ExecuteCollective(const std::vector<Request>& requests);
 // Executes a message. If the sizes of both sides differ, nothing is copied and the result is ncclInvalidArgument.
 ncclResult_t DeliverMessage(const Request& send, const Request& receive);

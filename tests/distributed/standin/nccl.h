@@ -31,7 +31,7 @@ typedef struct ncclComm* ncclComm_t;
 typedef struct ncclUniqueId {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
-/* Always NULL here, which selects the defaults. */
+/* Pointers to this struct are always NULL here, which selects the defaults. */
 typedef struct ncclConfig_v21700 ncclConfig_t;
 
 typedef enum {

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The machine of the reader of a page, in one folder: a clone, a home, a Python environment, and a root for sudo."""
+"""Creates, in one folder, what the reader of a page has: a clone, a home, a Python environment, and a root for sudo."""
 import os
 import shutil
 import subprocess

@@ -48,7 +48,7 @@ def needs_installed(**options):
     return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
 
 
-# The tests do not install scikit-learn. For this case, the section "Needs" of these pages says to pass --data.
+# The tests do not install scikit-learn. For readers without it, the section "Needs" of these pages says to pass --data.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
 # Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache is
 # removed, because it has options that another page has passed to pip.
@@ -61,7 +61,7 @@ sed -n '/^```toml$/,/^```$/{/^libshampoo/p}' ../docs/rust.md | sed "s|/where/lib
 PAGES = {
     "README.md": Page(rules=(
         Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "tests/run.sh runs this test"),
-        Instead(r"pip install \.", "test -e pyproject.toml", "docs/python.md runs it"),
+        Instead(r"pip install \.", "test -e pyproject.toml", "the test of docs/python.md runs this command"),
         Ends(r"^\./minimal", (0,), rf"^w =( {NUMBER}){{6}}$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
@@ -106,9 +106,9 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package contains the module"),
     )),
     "docs/performance.md": Page(rules=(
-        Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "an hour becomes a minute"),
+        Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "the whole table takes an hour"),
         Instead(r"--shapes 4096x1024,1024x1024,1024 --block 128,256,512,1024",
-                "--shapes 512x256,256 --block 64,128 --min-runs 1", "an hour becomes a minute"),
+                "--shapes 512x256,256 --block 64,128 --min-runs 1", "the whole table takes an hour"),
         Instead(r"--runs 12", "--runs 1 --mib 64", "the test does not need an exact measurement of the disk"),
     )),
     "docs/python.md": Page(wants=("python",), before=PIP, rules=(
@@ -119,9 +119,9 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
              "the backend is in the package"),
     )),
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
-        Instead(r"--seeds 5", "--seeds 1 --only parabola", "an hour becomes a second"),
+        Instead(r"--seeds 5", "--seeds 1 --only parabola", "all rows take an hour"),
         Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
-        Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "minutes become a second"),
+        Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "the whole table takes minutes"),
         Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),
     "docs/roots.md": Page(wants=("benchmark",), rules=(
@@ -148,7 +148,8 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Ends(r"train_digits_gpus", (0, 77), NO_GPU + "|^bit-identical on every rank", WHY_77),
     )),
     "examples/c_transformer/README.md": needs_installed(rules=(
-        Instead(r"--optimizer shampoo|--compare(-frequencies)?", r"\g<0> --steps 12 --warmup 1 --batch 4 --every 12", "minutes become seconds"),
+        Instead(r"--optimizer shampoo|--compare(-frequencies)?", r"\g<0> --steps 12 --warmup 1 --batch 4 --every 12",
+                "whole runs take minutes"),
         Ends(r"train_text", (0,), r"[1-9][0-9]* inverse roots", "even these few steps compute inverse roots"),
     )),
     "examples/cuda_mlp/README.md": needs_installed(wants=("cuda",), rules=(

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Makes an example run on fake GPUs. The environment variable FAKE_GPUS sets their number; the default is 4. libshampoo
-// loads the plugin that uses the fake of CUDA. If the fake detects misuse or memory that is not freed, the process
+// loads the plugin that uses the fake CUDA. If the fake detects misuse or memory that is not freed, the process
 // exits with status 3.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -21,7 +21,7 @@ void End() {
   const std::string problems = std::string(fake_cuda_problems()) + fake_cuda_leaks();
   if (problems.empty()) return;
   std::fflush(stdout);
-  std::fprintf(stderr, "the fake of CUDA reports:\n%s", problems.c_str());
+  std::fprintf(stderr, "the fake CUDA reports:\n%s", problems.c_str());
   _exit(3);
 }
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declarations that the kernels of the examples need to run on the fake of CUDA. translate.py makes them include this
-// file.
+// Declarations that the kernels of the examples need to run on the fake CUDA. translate.py makes the kernels include
+// this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

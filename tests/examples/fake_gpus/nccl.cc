@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NCCL for fake GPUs. The linker finds these functions before those of the stand-in for NCCL, which takes host memory.
-// These functions copy the data to host memory and back, in the order of the stream, and call the stand-in in between.
-// A group may contain only ncclSend() and ncclRecv().
+// Each function waits for the stream, copies the data to host memory, calls the stand-in, and copies the result back. A
+// group may contain only ncclSend() and ncclRecv().
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nccl.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""translate.py SOURCE TARGET: translates a CUDA source of the examples to C++ for the fake of CUDA.
+"""translate.py SOURCE TARGET: translates a CUDA source of the examples to C++ for the fake CUDA.
 
 Replaces kernel<<<...>>>(...) by fake_gpus::Launch<&kernel>(...)(...), which kernels.h declares.
 """

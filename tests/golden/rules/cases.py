@@ -87,7 +87,7 @@ class Case:
 
 
 def of_refreshes() -> list[Case]:
-    """Schedules of refreshes."""
+    """Return cases of schedules of refreshes."""
     late = [(0, [5, 6, 12]), (1, range(1, 10)), (2, [1, 2, 9, 11, 16, 17])]
     return [
         Case("growth_0.05", "f32", [(4, 3), (3,)], 46, precondition_frequency=20, refresh_growth=0.05,
@@ -144,7 +144,7 @@ def of_refreshes() -> list[Case]:
 
 
 def of_epsilon() -> list[Case]:
-    """Inverse roots with a relative epsilon."""
+    """Return cases of inverse roots with a relative epsilon."""
     silent = [(0, range(1, 8)), (1, range(1, 17)), (3, [1])]
     of_zeros = {"shapes": [(4, 3), (3, 3), (5, 2), (4,)], "steps": 16, "silent": silent, "refresh_growth": 0.5,
                 "precondition_frequency": 4, "precondition_1d": True, "root_relative_epsilon": 1e-3}
@@ -179,7 +179,7 @@ def of_epsilon() -> list[Case]:
 
 
 def of_all_else() -> list[Case]:
-    """Orders, dtypes, decay and merging, combined with growing intervals and a relative epsilon."""
+    """Return cases of orders, dtypes, decay and merging, with growing intervals and a relative epsilon."""
     return [
         Case("order_1", "f32", [(5,), (1,), ()], 20, precondition_1d=True, refresh_growth=0.5, grafting="adam",
              root_relative_epsilon=1e-3),
@@ -214,7 +214,7 @@ def of_all_else() -> list[Case]:
 
 
 def at_random() -> list[Case]:
-    """Cases with random combinations of keys."""
+    """Return cases with random combinations of keys."""
     found = []
     # Seeds with which no error of newton or higher_order is close to root_tolerance. If an error were close to it,
     # rounding could change the number of iterations, and make_cases.py would reject the case.

@@ -28,7 +28,8 @@ from model import Group
 REAL = {"f64": np.float64, "f32": np.float32}
 ROUNDED = 8  # number of runs that measure the effect of rounding
 SHARP = 1e-3  # upper limit of a tolerance, relative to the largest change of a parameter
-SAME = 1e-12  # least tolerance of --check, relative to the largest element of a tensor; allows for another BLAS
+# Least tolerance of --check, relative to the largest element of a tensor, because NumPy may use another BLAS.
+SAME = 1e-12
 # Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
 # rounding cannot decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
@@ -47,7 +48,7 @@ class Exact:
 
 
 class Rounded(Exact):
-    """A run in the dtype of the case, with inputs and factor matrices perturbed like rounding errors."""
+    """A run in the dtype of the case. Its inputs and factor matrices are perturbed as much as by rounding errors."""
 
     def __init__(self, case: Case, number: int) -> None:
         self.real, self.eps = REAL[case.dtype], float(np.finfo(REAL[case.dtype]).eps)
@@ -63,7 +64,7 @@ class Rounded(Exact):
 
 
 def run(case: Case, how: Exact) -> tuple[dict[str, np.ndarray], float]:
-    """Return the parameters after each step and the smallest margin of an iteration."""
+    """Return the parameters after each step, and the smallest margin (see MARGIN) of a coupled iteration."""
     weights = {p: np.array(how.of_input(x), how.real) for p, x in enumerate(case.init)}
     groups = [Group(keys, {p: weights[p] for p in members}, case.steps, how.of_factor) for members, keys in case.groups]
     found = {}
@@ -142,7 +143,7 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def differences(case: Case, path: Path) -> list[str]:
-    """Compare a file with its case, computed again."""
+    """Return the differences between a file and its case, which is computed again."""
     if not path.exists():
         return ["no file"]
     tensors, settings = make(case)

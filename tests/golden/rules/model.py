@@ -38,7 +38,7 @@ def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
 
 
 def merged(shape: tuple[int, ...], k: Keys) -> list[int]:
-    """Merge the dims of a tensor."""
+    """Return the dims of a tensor after merging."""
     if not k["use_merge_dims"]:
         return list(shape) or [1]
     dims = [n for n in shape if n != 1] or [1]
@@ -171,7 +171,7 @@ class Group:
             block.schedule = schedule(k, phase, steps)
 
     def step(self, gradients: dict[int, np.ndarray]) -> None:
-        """Make a step with the available gradients. Without any, the step of the group does not advance."""
+        """Make a step with these gradients. If there are none, the step counter of the group does not advance."""
         self.t += bool(gradients)
         for p, shape, part, block in self.blocks:
             if p in gradients:

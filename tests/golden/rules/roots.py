@@ -16,7 +16,10 @@ def norm(x: np.ndarray) -> float:
 
 
 def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return A^(-1/r) by the coupled inverse Newton iteration. Append each distance from the tolerance to margins."""
+    """Return A^(-1/r) by the coupled inverse Newton iteration.
+
+    Append the distance of each error from root_tolerance (the logarithm of their quotient) to margins.
+    """
     one = np.eye(len(a), dtype=a.dtype)
     z = (r + 1) / (2 * norm(a))
     x, y = z ** (1 / r) * one, z * a
@@ -32,7 +35,7 @@ def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
 
 
 def higher_order(a: np.ndarray, e: float, p: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return (A + e I)^(-1/p) by the coupled iteration of order root_order."""
+    """Return (A + e I)^(-1/p) by the coupled iteration of order root_order. margins: as for newton()."""
     one = np.eye(len(a), dtype=a.dtype)
     largest = float(abs(a).max())  # its fourth power may be out of range
     sums = [abs(np.linalg.matrix_power(a / largest, i)).sum(axis=1).max() ** (1 / i) for i in (1, 4)]

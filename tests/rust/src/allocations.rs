@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The step of the binding does not allocate memory, and therefore copies no slices.
+//! Checks that a step of the binding does not allocate memory, and therefore copies no slices.
 
 use crate::tools::{gradients, model, optimizer};
 use libshampoo::Buffers;

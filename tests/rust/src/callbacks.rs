@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Callbacks may panic with any payload and call the library.
+//! Checks that callbacks may panic with any payload, and that they may call the library.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, PlanOptions};
@@ -30,7 +30,8 @@ impl Drop for Again {
     }
 }
 
-/// The first of two equal ranks. It calls one function in each exchange and another one in abort.
+/// The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends. The
+/// test provides functions that run in each exchange and in abort.
 struct Hooks {
     exchange: Box<dyn Fn() -> Result<(), BoxError> + Send + Sync>,
     abort: Box<dyn Fn() + Send + Sync>,
@@ -91,7 +92,7 @@ fn a_panic_payload_may_panic_when_it_is_dropped() {
     let mut opt = failing(|| panic_any(Thrown), || panic_any(Thrown));
     let error = step(&mut opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
     assert!(error.code() == Code::Comm && error.message().contains("is not text"), "{error}");
-    drop(opt); // the communicator panics, too
+    drop(opt); // the drop of the communicator panics, too
 
     struct Throws;
 
@@ -150,7 +151,7 @@ fn library_calls_in_abort_do_not_replace_the_cause() {
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the cable is out");
 }
 
-/// The second failure replaces the first one, which is then dropped.
+/// In this test, a second failure replaces the first one, which is then dropped.
 #[test]
 fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
     #[derive(Debug)]
@@ -207,7 +208,8 @@ fn one_call_at_a_time_uses_a_communicator() {
     steps(&mut second, &mut theirs, 0, 4);
     assert_eq!(bits(&ours), bits(&theirs));
     let folder = std::env::temp_dir().join(format!("shampoo-rust-one-call-{}", std::process::id()));
-    // save accepts the communicator of the optimizer. It fails because both ranks write the same file.
+    // save accepts the communicator of the optimizer. It fails only because the simulated rank reports the same files
+    // as this rank.
     assert_eq!(second.save(Some(&comm), &folder).unwrap_err().code(), Code::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Executors, allocators, arenas and addresses that the caller provides.
+//! Tests of executors, allocators, arenas and addresses that the caller provides.
 
 use crate::tools::{bits, builder, config, gradients, model, steps, trained};
 use libshampoo::{Executor, Optimizer, PlanOptions};
@@ -11,11 +11,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// An executor that starts threads in each call, and may break its contract in one way.
+/// An executor that starts threads in each call. `mistake` names the way in which it breaks its contract; "": it does
+/// not break the contract.
 struct Scoped {
     mistake: &'static str,
     calls: Arc<AtomicUsize>,
-    /// Calls that returned although they ran too many tasks.
+    /// Number of calls that returned after they had run tasks too often.
     finished: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }

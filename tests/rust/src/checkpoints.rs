@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! State entries and checkpoints.
+//! Tests of state entries and checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
 use libshampoo::{Code, Comm, Dtype, Optimizer, PlanOptions};
@@ -74,7 +74,7 @@ fn a_loaded_checkpoint_continues_bit_identically() {
 }
 
 #[test]
-fn several_optimizers_are_one_checkpoint() {
+fn several_optimizers_are_saved_as_one_checkpoint() {
     let folder = Folder::new("several");
     let make = |name: &str| {
         let mut plan = libshampoo::PlanBuilder::new(&config(), PlanOptions::default()).unwrap();

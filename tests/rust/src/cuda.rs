@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Optimizers on CUDA, with the fake of CUDA that runs on the CPU. CMakeLists.txt runs each test in its own process,
+//! Tests of optimizers on the fake CUDA, which runs on the CPU. CMakeLists.txt runs each test in its own process,
 //! because a process loads the backend only once.
 
 use crate::tools::{bits, from_environment, gradients, in_threads, model, Meeting, Thread, SHAPES};
@@ -28,7 +28,7 @@ struct Cuda(*mut c_void);
 unsafe impl Sync for Cuda {}
 
 impl Cuda {
-    /// Loads the backend with the fake of CUDA.
+    /// Loads the backend with the fake CUDA.
     fn load() -> Self {
         let path = from_environment("SHAMPOO_CUDA_FAKE");
         let path = path.to_str().unwrap();
@@ -94,7 +94,7 @@ fn assert_near(values: &[f32], expected: &[f32]) {
 }
 
 #[test]
-#[ignore = "needs the fake of CUDA and its own process"]
+#[ignore = "needs the fake CUDA and its own process"]
 fn steps_on_a_stream() {
     let cuda = Cuda::load();
     let backends = libshampoo::backends().unwrap();
@@ -220,7 +220,7 @@ fn train(cuda: &Cuda, comm: Option<Thread>, world: usize, gathers: bool) -> Vec<
 }
 
 #[test]
-#[ignore = "needs the fake of CUDA and its own process"]
+#[ignore = "needs the fake CUDA and its own process"]
 fn ranks_exchange_through_host_memory() {
     let cuda = &Cuda::load();
     let alone = train(cuda, None, 1, false);

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Errors describe wrong input and change nothing.
+//! Checks that wrong input causes an error that names it, and that a call that fails changes nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// Checks the code of an error, and that its text contains the words.
+/// Checks the code of an error, and that its message contains the words.
 #[track_caller]
 fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
     let error = result.unwrap_err();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Communicators that deliver wrong data, and states with wrong values.
+//! Tests with communicators that deliver wrong data, and with states that have wrong values.
 
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};

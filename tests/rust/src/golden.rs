@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Recorded trajectories that are replayed from tapes (tests/golden/tapes.py) give results bit-identical to those in C.
+//! Checks that recorded trajectories give bit-identical results in Rust and in C. They are replayed from tapes, whose
+//! format tests/golden/tapes.py describes.
 
 use crate::tools::from_environment;
 use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, PlanBuilder, PlanOptions, F16};

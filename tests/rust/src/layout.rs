@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sizes, offsets, constants and initial values agree with the C compiler. All exported functions are declared.
+//! Checks that sizes, offsets, constants and initial values of the Rust declarations are those of the C compiler, and
+//! that all exported functions are declared.
 
 use crate::tools::from_environment;
 use libshampoo_sys::*;
@@ -64,6 +65,6 @@ fn declarations_have_the_layout_of_the_c_compiler() {
     let (ours, theirs): (BTreeSet<&str>, BTreeSet<&str>) =
         (lines.iter().map(String::as_str).collect(), expected.lines().collect());
     let differ: Vec<_> = ours.symmetric_difference(&theirs).collect();
-    assert!(differ.is_empty(), "only in one of the two: {differ:#?}");
+    assert!(differ.is_empty(), "only in Rust or only in C: {differ:#?}");
     assert!(ours.len() > 150, "{} lines", ours.len());
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Version, keys, backends, log and inverse roots.
+//! Tests of version, keys, backends, log and inverse roots.
 
 use crate::tools::{builder, config, model, optimizer, steps};
 use libshampoo::{inverse_root, orthogonalize, Code, Config, Level, Optimizer, PlanOptions, RootMethod};

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Buffers, groups, hyper-parameters and threads of an optimizer.
+//! Tests of the buffers, groups, hyper-parameters and threads of an optimizer.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, steps, trained, SHAPES};
 use libshampoo::{Bf16, Buffers, Config, Dtype, Fan, Optimizer, Param, PlanBuilder, PlanOptions, Role, Shard, F16};

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Ranks in threads that use a communicator in Rust.
+//! Tests of ranks that are threads and use a communicator in Rust.
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
 use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, PlanBuilder, PlanOptions, Shard};

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of shampoo-ckpt: its arguments and its errors."""
+"""Checks the command line of shampoo-ckpt: its arguments and its error messages."""
 import os
 import pathlib
 import re

@@ -122,7 +122,7 @@ class Diff(Case):
         self.assertIn("group 0: max_preconditioner_dim is 4 in A, 5 in B", lines)
         self.assertEqual(sum("divided differently" in line for line in lines), 3, lines)
 
-    def test_parameters_and_hyper_parameters(self):
+    def test_different_parameters_and_hyper_parameters(self):
         a = make(self.folder / "a", "--shape", "extra=4x2")
         b = make(self.folder / "b", "--shape", "scalar=", "--shape", "wide=130x2", "--set", "lr=0.5", "--set",
                  "momentum=0")
@@ -140,7 +140,7 @@ class Diff(Case):
             self.assertIn(f'"{WEIGHT}": not in {"B" if names == "AB" else "A"}: momentum', lines)
             self.assertNotIn("wide", [name for name, _ in rows])
 
-    def test_dtypes(self):
+    def test_states_with_different_dtypes(self):
         a = make(self.folder / "a", "--steps", 1)
         b = make(self.folder / "b", "--steps", 1, "--set", "momentum_dtype=bf16", "--set", "grafting_dtype=f64")
         rows, lines = self.diff(1, a, b)

@@ -82,12 +82,12 @@ class Inspect(Case):
         self.assertEqual(report["groups"], checkpoint.index["groups"])
         self.assertEqual(report["damage"], [])
 
-    def test_worlds(self):
+    def test_checkpoints_of_one_and_of_several_ranks(self):
         for name, options in WORLDS.items():
             with self.subTest(name):
                 self.check(make(self.folder / name, *options))
 
-    def test_dtypes(self):
+    def test_states_in_other_dtypes(self):
         for name, options in DTYPES.items():
             with self.subTest(name):
                 self.check(make(self.folder / name, *options))
@@ -130,7 +130,7 @@ class Inspect(Case):
         older = self.inspect(self.folder / "checkpoint-000002.json")
         self.assertEqual((older["number"], older["groups"][0]["step"], older["complete"]), (2, 4, []))
 
-    def test_blocks(self):
+    def test_blocks_are_listed(self):
         make(self.folder, "--shards", 2)
         checkpoint = Checkpoint(self.folder)
         text = self.run_tool(0, "inspect", "--blocks", self.folder)
@@ -160,7 +160,7 @@ class Inspect(Case):
         self.assertEqual(len(report["parameters"]), 5)
         self.assertNotIn("states", report["parameters"][0])
 
-    def test_damage(self):
+    def test_a_damaged_entry_is_reported(self):
         make(self.folder, "--copies", 2)
         checkpoint = Checkpoint(self.folder)
         name = "encoder/layer.0/weight"

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""shampoo-ckpt verify finds and names all damage."""
+"""Checks that shampoo-ckpt verify finds and names all damage."""
 import re
 
 from checkpoints import Case, Checkpoint, ckpt, flip, main, make
@@ -39,7 +39,7 @@ class Verify(Case):
         self.assertEqual(named, {name: str(tensor.path) for name, tensor in damaged.items()})
         self.assertIn(f"{len(damaged)} of {len(tensors)} entries are damaged or lost, 0 of 2 files", last)
 
-    def test_files(self):
+    def test_missing_and_changed_files_are_named(self):
         make(self.folder, "--copies", 3)
         checkpoint = Checkpoint(self.folder)
         missing, short, header = checkpoint.files()
@@ -68,7 +68,7 @@ class Verify(Case):
                          [line for line in lines if gone.name in line])
         self.assertIn("1 of 2 files", last)
 
-    def test_the_index(self):
+    def test_a_changed_index_is_reported(self):
         make(self.folder)
         path = Checkpoint(self.folder).path
         flip(path, path.stat().st_size // 2)
@@ -105,19 +105,19 @@ class Verify(Case):
     def test_elements_that_no_block_has(self):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)
-        block = checkpoint.blocks("bias")[2]  # 6 to 8
+        block = checkpoint.blocks("bias")[2]  # elements 6 to 8
         corner = checkpoint.blocks(WEIGHT)[-1]  # the last three elements of the last row
         self.assertEqual(list(checkpoint.places(corner)), [60, 61, 62])
         checkpoint.rewrite(lambda index: [index["blocks"].remove(one) for one in (block, corner)])
         lines, last = self.damage()
         self.assertEqual(lines, [f'not covered: parameter "{WEIGHT}": of its 63 elements 3 are in no block: 60 to 62',
                                  'not covered: parameter "bias": of its 17 elements 3 are in no block: 6 to 8'])
-        self.assertIn("2 of 5 parameters are not covered", last)
+        self.assertIn("2 of 5 parameters have elements that are in no block or in several blocks", last)
 
     def test_rows_that_no_block_has(self):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)
-        block = checkpoint.blocks(WEIGHT)[0]  # 4 x 4, rows are 7 apart
+        block = checkpoint.blocks(WEIGHT)[0]  # 4 x 4; the distance between its rows is 7 elements
         checkpoint.rewrite(lambda index: index["blocks"].remove(block))
         lines, _ = self.damage()
         self.assertEqual(lines[0].split("elements ")[1], "16 are in no block: 0 to 3, 7 to 10, 14 to 17, 21 to 24")
@@ -125,7 +125,7 @@ class Verify(Case):
     def test_elements_that_two_blocks_have(self):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)
-        block = checkpoint.blocks("bias")[3]  # 9 to 11
+        block = checkpoint.blocks("bias")[3]  # elements 9 to 11
 
         def move(_):
             block["offset"] -= 1

@@ -36,7 +36,7 @@ pub const SHAMPOO_E_NOMEM: i32 = 4;
 /// NaN or infinity. Check gradients, learning rate, epsilon and loss scale. The caller may continue.
 pub const SHAMPOO_E_NUMERIC: i32 = 5;
 
-/// A collective failed. End the job.
+/// A collective failed. End the job on all ranks, and continue from a checkpoint.
 pub const SHAMPOO_E_COMM: i32 = 6;
 
 /// A GPU or its runtime failed. End the process: CUDA cannot be used in it any more.
@@ -115,7 +115,7 @@ pub struct shampoo_plan {
     _marker: Unmovable,
 }
 
-/// A group of ranks.
+/// A group of ranks, and the functions with which they exchange data.
 #[repr(C)]
 pub struct shampoo_comm {
     _private: [u8; 0],
@@ -222,7 +222,7 @@ pub struct shampoo_param_desc {
     pub group: i32,
     /// The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
     /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-    /// local_shape whose first element is at local_offset, row-major and dense. See "shard_mode".
+    /// local_shape whose first element is at local_offset, row-major and dense. See the key "shard_mode".
     pub shard_form: i32,
     /// Form 1: index of the first element in the flattened parameter. Otherwise 0.
     pub flat_offset: i64,
@@ -255,7 +255,7 @@ pub struct shampoo_block_info {
     pub struct_size: usize,
     /// Index of its parameter.
     pub param: i32,
-    /// Replica rank that keeps its state and computes its update, in \[0, replica_world). See "balance".
+    /// Replica rank that keeps its state and computes its update, in \[0, replica_world) (key "balance").
     pub owner: i32,
     /// Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather.
     pub shard_owner: i32,
@@ -282,8 +282,8 @@ pub struct shampoo_plan_desc {
     pub struct_size: usize,
     /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
-    /// Threads of a step, including the caller's, 0..4096. 0 (default): as the key "threads" says. If that is 0 as well,
-    /// as many as the affinity mask and the CPU quota of the control group allow. Small steps use fewer.
+    /// Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If that is 0,
+    /// too, at most as many as the affinity mask and the CPU quota of the control group allow; small steps use fewer.
     pub threads: i32,
     /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
@@ -309,7 +309,7 @@ pub struct shampoo_comm_ops {
     /// Number of ranks, in \[1, 2^20\]. Default: 1.
     pub world: i32,
     /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA, which only optimizers on CUDA accept. With
-    /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured (docs/cuda.md).
+    /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph.
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
     /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
@@ -323,8 +323,8 @@ pub struct shampoo_comm_ops {
     /// device_type determines memory and stream, and 0 means success. Either all ranks have this callback, or none. NULL
     /// (default): all_gather is used instead, which takes more memory and sends more.
     pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
-    /// Returns an error of an earlier collective that was detected after its callback had returned, or 0 if there is
-    /// none. It is called before each all_gather and all_to_all. Default: NULL.
+    /// Returns the error of an earlier collective, if it was detected only after the callback of that collective had
+    /// returned; otherwise 0. It is called before each all_gather and all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
     /// Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
     /// collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
@@ -337,9 +337,9 @@ pub struct shampoo_comm_ops {
 /// Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
 ///
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
-/// memory of the solver stay on the library's heap. On CUDA they allocate device memory: arena, workspace and exchange
-/// buffers; cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy()
-/// and, over a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+/// memory of the solver stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
+/// cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over
+/// a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -471,7 +471,7 @@ pub struct shampoo_root_info {
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations: x is the
+    /// 1: converged to root_tolerance; methods 0, 1, 2 and 5 always report 1. 0: stopped at root_max_iterations: x is the
     /// last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved.
     pub converged: i32,
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
@@ -516,7 +516,7 @@ extern "C" {
     /// - returns its name in this header, such as "SHAMPOO_E_STATE", or "unknown status": a constant string.
     pub fn shampoo_status_name(status: shampoo_status) -> *const c_char;
     /// Returns the message of the last call that failed on this thread. Successful calls do not clear it.
-    /// shampoo_optimizer_error() has the last failure of one optimizer, on any thread.
+    /// shampoo_optimizer_error() returns the last message of one optimizer, on any thread.
     ///
     /// - returns the message in English, without a newline at its end; "" if no call has failed yet. Valid until this thread
     ///   calls the library again. It has at most 4095 bytes; a longer message is cut and ends in " ... (cut off)".
@@ -534,8 +534,8 @@ extern "C" {
     /// backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
-    ///   library, or libshampoo_cuda.so.0 as dlopen() finds it. Any other value is the path of the file to load.
-    /// - returns `SHAMPOO_OK`: it is loaded, by this call or an earlier one.
+    ///   library or, if neither exists, libshampoo_cuda.so.0 as dlopen() finds it. Other values are paths.
+    /// - returns `SHAMPOO_OK`: the backend is loaded, by this call or an earlier one.
     /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the file was not found, its version differs from that of this library, or a library
     ///   that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
@@ -544,8 +544,8 @@ extern "C" {
     ///
     /// - returns 2: the CPU and CUDA.
     pub fn shampoo_backend_count() -> i32;
-    /// Describes a backend. For CUDA this loads the backend and initializes the driver. As with every use of CUDA, do not
-    /// call it in a process that later forks a child that uses CUDA. Blocks until the driver is initialized.
+    /// Describes a backend. For CUDA, it loads the backend and initializes the driver. A child process that is forked
+    /// afterwards cannot use CUDA. Blocks until the driver is initialized.
     ///
     /// - `index` 0 for the CPU, 1 for CUDA.
     /// - `info` filled; struct_size must be set.
@@ -586,7 +586,7 @@ extern "C" {
     /// - `config` changed.
     /// - `key` name of the key.
     /// - `value` in the format described at the head of this section. Blanks and tabs around it are ignored.
-    /// - returns `SHAMPOO_E_INVALID`: key is unknown, value is not allowed, or key is "preset" and a different preset was set.
+    /// - returns `SHAMPOO_E_INVALID`: key is unknown, value is not allowed, or key is "preset" and another preset was set before.
     pub fn shampoo_config_set_str(
         config: *mut shampoo_config,
         key: *const c_char,
@@ -622,7 +622,7 @@ extern "C" {
     /// Creates an empty plan.
     ///
     /// - `out` receives the plan. Release it with shampoo_plan_destroy().
-    /// - `config` hyper-parameters of group 0 and of the whole optimizer (keys of scope 0). Copied.
+    /// - `config` hyper-parameters of group 0 and of the whole optimizer (shampoo_key_info.scope 0). Copied.
     /// - `desc` device, threads and ranks.
     /// - returns `SHAMPOO_E_INVALID`: values of the config contradict each other, for example because both "epsilon" and
     ///   "root_relative_epsilon" are set above 0; a rank is not below its world; or threads is out of range.
@@ -783,14 +783,14 @@ extern "C" {
         plan: *const shampoo_plan,
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
-    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. Blocks: on
-    /// the CPU until the library's threads have ended, unless other optimizers use them; on CUDA until all steps are done
-    /// (this wait invalidates every stream capture in progress).
+    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the
+    /// CPU, it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
+    /// steps are done, which invalidates every stream capture in progress.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
-    /// Binds the buffers of parameters: once if the caller's arrays stay in place, before each step if they move. This call
-    /// does not read or write the contents.
+    /// Binds the buffers of parameters. Call it once if the caller's arrays stay in place, or before each step if they move.
+    /// The call does not read or write the contents.
     ///
     /// - `opt` changed.
     /// - `first` index of the first parameter.
@@ -823,7 +823,7 @@ extern "C" {
         dtype: i32,
         value: *const c_void,
     ) -> shampoo_status;
-    /// Binds the arenas that steps read and write, so that a step is a pure function of its inputs. One arena holds all
+    /// Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
     /// state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
     ///
     /// The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
@@ -863,9 +863,9 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
-    /// the CPU, this is the number that the last step has read if a scalar is bound to the key. Some values leave the choice
-    /// to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function returns
-    /// the number that the library uses, if that number is the same for all blocks.
+    /// the CPU, if a scalar is bound to the key, this is the number that the last step has read. Some values leave the
+    /// choice to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function
+    /// returns the number that the library uses, if that number is the same for all blocks.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -893,10 +893,10 @@ extern "C" {
     /// are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
     ///
     /// Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
-    /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root ("root_reused"). If this
-    ///   happens to a factor matrix at more refreshes in a row than "root_failure_tolerance" allows, the next step fails.
+    /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
+    ///   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
     /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
-    ///   the block is skipped ("nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
+    ///   the block is skipped (counter "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
     ///
     /// With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
     /// the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
@@ -913,13 +913,13 @@ extern "C" {
     ///   captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
     /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
     ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
-    /// - returns `SHAMPOO_E_COMM`: a collective has failed, or a CUDA call of an earlier step has failed. Parameters may be
-    ///   partly written, and every later step fails.
+    /// - returns `SHAMPOO_E_COMM`: a collective has failed, or a CUDA call has failed in an earlier step with several ranks.
+    ///   Parameters may be partly written, and every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
     /// copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued on the
-    /// last call's stream, which must not be in a capture. If it exchanges data with other ranks, it waits until it is done.
+    /// last call's stream, which must not be in a capture. It blocks if it exchanges data with other ranks.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
@@ -936,11 +936,11 @@ extern "C" {
     ) -> shampoo_status;
     /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
     /// report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
-    /// anything to report. On CUDA with several ranks it is collective. If wait is not 0, it blocks until all steps are
-    /// done, including replays on the stream of the last call.
+    /// anything to report. On CUDA with several ranks the call is collective. If wait is not 0, the call blocks until all
+    /// steps are done, including replays on the stream of the last call.
     ///
     /// - `opt` queried.
-    /// - `wait` 0: report only what is known without waiting; several ranks on CUDA always wait. Otherwise: wait.
+    /// - `wait` 0: report only what is known without waiting; several ranks on CUDA always wait. Any other value: wait.
     /// - `step_out` receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
     ///   that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
     /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
@@ -957,16 +957,16 @@ extern "C" {
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
-    ///   a gradient in the group does not count. On CUDA the call blocks: it reads the counter in the order of the
-    ///   last call's stream, and does not wait for replays on other streams.
+    ///   a gradient in the group does not count, unless the key "count_empty_steps" is true. On CUDA the call blocks: it
+    ///   reads the counter in the order of the last call's stream, and does not wait for replays on other streams.
     /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
     /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
     ///   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
     ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
-    /// - "root_computed": inverse roots and eigenbases computed. The same by method: "root_scalar", "root_diagonal",
+    /// - "root_computed": inverse roots and eigenbases computed. Of these, by method: "root_scalar", "root_diagonal",
     ///   "root_eigen", "root_newton", "root_higher_order", "root_cans".
-    /// - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. The same by
-    ///   rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
+    /// - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. Of these,
+    ///   by rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
     ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
     ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
@@ -981,8 +981,8 @@ extern "C" {
     /// - `opt` queried.
     /// - `key` one of those above.
     /// - `value_out` receives the number.
-    /// - returns `SHAMPOO_E_STATE`: for "step.G": a failed load has left the state unusable; or, on CUDA, the stream of the last
-    ///   call is being captured.
+    /// - returns `SHAMPOO_E_STATE`: for "step.G": a failed load has left the state unusable or, on CUDA, the last call's stream
+    ///   is in a capture.
     pub fn shampoo_optimizer_stat(
         opt: *const shampoo_optimizer,
         key: *const c_char,
@@ -1053,16 +1053,16 @@ extern "C" {
         stream: *mut c_void,
     ) -> shampoo_status;
     /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
-    /// bound, it saves the last state_out. The caller must save the parameters.
+    /// bound, it saves the last state_out. The parameters are not saved: the caller must save them.
     ///
     /// The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
     /// successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
     /// Collective over world. Blocks until the files have been written to disk.
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
-    ///   different optimizers, for example for experts with replicas of their own. Two optimizers of a rank must not have
-    ///   parameters of the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and
-    ///   hyper-parameters must be equal on these ranks, and so must the states of a block that several of them keep.
+    ///   different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
+    ///   the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and hyper-parameters
+    ///   must be equal on these ranks, and so must the states of a block that several of them keep.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.

@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 macro_rules! init {
     ($type:ident, $macro:literal, { $($field:ident: $value:expr),* $(,)? }) => {
         impl $type {
-            #[doc = concat!("`", $macro, "` of the header: sets struct_size, and the defaults of all other fields.")]
+            #[doc = concat!("`", $macro, "` of the header: sets struct_size, and all other fields to their defaults.")]
             pub const fn new() -> Self {
                 Self { struct_size: size_of::<Self>(), $($field: $value),* }
             }

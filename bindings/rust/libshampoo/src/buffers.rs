@@ -108,7 +108,7 @@ pub struct Buffers<'a> {
     borrowed: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: the pointers are borrowed slices, whose elements are Send and Sync.
+// SAFETY: the pointers come from borrowed slices, whose elements are Send and Sync.
 unsafe impl Send for Buffers<'_> {}
 unsafe impl Sync for Buffers<'_> {}
 
@@ -119,8 +119,8 @@ impl<'a> Buffers<'a> {
         Buffers::of(Slot::write(param))
     }
 
-    /// Returns buffers of a parameter that steps only read. Use [`with_out`](Buffers::with_out) to set the memory that
-    /// they write.
+    /// Returns buffers of a parameter that steps only read. Use [`with_out`](Buffers::with_out) to set the memory to
+    /// which steps write.
     pub fn read_only<T: Element>(param: &'a [T]) -> Self {
         Buffers::of(Slot::read(param))
     }
@@ -205,7 +205,7 @@ impl<'a> Buffers<'a> {
             None => {
                 return Err(Error::invalid(format!(
                     "parameter {:?}: the output is missing; set it with with_out(), because the parameter is \
-                     read-only, \"output\" is updates, or out_dtype differs from dtype",
+                     read-only, the key \"output\" is updates, or out_dtype differs from dtype",
                     param.name
                 )))
             }

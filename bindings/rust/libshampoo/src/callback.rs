@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs code of the caller that the library calls: communicators, executors and receivers of log messages. A panic must
-// not unwind into the library. A library call in a callback must not take the failure stored for the outer call.
+// Runs the callbacks of the caller: methods of communicators and executors, and receivers of log messages. A panic must
+// not unwind into the library. If a callback calls the library, this inner call must not take the failure that is
+// stored for the outer call.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,8 +18,9 @@ thread_local! {
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Swaps `failure` with the stored failure. Drops neither, because their destructors may be code of the caller. Does
-/// nothing if the thread is exiting and its storage no longer exists; the error of the call then lacks this failure.
+/// Swaps `failure` with the stored failure. Drops neither of them, because their destructors may be code of the caller.
+/// Does nothing if the thread is exiting and its thread-local storage no longer exists. The error of the library call
+/// then lacks the failure.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -40,8 +42,7 @@ fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Runs code of the caller inside a call of the library. Meanwhile, the stored failure is set aside. Err is the message
-/// of a panic.
+/// Runs a callback. While it runs, the stored failure is set aside. Err is the message of a panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);
@@ -51,7 +52,7 @@ pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     result
 }
 
-/// Stores the failure of a callback for the error of the call that runs the callback.
+/// Stores the failure of a callback for the error of the library call that runs the callback.
 pub(crate) fn keep_failure(failure: BoxError) {
     let mut failure = Some(failure);
     exchange(&mut failure);

@@ -198,8 +198,8 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // With an abort, the library does not report a failure in one more exchange. An abort that does nothing would
-        // therefore let the other ranks wait.
+        // Only without an abort callback, the library reports a failure to the other ranks in one more exchange. With a
+        // callback that does nothing, the other ranks would keep waiting.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
         let user = Box::into_raw(Box::new(User { communicator: Box::new(communicator), rank, world }));

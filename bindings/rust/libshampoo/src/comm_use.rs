@@ -5,7 +5,7 @@ use crate::error::{Code, Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
-/// Whether a call uses a communicator. All optimizers with the same communicator share this flag.
+/// A flag that says whether a call uses a communicator. All optimizers with the same communicator share the flag.
 pub(crate) type InUse = Arc<AtomicBool>;
 
 /// Marks communicators as used by one call, until this object is dropped. Two calls must not use a communicator at

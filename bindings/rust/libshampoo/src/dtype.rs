@@ -72,7 +72,7 @@ pub struct F16(pub u16);
 #[repr(transparent)]
 pub struct Bf16(pub u16);
 
-// SAFETY: each type is the dtype, or has its bits.
+// SAFETY: each type has the size, the alignment and the meaning of its dtype, and every bit pattern is a valid value.
 unsafe impl Element for f32 {
     const DTYPE: Dtype = Dtype::F32;
 }

@@ -13,7 +13,7 @@ pub trait Executor: Send + Sync {
     fn threads(&self) -> usize;
 
     /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
-    /// all tasks have returned. Tasks that it leaves out, for example because it panics, run on the calling thread
+    /// all tasks have returned. If it leaves out tasks, for example because it panics, they run on the calling thread
     /// afterwards.
     fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
@@ -54,8 +54,8 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>())));
 }
 
-/// Returns the struct for the library, which drops the executor by calling release. Call [`discard`] if no optimizer is
-/// created with it.
+/// Returns the struct for the library. The library calls its release, which drops the executor. Call [`discard`] if no
+/// optimizer is created with the struct.
 pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     let mut desc = sys::shampoo_executor::new();
     desc.threads = i32::try_from(executor.threads()).unwrap_or(i32::MAX);

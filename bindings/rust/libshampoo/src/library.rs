@@ -21,8 +21,8 @@ pub(crate) fn start() -> Result<()> {
             Code::Unsupported,
             format!(
                 "libshampoo {major}.{minor}.{patch} was loaded, and this crate is for \
-                 {wanted_major}.{wanted_minor}.{wanted_patch}; set LD_LIBRARY_PATH to the folder of that version, or \
-                 use the crate of the library's version"
+                 {wanted_major}.{wanted_minor}.{wanted_patch}; set LD_LIBRARY_PATH to the folder of libshampoo \
+                 {wanted_major}.{wanted_minor}.{wanted_patch}, or use the crate of version {major}.{minor}.{patch}"
             ),
         ));
     }

@@ -240,8 +240,9 @@ impl Optimizer {
         Ok(value)
     }
 
-    /// Reports the first error that steps on CUDA have found and not yet reported. On the CPU there is none. If `wait`
-    /// is true, waits for all steps so far.
+    /// Reports the first error of the steps on CUDA that no earlier call has reported. On the CPU there is none. If
+    /// `wait` is true, waits until all steps that were enqueued have finished. With several ranks on CUDA, all ranks
+    /// must call it.
     ///
     /// # Errors
     ///

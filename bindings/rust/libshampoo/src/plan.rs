@@ -200,7 +200,7 @@ pub struct Block {
     pub shape: Vec<usize>,
     /// Stride of each dim, in elements of the flattened parameter or, if `of_shard`, of this rank's buffer.
     pub stride: Vec<usize>,
-    /// Index of its first element, counted like `stride`.
+    /// Index of its first element in the flattened parameter or, if `of_shard`, in this rank's buffer.
     pub flat_offset: usize,
     /// Size of its state in bytes.
     pub state_bytes: usize,

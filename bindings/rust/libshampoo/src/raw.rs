@@ -44,8 +44,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// The same as for [`step`](Optimizer::step). On CUDA, the error of a step is returned by a later call, or by
-    /// [`status`](Optimizer::status). [`Code::State`]: a parameter has not been bound.
+    /// The same as for [`step`](Optimizer::step). On CUDA, a later call, such as [`status`](Optimizer::status), returns
+    /// errors that the device detects. [`Code::State`]: a parameter has not been bound.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
@@ -53,7 +53,7 @@ impl Optimizer {
 
     /// Writes averages of the parameters, as [`export`](Optimizer::export) does. For each parameter of the plan,
     /// `weights` has an address, or NULL to skip the parameter. On CUDA, the memory is on the device, and the work is
-    /// enqueued in the stream of the last call.
+    /// enqueued in the stream of the last call. If the ranks exchange data, the call waits until the work is done.
     ///
     /// # Safety
     ///
@@ -65,9 +65,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], the length of `weights` is not the number of parameters, or an
     ///   address is misaligned.
-    /// - [`Code::State`]: a parameter has not been bound, another rank makes a step, the stream is captured, or a
-    ///   communicator is in use by another call.
-    /// - [`Code::Unsupported`]: on CUDA, there are several replicas or gathered shards.
+    /// - [`Code::State`]: a parameter has not been bound, another rank makes a step instead, the stream is being
+    ///   captured, or a communicator is in use by another call.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
     pub unsafe fn export_raw(&mut self, blend: f64, weights: &[*mut c_void]) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
@@ -101,9 +100,9 @@ impl Optimizer {
         check(sys::shampoo_optimizer_bind_state(self.as_ptr(), state_in, state_out))
     }
 
-    /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory; on
-    /// CUDA from memory of the device. beta1 must be above 0 in the plan. If `value` is NULL, steps stop reading
-    /// memory.
+    /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory. On
+    /// CUDA, the number is in device memory. beta1 must be above 0 in the plan. If `value` is NULL, steps no longer
+    /// read memory: they use the number that was read last (CPU) or the value that was set last (CUDA).
     ///
     /// # Safety
     ///

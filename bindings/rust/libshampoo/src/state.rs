@@ -19,7 +19,7 @@ pub struct StateEntry {
     /// Dtype of the elements that are read and written.
     pub dtype: Dtype,
     /// For an entry whose elements correspond to those of its block, the index of the first element in the flattened
-    /// parameter. None for all other entries, including those in an eigenbasis.
+    /// parameter. None for all other entries, including those whose elements are coordinates in an eigenbasis.
     pub flat_offset: Option<usize>,
     /// Size in the arena in bytes. The arena may contain only one triangle of a symmetric matrix.
     pub stored_bytes: usize,
@@ -88,8 +88,8 @@ impl Optimizer {
         Ok(index)
     }
 
-    /// Copies consecutive elements of an entry in row-major order, starting with element `first`. For a symmetric
-    /// matrix, they are elements of the full matrix.
+    /// Copies consecutive elements of an entry to `values`, in row-major order, starting with element `first`. For a
+    /// symmetric matrix, they are elements of the full matrix.
     ///
     /// # Errors
     ///

@@ -15,8 +15,9 @@
 
 namespace shampoo::cuda {
 
-// Computes inverse roots while steps continue with the old roots (root_async): a stream of the lowest priority, and a
-// thread that enqueues the roots in it. The thread is needed because solvers and iterations may wait for the device.
+// Computes inverse roots while steps continue with the old roots (root_async). Owns a stream of the lowest priority and
+// a thread that enqueues the computations in it. The thread is needed because solvers and iterations may wait for the
+// device.
 class AsyncRoots {
  public:
   // The roots of the snapshots that one step takes.

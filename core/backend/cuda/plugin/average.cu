@@ -57,8 +57,8 @@ struct AveragedDirectionBody {
   }
 };
 
-// Returns the weight of this step's iterate of a block. Computes it from the settings of the group, because the scalars
-// of routed blocks are not set if only other shard ranks have gradients of the group.
+// Returns the weight of this step's iterate in the average of a block (averaging schedule_free). Uses the settings of
+// the group, because the scalars of routed blocks are not set if only other shard ranks have gradients of the group.
 SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
   const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
   return WeightOfIterate(settings, settings.lr);
@@ -107,7 +107,8 @@ struct AdvanceAveragesBody {
   }
 };
 
-// Writes what an export adds to the parameters of a bucket to the buffers in which updates are exchanged.
+// Writes, for the blocks of a bucket, the differences that an export adds to the parameters. They are written to the
+// exchange buffers, in place of updates.
 struct SendAveragesBody {
   Tables tables;
   int32_t bucket;

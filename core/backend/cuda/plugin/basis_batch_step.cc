@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of tensors during the step of a batch. (between) marks the buffer for intermediate results.
+// The contents of the four buffers of tensors after each operation of a step of a batch, with basis_order after.
+// (between) marks the buffer that the operation uses for intermediate results.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -12,9 +13,10 @@
 //   refresh   (between)               direction               state                   rotated state
 //
 // With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
-// refresh, and `second` has intermediate results. With grafting, the filtered gradient replaces the rotated gradient in
-// `third`. Rotated back, the filtered gradient also replaces the gradient in `first`. Tensors without factor matrices
-// are filtered from `first` to `second`.
+// refresh, and `second` contains intermediate results. If this order is used with grafting, the filtered gradient
+// replaces the rotated gradient in `third`, and is also rotated back to `first`, where it replaces the gradient.
+//
+// Tensors without factor matrices are filtered from `first` to `second`.
 #include "core/backend/cuda/plugin/basis_batch_step.h"
 
 #include <algorithm>
@@ -89,8 +91,8 @@ bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   });
 }
 
-// Returns whether the step orthogonalizes some direction. It does not if all blocks still take the direction of the
-// grafting method (BeginBases). Returns true for a captured step, like UpdatesAnyFactors.
+// Returns whether the step orthogonalizes some direction. It orthogonalizes none if all blocks still take the direction
+// of the grafting method (BeginBases). Returns true for a captured step, like UpdatesAnyFactors.
 bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
   if (work.batch.gram_bytes == 0) return false;
   if (work.call->args.captured != 0 || work.settings.grafting == Grafting::kNone) return true;
@@ -185,7 +187,8 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(Filter(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(CompleteDirection(work));
-  // The first gradient may also be an update at which a refresh is due.
+  // For a block that its first gradient initializes, this step may also be the first update, at which a refresh may be
+  // due.
   const TaskSelection refreshed{.computes = true, .initializes = IsBasisDue(work.settings, 1)};
   if (HasTask(work, RootTask::kCompute) || (refreshed.initializes && has_first)) {
     SHAMPOO_RETURN_IF_ERROR(Refresh(work, refreshed, tensors.first));
@@ -193,7 +196,7 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   return {};
 }
 
-// Updates the factor matrices and the eigenbases, and then computes the direction. All use the same gradient.
+// Updates the factor matrices and the eigenbases, and then computes the direction in the new bases.
 Status BasisBatchStep::StepBefore(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -359,7 +362,7 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
                                         .other = work.args.batch.second,
                                         .matrices = basis.turns,
                                         .without = k}));
-      // With a single factor matrix, the gradient is not whitened, and the gradient has already been checked.
+      // With a single factor matrix, the gradient is not whitened. The step has already checked the gradient itself.
       const bool is_whitened = block.present_factors() > 1;
       void* const tensors = is_whitened ? basis.third : work.args.batch.first;
       if (is_whitened) {
@@ -420,7 +423,7 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
   return {};
 }
 
-// Contracts a state of the selected blocks with `turns`.
+// Contracts a state of the selected blocks with the matrices in `turns`, which convert it to the new bases.
 Status BasisBatchStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const bool exists = std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {

@@ -32,7 +32,7 @@ class BasisBatchStep {
                  const Orthogonalizer& orthogonalizer, RootSolver* solver, bool tf32);
 
   Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
-  // Makes the libraries load the kernels of all products and eigendecompositions of the batch. The state's `go` must
+  // Makes cuBLAS and cuSOLVER load the kernels of all products and eigendecompositions of the batch. StepState::go must
   // be 0.
   Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
 
@@ -56,7 +56,7 @@ class BasisBatchStep {
     void* matrices;  // a buffer of matrices
     bool transposed = false;
     bool may_use_tf32 = false;  // with precondition_math tf32
-    int without = -1;           // a dim that is not contracted
+    int without = -1;           // the dim that is not contracted; -1: all dims are contracted
   };
 
   Work WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,

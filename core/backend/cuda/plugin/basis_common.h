@@ -6,7 +6,7 @@
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/matrix_tile.h"
 
-// Functions that the kernels of methods in eigenbases share.
+// Functions that the kernels for methods that work in eigenbases share.
 namespace shampoo::cuda {
 
 // A tile of a block.

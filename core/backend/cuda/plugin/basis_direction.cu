@@ -139,7 +139,7 @@ struct FilterInBasesBody {
     });
   }
 
-  // Returns H divided by the power of the second moment.
+  // Returns H divided by the power inverse_exponent of the second moment.
   SHAMPOO_DEVICE static Real Divided(const BasisTile<Real>& part, const FilterScalars<Real>& scalars, Real h, Real v) {
     const double exponent = part.group.settings.inverse_exponent;
     if (exponent == 0.5) return MomentDirection(scalars, h, v);

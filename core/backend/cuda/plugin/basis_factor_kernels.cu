@@ -13,7 +13,7 @@ SHAMPOO_DEVICE inline bool UpdatesKlFactors(const BasisArgs& args, int32_t b) {
   return IsStepped(args.tables, b) && args.basis.work[b].is_first == 0 && args.basis.work[b].updates_factors != 0;
 }
 
-// Computes the next eigenvalues, with one CTA for each.
+// Computes the next eigenvalues, with one CTA for each eigenvalue.
 template <typename Real>
 struct NextEigenvaluesBody {
   BasisArgs args;

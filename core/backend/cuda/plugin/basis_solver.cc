@@ -80,8 +80,8 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
   return {};
 }
 
-// The first q is in `bases`. Later iterates q and their products with the factor matrices alternate between the buffers
-// `turns` and `products`.
+// q is the current iterate. The first q, the previous basis, is in `bases`. Later iterates and the products of the
+// factor matrices with them alternate between the buffers `turns` and `products`.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
   const BasisArgs& args = factors.args;

@@ -20,7 +20,7 @@ class BasisSolver {
     const BlockBatch& batch;
     const ShapeGroup& group;
     BasisRun run;
-    const double* divisor;  // device address of the number 1: the matrices are already divided
+    const double* divisor;  // device address of the number 1, because the matrices are already divided
   };
 
   // workspace: device memory that the solver uses.

@@ -119,8 +119,8 @@ struct BeginGroupsBody {
     step.active = 0;
     step.has_gradients = 0;
     step.is_prepared = 1;
-    // Set these members also for groups that are not active: other shard ranks may step these groups, and all ranks
-    // compare these numbers.
+    // Set these members also for groups that are not active: other shard ranks may make a step of these groups, and all
+    // ranks compare these numbers.
     step.settings = InForce(settings[i]);
     step.lr = step.settings.lr;
     step.gradient_scale = step.settings.gradient_scale;
@@ -141,9 +141,9 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host or the capture has prepared the following launches for a certain step. If the step updates parameters,
-    // its number must be the prepared one. With gathered blocks and count_empty_steps, only the first agreement shows
-    // whether any rank has a gradient, so DecideBody rejects the step.
+    // The launches that follow were prepared for a certain step number. If the step updates parameters, it must have
+    // this number. With gathered blocks and count_empty_steps, only the first agreement shows whether any rank has a
+    // gradient, so the rejection is left to DecideBody, which runs after the agreement.
     step.has_gradients = has_gradients ? 1 : 0;
     step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
     const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
@@ -186,7 +186,8 @@ struct EndStepBody {
     cta.Once([&] {
       StepReport& report = tables.state->report;
       // The hosts of all ranks wait for the report of an export and return its error, so replays that follow need no
-      // other acknowledgement. The host of a rank that made a step instead may see the error later.
+      // other acknowledgement. If some rank made a step instead (exports is 2), its host may see the error later.
+      // The rejection is then not acknowledged here.
       if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
         tables.state->acknowledged_rejections = report.rejections;
       }

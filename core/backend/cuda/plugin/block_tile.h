@@ -47,8 +47,9 @@ struct BlockTile {
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
 
-// Returns the scalars of the step of a block: those of its group. If P has been replaced by the old parameter minus the
-// new one, the difference already includes learning rate, decay and shrinkage, so they are not applied again.
+// Returns the scalars of the step of a block, which are the scalars of its group. If P has been replaced by the old
+// parameter minus the new one, this difference already includes learning rate, decay and shrinkage. The returned
+// scalars then do not apply them again.
 SHAMPOO_DEVICE inline StepScalars ScalarsOfBlock(const DeviceGroup& group, const BlockWork& work) {
   StepScalars scalars = group;
   if (work.is_difference != 0) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks before a step writes anything. GradientChecker (core/step) makes them on the CPU.
+// The checks that a step makes before it writes anything. On the CPU, GradientChecker (core/step) makes them.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -123,13 +123,13 @@ class BlockCheck {
 
  private:
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
-  // on the device. The two can differ only if the block has root_async or a method in eigenbases.
+  // on the device. The two can differ only if the block has root_async or a method that works in eigenbases.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
     if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
-  // Returns the divisor of the factor matrices from which this step computes roots.
+  // Returns the number by which the factor matrices are divided before this step computes their roots.
   SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
     if (block_.is_rotated()) return 1;  // the matrices are divided before a solver reads them
     if (task != RootTask::kFromSnapshot) return group_.factor_correction;
@@ -147,7 +147,8 @@ class BlockCheck {
     return GradientBound(group_, of_gradient, part(1));
   }
 
-  // by_state: whether to include the states, which only the owner has.
+  // Returns the check whether the new states of the block fit their dtypes. by_state: whether the check reads the old
+  // states, which only the owner has.
   SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
     return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }

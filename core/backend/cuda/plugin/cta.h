@@ -165,7 +165,7 @@ inline const KernelEntry kKernelEntry(LoadKernel<Body>);
 // Runs a body on `ctas` CTAs.
 template <typename Body>
 cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
-  static_assert(sizeof(Body) <= 4096, "the limit of a kernel's parameters");
+  static_assert(sizeof(Body) <= 4096, "a kernel can have at most 4096 bytes of parameters");
   (void)&kKernelEntry<Body>;
   return ctas == 0 ? cudaSuccess : LaunchKernel(stream, ctas, body);
 }

@@ -5,17 +5,19 @@
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
 // The kernels of a step, in their order. Each function enqueues one or more kernels on the stream. In a rejected step,
-// all kernels run, but they do not write outputs or state. They still write the report, and the headers from which
-// other ranks learn of the rejection. In a skipped step (StepState::go is 0), they write the unchanged outputs.
+// all kernels run, but they do not write outputs or state. They still write the report, and the headers that report the
+// rejection to other ranks. In a skipped step (StepState::go is 0), they write outputs that leave the parameters
+// unchanged.
 namespace shampoo::cuda {
 
 // begin.cu
 // Copies the addresses of the caller's buffers to the device.
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// Copies the tasks to the device, by block. Called only if a group uses root_async or a method in eigenbases.
+// Copies the tasks of all blocks to the device. Called only if a group uses root_async or a method that works in
+// eigenbases.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
-// Begins a step. Rejects it if it is stale: there was a rejection that the host has not acknowledged
-// (StepArgs::acknowledged_rejections).
+// Begins a step. Rejects it if the host reports a failure (StepArgs::failure), or if the step is stale: there was a
+// rejection that the host has not acknowledged (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
 // Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects the step
 // if the host has prepared its launches for another step number, at which root tasks or direction rules may differ.
@@ -31,10 +33,10 @@ cudaError_t ReportBlockCounters(cudaStream_t stream, const Tables& tables, const
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
 // initial.cu
-// Initializes blocks [first, first + count): factor matrices and snapshots to 0, inverse roots to the group's initial
-// value, diagonal flags to 1. With methods in eigenbases: the eigenbases to I, the states E and V, which are stored in
-// eigenbases, to 0, and kl_scale to the group's initial value. Also sets to 0 the states that do not belong to single
-// elements of the parameter, such as gradient_count and radius.
+// Initializes blocks [first, first + count). Sets factor matrices and snapshots to 0, inverse roots to the group's
+// initial value, and diagonal flags to 1. With methods that work in eigenbases, sets the eigenbases to I and kl_scale
+// to the group's initial value. With these methods, E and V are stored in the eigenbases and are also set to 0. Sets
+// the states that do not belong to single elements of the parameter, such as gradient_count and radius, to 0.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
                               const InitialStates* initial_by_group);
 
@@ -43,7 +45,7 @@ cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* a
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 // Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: see
 // StepArgs; if true, factor matrices are scanned. has_tasks: SetTasks was called for this step; if false, no block with
-// root_async or with a method in eigenbases has a task.
+// root_async or with a method that works in eigenbases has a task.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
@@ -72,7 +74,7 @@ cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRan
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
 
 // factors.cu
-// Writes G, dense, to the first buffer of tensors.
+// Writes G (StepScalars) to the first buffer of tensors, as contiguous tensors.
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // The shape of a tensor as (before, d, after): one dim between the products of the dims before and after it.
 struct Unfolding {
@@ -126,8 +128,8 @@ cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchT
 // of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
 // weight_ema.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
-// In an export of several ranks: for the blocks of a bucket that this rank owns, writes what the export adds to the
-// parameters to the buffers in which updates are exchanged.
+// In an export of several ranks: for the blocks of a bucket that this rank owns, writes the differences that the export
+// adds to the parameters. They are written to the exchange buffers, in place of updates.
 cudaError_t SendAverages(cudaStream_t stream, const Tables& tables, int32_t bucket, double blend);
 // An output of an export that needs no exchange.
 struct ExportedParam {

@@ -7,14 +7,13 @@
 
 namespace shampoo::cuda {
 
-// Returns the state snapshot_step of a block in an arena, or 0 if it has none: because root_async is 0, or because
-// another rank owns the block.
+// Returns the state snapshot_step of a block in an arena; 0 if root_async is 0 or if another rank owns the block.
 SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const char* arena) {
   if (block.owned == 0 || !block.snapshot_step.present()) return 0;
   return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);
 }
 
-// Returns the state gradient_count of a block in an arena, or 0 if it has none.
+// Returns the state gradient_count of a block in an arena; 0 if the block has none or if another rank owns it.
 SHAMPOO_DEVICE inline int64_t GradientCountOf(const DeviceBlock& block, const char* arena) {
   if (block.owned == 0 || !block.gradient_count.present()) return 0;
   return *reinterpret_cast<const int64_t*>(arena + block.gradient_count.offset);

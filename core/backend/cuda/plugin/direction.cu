@@ -103,7 +103,8 @@ SHAMPOO_DEVICE inline UpdateTargets TargetsOf(const Tables& tables, const Device
           .exchange = block.exchange_dtype};
 }
 
-// Decides whether the direction of a block is usable, and how to check whether the update fits.
+// Decides whether the direction of a block is usable, and how FitBody checks that the results of the update fit their
+// dtypes.
 SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
   const DeviceBlock& block = tables.blocks[b];
   BlockWork& work = tables.work[b];
@@ -280,7 +281,7 @@ class AverageTracker {
         is_needed_(MovesAverage(part.group.settings, part.group.t, part.block.iterate_offset.present(),
                                 part.block.ema_offset.present())) {}
 
-  // w: the old element i of the parameter. applied: what the step adds to w, and the sum.
+  // w: the old element i of the parameter. applied: the update of the element, and the new element.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
     const int64_t at = part_.begin + i;
@@ -293,7 +294,7 @@ class AverageTracker {
     if (!part_.block.iterate_offset.present()) {
       return NextEmaOffset(static_cast<Real>(part_.group.settings.weight_ema), old, w, written);
     }
-    // Unless MoveIterates() has replaced P, the iterate does not move.
+    // If MoveIterates() has not replaced P, the iterate does not move.
     const Real iterate = part_.work.is_difference != 0 ? move_.Of(p_[i], w, old).iterate : old;
     return NextIterateOffset(iterate, w, written);
   }

@@ -36,7 +36,7 @@ struct Engine::RootContext {
 struct Engine::RootInputs {
   const DeviceSettings* groups;
   const RootTask* tasks;          // by block
-  const int64_t* block_counters;  // by block; used by kFromSnapshot
+  const int64_t* block_counters;  // by block; only used for blocks with the task kFromSnapshot
 
   RootTask TaskOf(const Block* blocks, const BatchItem& item) const { return tasks[item.block - blocks]; }
 };

@@ -76,7 +76,7 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
           ? 1
           : 0;
   made.direction_moment = block.direction_moment;
-  // The methods muon and sign and the methods in eigenbases always leave P in the second buffer.
+  // The methods muon, sign, soap and kl_shampoo always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
   // With other methods, each product reads P from one buffer and leaves it in the other.
   made.direction_in_second = always ? 1 : block.present_factors() % 2;

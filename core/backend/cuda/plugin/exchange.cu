@@ -35,8 +35,8 @@ struct WriteHeaderBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), FlagsOf(state), args.place};
       header.parameters = parameters;
       header.failing_root = -1;
-      // With gathered blocks, only the replica that owns an unusable block decides to skip the step. The other replicas
-      // follow.
+      // With gathered blocks, only the replica that owns a block can find that its gradient is unusable and decide to
+      // skip the step. The other replicas then skip it, too, so `go` may differ between replicas here.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));

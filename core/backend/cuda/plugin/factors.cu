@@ -21,7 +21,7 @@ struct LoadGradientBody {
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
-    // Products always cover whole shape groups. A block that is not stepped gets a gradient of zeros.
+    // Products always cover whole shape groups, so a block that is not stepped gets a gradient of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.scalars];
     const DeviceParam& param = tables.params[block.param];
@@ -197,7 +197,7 @@ struct UpdateFactorBody {
     const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
     const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
-    // The solver gets an identity matrix, which is finite, for a block that is not stepped.
+    // The solver also processes blocks whose states do not change. They get the identity matrix, which is finite.
     if (!UpdatesStates(tables, tile.block)) return WriteIdentity(cta, matrix_tile, matrix);
     const bool is_updated = IsKl(tables, block);
     const DeviceGroup& group = tables.groups[block.group];
@@ -218,7 +218,7 @@ struct UpdateFactorBody {
     struct Loaded {
       Real factor, product, replacement;
     };
-    // What the step reads in place of the new factor matrix, if anything.
+    // If the step does not need the new factor matrix, it reads another matrix: the snapshot, the async root or X.
     const bool reads_inverse = wanted && !Refreshes(task);
     const auto replacement_at = [&](int64_t r, int64_t c) {
       if (task == RootTask::kFromSnapshot) return snapshot[r * d + c];

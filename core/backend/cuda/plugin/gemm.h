@@ -41,8 +41,8 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
 
 // The smallest d at which LowerProductWithTransposed leaves some elements above the diagonal as they are.
 inline constexpr int64_t kLowerProductPanelsFrom = 512;
-// Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Elements above
-// the diagonal may also be written: all of them for small d, some for large d, where 5/8 of the product is computed.
+// Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Also writes
+// elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some.
 // options.transpose_a selects op; options.transpose_b is ignored.
 Status LowerProductWithTransposed(cublasHandle_t handle, GemmOptions options, int64_t d, int64_t k, const GemmInput& a,
                                   const GemmOutput& c, int64_t batch);

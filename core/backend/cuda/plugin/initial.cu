@@ -21,7 +21,7 @@ struct InitializeFactorsBody {
     };
     clear(block.gradient_count);
     clear(block.radius);
-    // lr_sum is not cleared: a load that resets the block also loads lr_sum.
+    // lr_sum is not cleared: if loading a checkpoint initializes the block, it also loads lr_sum.
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
       const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {
@@ -49,7 +49,7 @@ struct InitializeFactorsBody {
     cta.ForEach(block.factors, [&](int64_t k) { flags[k] = 1; });
   }
 
-  // Also clears E and V, which are in eigenbases.
+  // Also clears E and V, which are stored in the eigenbases.
   SHAMPOO_DEVICE void InitializeBases(const Cta& cta, const DeviceBlock& block, const InitialStates& initial) const {
     const auto fill = [&](const StateSlot& slot, int64_t elements, double value) {
       cta.ForEach(slot.present() ? elements : 0,

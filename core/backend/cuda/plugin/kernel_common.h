@@ -39,7 +39,8 @@ SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, in
   state->report.block = -1;
 }
 
-// Returns whether this rank needs the data that it receives for a block. A block that was skipped is checked elsewhere.
+// Returns whether this rank needs the data that it receives for a block. The callers also check whether the block was
+// skipped.
 SHAMPOO_DEVICE inline bool ReceivesUpdate(const Tables& tables, const DeviceBlock& block) {
   const Buffers& buffers = tables.buffers[block.param];
   return tables.state->exports != 0 ? block.average_offset().present() && buffers.out != nullptr

@@ -17,9 +17,11 @@ namespace shampoo::cuda {
 struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
-  Buffers* buffers;     // by parameter; with shard_mode gather, followed by the buffers of whole blocks, by block
-  DeviceGroup* groups;  // by group; then again by group, for the parameters of method muon that method adam updates
-  BlockWork* work;      // by block
+  Buffers* buffers;  // by parameter; with shard_mode gather, followed by the buffers of whole blocks, by block
+  // One row for each group. Then a second row for each group, for the blocks that adam updates in a group with method
+  // muon.
+  DeviceGroup* groups;
+  BlockWork* work;  // by block
   StepState* state;
   RootStatus* roots;
   HostReport* host_report;
@@ -42,14 +44,15 @@ struct Tables {
   double* async_divisors;   // by block
   int32_t* async_flags;     // by root: may_be_diagonal
   RootStatus* async_roots;  // by root
-  // The next two are nullptr if this rank updates no block that has root_async or a method in eigenbases.
+  // `tasks` and `reported_block_counters` are nullptr if this rank updates no block with root_async or with a method
+  // that works in eigenbases.
   RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
   int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
   int32_t replica_rank, replica_world;
-  // Hashes of the parameters; nullptr if verify_replicas is 0.
-  const DeviceTile* hash_tiles;  // of the parameters that this rank holds; their `block` is the index of a parameter
+  // Hashes of the parameters that this rank holds; nullptr if verify_replicas is 0.
+  const DeviceTile* hash_tiles;  // DeviceTile::block is the index of a parameter
   int64_t hash_tile_count;
   uint64_t* tile_hashes;      // by tile in hash_tiles
   uint64_t* hashes;           // by parameter
@@ -61,11 +64,11 @@ struct Tables {
   int64_t shard_segment_bytes;
   int32_t shard_rank, shard_world;
   int32_t param_count;
-  // With shard_mode gather.
+  // The slices of shard_mode gather. gathers: 1 with shard_mode gather, otherwise 0.
   int32_t gathers;
   const DeviceSlice* slices;
   const RunSeries* series;
-  const DeviceTile* slice_tiles;  // their `block` is the index of a slice
+  const DeviceTile* slice_tiles;  // DeviceTile::block is the index of a slice
 };
 
 // Tables of a batch.
@@ -80,15 +83,16 @@ struct BatchTables {
   void* second;
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr if the batch has none
-  // By tile: |D|^2, where D is the direction of the grafting method, and |P|^2. With dual_norm_scale, also the inner
-  // product of the filtered gradient and P. Some kernels use these arrays for other sums, which the next kernel reads.
+  // `sums`, by tile: |D|^2, where D is the direction of the grafting method, and |P|^2. `products`, by tile: with
+  // dual_norm_scale, the inner product of the filtered gradient and P. Some kernels use these arrays for other sums,
+  // which the next kernel reads.
   double* sums;
   double* products;
-  int32_t* fits;  // by tile: 1 if the result fits
+  int32_t* fits;  // by tile: 1 if the results of the update fit their dtypes
   // With norm_control or update_floor; norm_rows is nullptr if no block of the batch has them.
   ControlSums* control_sums;    // by tile
   NormControlRow* norm_rows;    // of all blocks of the batch
-  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; their `index` is the row in the block
+  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; DeviceTile::index is the row in the block
   int64_t row_tile_count;
   int32_t has_iterates;  // some block has averaging
   int32_t has_averages;  // some block has averaging or weight_ema

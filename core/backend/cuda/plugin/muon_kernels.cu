@@ -39,8 +39,8 @@ struct KeepNormBody {
   }
 };
 
-// Returns whether the step divides a direction by its second moment. If the direction is not finite, the update will be
-// skipped, and the second moment must stay finite.
+// Returns whether the step divides a direction by its second moment. A direction that is not finite is not divided,
+// because the second moment must stay finite. The update of its block is skipped later.
 SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
   return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
 }
@@ -55,8 +55,8 @@ struct MomentScalars {
         epsilon(static_cast<Real>(settings.epsilon)) {}
 };
 
-// Updates the second moments of rows, with one CTA for each row, or of columns, with one CTA for each group of columns.
-// Writes the divisors of these rows or columns.
+// Updates the second moments of rows or of columns. There is one CTA for each row or for each group of columns. Also
+// writes the numbers by which these rows or columns will be divided.
 template <typename Real>
 struct LineBody {
   MuonArgs args;

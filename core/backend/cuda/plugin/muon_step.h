@@ -19,7 +19,7 @@ class MuonStep {
 
   Status Step(const StepArgs& args, const StepPhases& phases, const Tables& tables, const BatchTables& work,
               const BlockBatch& batch) const;
-  // Makes cuBLAS load the kernels of all products of the batch. The state's `go` must be 0.
+  // Makes cuBLAS load the kernels of all products of the batch. StepState::go must be 0.
   Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const {
     return orthogonalizer_.Preload({tables, work, batch, work.first, work.first});
   }

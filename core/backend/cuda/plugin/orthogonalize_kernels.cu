@@ -88,8 +88,8 @@ struct ScaleMatrixBody {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.source);
     const Dtype dtype = part.block.iteration_dtype;
-    // Where the dtypes differ, each tensor of the batch has room for two tensors, and the iteration begins in the
-    // first.
+    // If the iteration has another dtype, its buffer has room for two tensors for each tensor of the batch. The
+    // iteration begins in the first of the two.
     const int64_t at = 2 * part.block.at + part.begin;
     if (dtype == Dtype::kBf16) return Write(cta, part, h, static_cast<__nv_bfloat16*>(args.third) + at);
     if (dtype != args.computation) return Write(cta, part, h, static_cast<double*>(args.wide) + at);
@@ -102,8 +102,8 @@ struct ScaleMatrixBody {
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
     // The products cover whole shape groups, so a block whose direction is not orthogonalized in this step gets zeros.
-    // With method muon, all stepped blocks of a group have the same rule. A group with another rule is not multiplied,
-    // and `x` may contain the direction of its blocks.
+    // There is an exception: with method muon, all stepped blocks of a group have the same rule. If this rule is not
+    // kPrecondition, the group is not multiplied, and `x` keeps its contents, which may be the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
       if (part.block.orthogonalized != 0 && is_multiplied) {

@@ -20,7 +20,7 @@ struct OrthogonalizeArgs {
 };
 
 // Copies the matrices in `source` to the buffers in which the iteration begins, divided by a power of two and by their
-// norms. Writes sums[2 i + 1] and products[i] of the batch.
+// norms. Writes sums[2 i + 1] and products[i] of the batch, for each tile i.
 cudaError_t ScaleForIteration(cudaStream_t stream, const OrthogonalizeArgs& args);
 
 // The matrices of a shape group, all of the same size, in the dtype of the iteration.
@@ -32,24 +32,26 @@ struct EqualMatrices {
 };
 // Copies the lower triangles to the upper ones.
 cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
-// Completes the polynomials P = a I + b A + c A A of the matrices A of `gram`. On entry, `polynomial` contains c A A,
-// unless c is 0 (has_square false). Reads only lower triangles, and writes both triangles of P. The matrices P have the
-// same stride as those of `gram`.
+// The coefficients of CompletePolynomials().
 struct PolynomialTerms {
   double a, b;
   bool has_square;
 };
+// Completes the polynomials P = a I + b A + c A A of the matrices A of `gram`. On entry, `polynomial` contains c A A,
+// unless c is 0 (has_square is false). Reads only lower triangles, and writes both triangles of P. The matrices P have
+// the same stride as those of `gram`.
 cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMatrices& gram, void* polynomial,
                                 const PolynomialTerms& terms);
 
-// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
-// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the
-// tensors and their transposes, both triangles. first_item: the first item of the shape group in the batch.
+// Tensors of equal size.
 struct EqualTensors {
   void* data;
   int64_t stride;
   int64_t elements;
 };
+// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
+// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the
+// tensors and their transposes, both triangles. first_item: the first item of the shape group in the batch.
 cudaError_t CompleteSchatten(cudaStream_t stream, const OrthogonalizeArgs& args, Dtype dtype, int64_t first_item,
                              const EqualMatrices& gram, const EqualTensors& tensors);
 // Converts tensors from this dtype to float32.

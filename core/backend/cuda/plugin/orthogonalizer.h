@@ -13,8 +13,8 @@
 namespace shampoo::cuda {
 
 // Orthogonalizes the directions of a batch, for method muon and for soap_post. In each step of the iteration, the same
-// batched products process all matrices of a shape group. orthogonalization exact uses products only, too: it takes
-// more steps, in float64 (ExactEntryOf).
+// batched products process all matrices of a shape group. With orthogonalization exact, the iteration has more steps,
+// in float64 (ExactEntryOf).
 class Orthogonalizer {
  public:
   // The matrices are in the buffer `source`. The results are in the buffer `second` of the batch.
@@ -44,7 +44,7 @@ class Orthogonalizer {
       return Iterate(handles, work, work.how.steps);
     });
   }
-  // Makes cuBLAS load the kernels of all products of the batch. The state's `go` must be 0.
+  // Makes cuBLAS load the kernels of all products of the batch. StepState::go must be 0.
   Status Preload(const Call& call) const;
 
  private:

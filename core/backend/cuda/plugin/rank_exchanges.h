@@ -13,11 +13,11 @@
 namespace shampoo::cuda {
 
 // The exchanges of a step with other ranks (docs/adr/0024, docs/adr/0025, docs/adr/0028). Every rank makes the same
-// sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks the
-// functions do nothing. Exchanges belong to no phase (PhaseTimer), because their time includes waiting for other ranks.
+// sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks, nothing
+// is exchanged. Exchanges belong to no phase (PhaseTimer), because their time includes waiting for other ranks.
 //
-// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets, their
-// collectives run in a separate stream, which events order.
+// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets, the
+// collectives run in a separate stream. Events order the two streams.
 class RankExchanges {
  public:
   // The plan must outlive this object.

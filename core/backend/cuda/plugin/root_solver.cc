@@ -90,7 +90,8 @@ void SetNewton(RootSpec* spec) {
 
 // Chooses an algorithm for batches of eigenproblems that does not depend on the number of matrices. By default, that
 // number may select the algorithm and thus change the last bits of a result. The cuSOLVER of CUDA 13.0 declares
-// CUSOLVER_ALG_1, but has only the default algorithm for this function and returns INVALID_VALUE.
+// CUSOLVER_ALG_1, but has only the default algorithm for this function and returns INVALID_VALUE. The default algorithm
+// is then used.
 Status ChooseBatchAlgorithm(cusolverDnParams_t params) {
 #if CUDART_VERSION >= 13000
   const cusolverStatus_t status = cusolverDnSetAdvOptions(params, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1);
@@ -173,7 +174,8 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
 }
 
 // Determines the memory for batches of up to sizes.count matrices. A smaller batch may need more memory than a larger
-// one, so sizes.count is halved again and again down to 1, and the maximum is returned.
+// one, so this function queries the memory for sizes.count, for half of it, and so on down to 1, and returns the
+// maximum.
 Status RootSolver::MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const {
   if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
   for (;; sizes.count = (sizes.count + 1) / 2) {
@@ -357,9 +359,9 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// A few large matrices are solved one by one, which is faster than a batch. So are the matrices of a chunk that the
-// batched solver refuses. If the solver for one matrix also refuses, the status of the root reports a failure, and the
-// caller retries the root later. The next launch reports a failure of the device.
+// A few large matrices are solved one by one, which is faster than a batch. If the batched solver refuses a chunk, its
+// matrices are also solved one by one. If the solver for one matrix also refuses, the status of the root reports a
+// failure, and the caller retries the root later. If the device itself has failed, the next launch returns its error.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
   const bool few = chunk.n >= kSingleFrom && chunk.count <= kSingleUpToCount;

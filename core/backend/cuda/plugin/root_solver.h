@@ -42,7 +42,7 @@ struct RootBatch {
 struct RootSizes {
   RootMethod method;
   int64_t n;
-  int64_t count;  // at most
+  int64_t count;  // the largest number of matrices in a batch
   Dtype root_dtype;
   bool tracked = false;  // track_root_residuals
 };
@@ -125,7 +125,7 @@ class RootSolver {
   const Kind* Find(RootMethod method, int64_t n, Dtype root_dtype) const;
 
   std::vector<Kind> kinds_;
-  std::vector<char> host_memory_;     // that cuSOLVER requests
+  std::vector<char> host_memory_;     // the host memory that cuSOLVER requests
   int64_t workspace_bytes_ = 0;       // without the workspace of the meter, which follows
   std::unique_ptr<RootMeter> meter_;  // nullptr: no root is tracked
   cusolverDnParams_t params_ = nullptr;

@@ -62,7 +62,8 @@ class CansIteration {
     return Status();
   }
 
-  // Multiplies a vector several times by I - X^(p/2) B X^(p/2). Overwrites Y.
+  // Multiplies a vector several times by I - X^(p/2) B X^(p/2), where B is the scaled matrix with its shift, and X is
+  // B^(-1/p). Overwrites Y.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     const int64_t n = chunk_.n;

@@ -16,7 +16,7 @@ namespace shampoo::cuda {
 
 // The record of a member, which is one matrix of a chunk, while its root is computed.
 struct RootMember {
-  double divisor;  // of the matrix: that of the chunk times TraceDivisor
+  double divisor;  // the matrix is divided by this number: *RootChunk::divisor times TraceDivisor()
   double epsilon;  // added to the eigenvalues of the unscaled matrix
   double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
   double error;    // max |Y - I|; method cans: |r| of the check

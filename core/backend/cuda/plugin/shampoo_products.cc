@@ -105,7 +105,8 @@ Status ShampooProducts::Contract(const Handles& handles, const BlockBatch& batch
   *out = {TensorsIn(layout_.first, batch, shape_group), TensorsIn(layout_.second, batch, shape_group)};
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k) || k == except) continue;
-    // For a dim between other dims, ContractDim() also needs a buffer for intermediate results: that of its source.
+    // For a dim between other dims, ContractDim() also needs a buffer for intermediate results. It may overwrite its
+    // source.
     SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, batch.computation, count}, {.tf32 = tf32}, out->tensors,
                                         MatricesOf(batch, shape_group, k), out->spare, out->tensors.data));
     std::swap(out->tensors, out->spare);

@@ -28,8 +28,8 @@ class ShampooProducts {
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 
-  // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which contain the
-  // inverse roots at that time.
+  // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which must contain
+  // the inverse roots.
   Status Precondition(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                       int64_t count) const;
 

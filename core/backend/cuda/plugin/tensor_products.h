@@ -30,12 +30,13 @@ struct TensorDim {
 // Returns three sizes of a block: the product of the dims before dim k, dim k, and the product of the dims after it.
 Unfolding UnfoldingOf(const Block& block, int k);
 
-// Computes the contraction of index k (TensorDim::dim) of each tensor with the first index of its matrix B, which is
-// row-major. transposed: with the second index. moved: another buffer; used only if dim k is between other dims.
+// How ContractDim() contracts tensors with matrices.
 struct Contraction {
-  bool transposed = false;
+  bool transposed = false;  // false: with the first index of the matrices. true: with the second index
   bool tf32 = false;
 };
+// Computes the contraction of index k (TensorDim::dim) of each tensor with an index of its matrix, which is row-major.
+// moved: another buffer; used only if dim k is between other dims.
 Status ContractDim(const Handles& handles, const TensorDim& dim, const Contraction& how, const EqualArrays& from,
                    const EqualArrays& matrices, const EqualArrays& to, void* moved);
 

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Several ranks with communicators in Java. */
+/** Tests of several ranks with communicators in Java. */
 class CommTest {
   private static void assertSameBits(List<float[]> expected, List<float[]> found) {
     for (int p = 0; p < expected.size(); ++p) {
@@ -250,7 +250,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni, checks that callbacks release their local references: a step has room for only a few. */
+  /** Under -Xcheck:jni, the JVM reports callbacks that do not release their local references. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -287,7 +287,7 @@ class CommTest {
   }
 
   @Test
-  void aCommunicatorOfCIsAccepted() {
+  void aCommunicatorWithCallbacksInCIsAccepted() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofAddress(0));
     int released = Foreign.releases();
     Comm comm = Comm.ofAddress(Foreign.ops());
@@ -343,7 +343,8 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // save accepts a communicator that an optimizer uses. This call fails because both ranks write the same file.
+        // save accepts a communicator that an optimizer uses. It fails only because the simulated rank reports the same
+        // files as this rank.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }
@@ -357,7 +358,7 @@ class CommTest {
   }
 
   @Test
-  void aCommunicatorCanBeCalledOnAThreadOfC() {
+  void aCommunicatorCanBeCalledOnAThreadThatCStarted() {
     Fails comm = new Fails();
     try (Optimizer optimizer = alone(comm)) {
       optimizer.bind("w", Buffers.filled(4, 1), Buffers.filled(4, 1));

@@ -13,8 +13,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Ranks on CUDA devices, with the fake of CUDA. Their communicators are written in Java and take host memory. This test
- * has its own process, because a process loads the backend only once.
+ * Tests of ranks on CUDA devices, with the fake CUDA. The communicators are written in Java and take host memory. This
+ * class has its own process, because a process loads the backend only once.
  */
 class CudaTest {
   private static final int STEPS = 6;

@@ -16,7 +16,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The code in docs/java.md compiles without warnings and runs. */
+/** Checks that the code in docs/java.md compiles without warnings and runs. */
 class DocsTest {
   @TempDir Path folder;
 

@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Closing, garbage collection and threads. */
+/** Tests of closing, garbage collection and threads. */
 class LifeTest {
   private static Optimizer make(PlanOptions planOptions, OptimizerOptions options) {
     try (Config config = Model.config();
@@ -256,7 +256,7 @@ class LifeTest {
 
   @Test
   void anOptimizerIsKeptAliveDuringItsLastCall() {
-    // The interpreter keeps all arguments of a method alive. Compiled code does not; many steps cause compilation.
+    // The interpreter keeps all arguments of a method alive, but compiled code does not. Many steps cause compilation.
     try (Optimizer other = make(new Mirror())) {
       other.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
       for (int step = 0; step < 10_000; ++step) {

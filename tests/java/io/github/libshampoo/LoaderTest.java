@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The contents of the jar, and the folders that its libraries are loaded from. */
+/** Tests of the contents of the jar, and of the folders from which its libraries are loaded. */
 class LoaderTest {
   private static final String VERSION = System.getProperty("shampoo.version");
   private static final Path SOURCE = Path.of(System.getProperty("shampoo.source"));
@@ -107,7 +107,7 @@ class LoaderTest {
   }
 
   @Test
-  void theErrorExplainsAFolderWithoutExecution() throws Exception {
+  void explainAddsARemedyForAFolderMountedNoexec() throws Exception {
     String failure = "/tmp/x/libshampoo_java.so: /tmp/x/libshampoo_java.so: failed to map segment from shared object";
     String text = Library.explain(failure, Path.of("/tmp/x/libshampoo_java.so"), "");
     assertContains(text, "the folder /tmp/x is on a file system that is mounted noexec: set the property java.io.tmpdir");
@@ -166,7 +166,7 @@ class LoaderTest {
         byte[] packed = jar.getInputStream(jar.getEntry("META-INF/" + name)).readAllBytes();
         assertEquals(Files.readString(SOURCE.resolve(name)), new String(packed));
       }
-      // With debug information, the library would be much larger.
+      // With debug information, the library would be larger than this limit.
       assertTrue(jar.getEntry(NATIVE + "libshampoo.so.0").getSize() < 40 << 20);
     }
   }

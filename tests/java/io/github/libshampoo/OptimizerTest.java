@@ -19,7 +19,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Buffers, steps and hyper-parameters. */
+/** Tests of buffers, steps and hyper-parameters. */
 class OptimizerTest {
   private static Optimizer make(Config config, Param... params) {
     try (config;
@@ -41,7 +41,7 @@ class OptimizerTest {
   }
 
   @Test
-  void aStepMinimizes() {
+  void stepsMinimizeALoss() {
     FloatBuffer w = Buffers.floats(3, -4);
     FloatBuffer grad = Buffers.filled(2, 0);
     try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
@@ -131,7 +131,7 @@ class OptimizerTest {
     }
   }
 
-  /** The library gets the address of the buffer, so nothing is copied. */
+  /** Checks that the library gets the address of the buffer, so that nothing is copied. */
   @Test
   void addressesAreThoseOfTheBuffers() {
     ByteBuffer bytes = Buffers.bytes(64);

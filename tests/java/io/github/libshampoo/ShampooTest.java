@@ -24,7 +24,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** Version, keys, configs, plans, log messages and inverse roots. */
+/** Tests of version, keys, configs, plans, log messages and inverse roots. */
 class ShampooTest {
   private static String message(Class<? extends ShampooException> kind, org.junit.jupiter.api.function.Executable call) {
     return assertThrows(kind, call).getMessage();
@@ -40,7 +40,7 @@ class ShampooTest {
     assertContains(Shampoo.buildInfo(), "\"version\"");
   }
 
-  /** The raw layer is generated and has every function that the header declares. */
+  /** Checks that the generated class Raw has every function that the header declares. */
   @Test
   void everyFunctionOfTheHeaderIsWrapped() throws IOException {
     String header = Files.readString(Path.of(System.getProperty("shampoo.header")));
@@ -50,7 +50,7 @@ class ShampooTest {
       names.add(declared.group(1));
     }
     assertTrue(names.size() > 40, names.toString());
-    names.remove("shampoo_create_sized"); // Shampoo.create is written in Java
+    names.remove("shampoo_create_sized"); // Optimizer.create in Java replaces it
     names.removeAll(Arrays.stream(Raw.class.getMethods()).map(method -> method.getName()).collect(Collectors.toSet()));
     assertEquals(Set.of(), names);
   }
@@ -276,7 +276,7 @@ class ShampooTest {
   }
 
   @Test
-  void aRejectedLevelKeepsTheCallback() {
+  void aRejectedLogLevelKeepsTheCallback() {
     List<String> messages = new ArrayList<>();
     Shampoo.setLog((level, message) -> messages.add(message), LogLevel.WARNING);
     try {

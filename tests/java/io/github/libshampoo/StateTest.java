@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
-/** State entries, arenas and checkpoints. */
+/** Tests of state entries, arenas and checkpoints. */
 class StateTest {
   private static void assertRejected(String part, Executable call) {
     String text = assertThrows(ShampooException.Invalid.class, call).getMessage();

@@ -9,9 +9,9 @@ import java.nio.Buffer;
  * shard, and is aligned for its type. Memory that a step writes must not overlap any other memory, except that out may
  * be param if both have the same type.
  *
- * @param param the parameter, which a step reads. It may be null only if all four are null.
- * @param grad the gradient, which a step reads. If it is null, the parameter does not change, and of its state only
- *     what belongs to an average (the keys "weight_ema" and "averaging").
+ * @param param the parameter, which a step reads. It may be null only if grad, out and copy are null, too.
+ * @param grad the gradient, which a step reads. If it is null, a step changes neither the parameter nor its state,
+ *     except for the states of averages (keys "weight_ema" and "averaging").
  * @param out receives the new parameter or, with the key "output" set to updates, the update to add. It may be null
  *     only if grad is null.
  * @param copy receives the new parameter a second time, for example a bfloat16 model in addition to float32 weights;

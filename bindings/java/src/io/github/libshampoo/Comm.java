@@ -58,8 +58,8 @@ public final class Comm implements AutoCloseable {
   /**
    * Creates a communicator that calls C functions, such as those of shampoo_mpi_ops().
    *
-   * @param address address of a shampoo_comm_ops, which is copied. The object that its {@code user} points to must
-   *     exist until its {@code release} is called.
+   * @param address address of a shampoo_comm_ops, which is copied. The object to which {@code user} points must exist
+   *     until {@code release} is called.
    * @return the communicator. Close it.
    * @throws ShampooException.Invalid if the address is 0, or a field has a wrong value.
    */

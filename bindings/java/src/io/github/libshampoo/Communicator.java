@@ -5,7 +5,7 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 
 /**
- * Exchanges data between ranks, in host memory. Implement it in Java to connect optimizers.
+ * Exchanges data between ranks, in host memory. Implement it in Java to connect the optimizers of several ranks.
  *
  * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather}, or of
  * {@link AllToAllCommunicator#allToAll}, is an exchange. If an exchange or {@link #asyncError} throws an exception, the
@@ -60,6 +60,9 @@ public interface Communicator {
    */
   default void abort() {}
 
-  /** Called once for each optimizer or {@link Comm} that was created with this communicator, after the last use. */
+  /**
+   * Called after the last use, once for each {@link Comm} that was created with this communicator, and once for each
+   * optimizer whose {@link OptimizerOptions} contain it.
+   */
   default void release() {}
 }

@@ -56,7 +56,7 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Sets a key of type "i64" or "f64".
+   * Sets a key of type "i64", "f64" or "bool" (0 or 1) to an integer.
    *
    * @param key name of the key.
    * @param value within the range of the key.

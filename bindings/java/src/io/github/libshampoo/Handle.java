@@ -14,9 +14,9 @@ import java.util.function.LongFunction;
  * <p>The public Java object has a Handle. The Handle has no reference to the public object, so that the cleaner can
  * destroy the library's object when the public object is unreachable.
  *
- * <p>A call holds permits until it returns, and destroying the object needs all permits. If close() is called during
- * another call, it therefore waits for that call or throws. A call also keeps the public object reachable. Otherwise
- * the cleaner could destroy an object during its last call.
+ * <p>A call holds permits of a semaphore until it returns, and destroying the object needs all permits. If close() is
+ * called during another call, it therefore waits for that call or throws. A call also keeps the public object
+ * reachable. Otherwise the cleaner could destroy an object during its last call.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();

@@ -96,7 +96,7 @@ final class Library {
     if (library != own || header != own) {
       throw new UnsatisfiedLinkError(
           "these classes were compiled for libshampoo " + toText(own) + ", and the library that was loaded is "
-              + toText(library) + (header != own ? ", " + NATIVE + " was made for " + toText(header) : "")
+              + toText(library) + (header != own ? ", and " + NATIVE + " was made for " + toText(header) : "")
               + ": use a jar and a library of the same version");
     }
   }
@@ -130,7 +130,7 @@ final class Library {
     }
   }
 
-  /** Deletes files, then the folder, which is first in the list. */
+  /** Deletes the files of a list, then their folder, which is the first element of the list. */
   private static void delete(List<Path> created) {
     for (int index = created.size() - 1; index >= 0; --index) {
       try {

@@ -143,7 +143,8 @@ public final class Memory {
       throw new ShampooException.Invalid(what + ": " + bytes + " bytes; expected " + expected + " bytes");
     }
     if (written && buffer != null && buffer.isReadOnly()) {
-      throw new ShampooException.Invalid(what + ": the buffer is read-only, and a step writes to it");
+      throw new ShampooException.Invalid(
+          what + ": the buffer is read-only, and the library writes to it; pass a writable buffer");
     }
   }
 }

@@ -41,8 +41,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Creates an optimizer, and initializes its state. With a communicator, all ranks must call this. They compare their
-   * plans; if the plans differ or one rank fails, the call fails on all ranks.
+   * Creates an optimizer, and initializes its state. With a communicator, all ranks must make this call. The ranks
+   * compare their plans. If the plans differ or one rank fails, the call fails on all ranks.
    *
    * @param plan a finished plan. The plans of all ranks must be equal.
    * @param options communicators, memory and device.
@@ -231,7 +231,8 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Runs one step of all groups: reads the gradients, and updates the parameters and the state. With a single rank, a
-   * step that fails changes nothing. With several ranks all ranks must call it; docs/many_ranks.md describes failures.
+   * step that fails changes nothing. With several ranks, all of them must make the step; docs/many_ranks.md describes
+   * failures.
    *
    * @throws ShampooException.State if a parameter has not been bound; the message names it.
    * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the message names the
@@ -264,7 +265,7 @@ public final class Optimizer implements AutoCloseable {
    *     the out dtype of the parameter, and must not overlap the parameter.
    * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
    *     parameter.
-   * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step.
+   * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step instead.
    * @throws ShampooException.Collective if an exchange failed, in this call or an earlier one.
    */
   public void export(double blend, List<Memory> weights) {
@@ -484,8 +485,8 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Saves the state of one rank as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
    *
-   * @param directory directory of the checkpoints, created if it does not exist. It keeps the last checkpoint_keep
-   *     checkpoints.
+   * @param directory directory of the checkpoints, created if it does not exist. A successful save removes old
+   *     checkpoints from it; the key "checkpoint_keep" is the number that remains.
    * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    */
   public void save(Path directory) {
@@ -508,7 +509,7 @@ public final class Optimizer implements AutoCloseable {
    * Frees the memory and threads of the optimizer, and releases bound memory. If a call runs on another thread, waits
    * until it has returned. Closing a second time has no effect.
    *
-   * @throws ShampooException.State if a callback of this optimizer, such as one of a communicator, calls it.
+   * @throws ShampooException.State if a callback of this optimizer, such as one of a communicator, calls this method.
    */
   @Override
   public void close() {

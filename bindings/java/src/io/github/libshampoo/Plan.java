@@ -175,7 +175,7 @@ public final class Plan implements AutoCloseable {
   /**
    * Returns the blocks of all owners.
    *
-   * @return the blocks, ordered by parameter and then by position, with the first dim outermost.
+   * @return the blocks, ordered by parameter and then by position. The position along the last dim changes fastest.
    * @throws ShampooException.State if the plan is not finished.
    */
   public List<Block> blocks() {

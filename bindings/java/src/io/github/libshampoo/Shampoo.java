@@ -199,7 +199,7 @@ public final class Shampoo {
    * @param config config whose keys "orthogonalization" and "ns_..." are used. Set its key "method" to "muon" to change
    *     them.
    * @param rows number of rows, at least 1.
-   * @param columns number of columns, at least 1. The smaller of both is at most 32750.
+   * @param columns number of columns, at least 1. The smaller of rows and columns is at most 32750.
    * @param dtype type of a and x: F32 or F64.
    * @param a direct buffer of rows * columns elements, row-major.
    * @param x direct buffer of rows * columns elements, which receives the result. It may be the same buffer as a.
@@ -225,11 +225,12 @@ public final class Shampoo {
   }
 
   /**
-   * Saves the states of the optimizers of all ranks as one checkpoint. Collective.
+   * Saves the states of the optimizers of all ranks as one checkpoint. All ranks of the job must call it.
    *
    * @param optimizers the optimizers of this rank.
-   * @param directory directory of the checkpoints, created if it does not exist. It keeps the last checkpoint_keep
-   *     checkpoints. docs/checkpoints.md describes the files.
+   * @param directory directory of the checkpoints, created if it does not exist. A successful save removes old
+   *     checkpoints from it; the key "checkpoint_keep" is the number that remains. docs/checkpoints.md describes the
+   *     files.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or if an optimizer has more
@@ -242,7 +243,7 @@ public final class Shampoo {
   }
 
   /**
-   * Loads the last checkpoint of a directory into optimizers. Collective.
+   * Loads the last checkpoint of a directory into optimizers. All ranks of the job must call it.
    *
    * @param optimizers the optimizers of this rank.
    * @param directory directory in which checkpoints were saved, or the index file of one of them.

@@ -12,7 +12,7 @@ import java.util.List;
  * @param shape shape in elements, outermost dim first.
  * @param dtype type of the elements that are read and written.
  * @param flatOffset for an entry whose elements correspond to those of its block, the index of the first element in the
- *     flattened parameter; -1 for all other entries, including those in an eigenbasis.
+ *     flattened parameter; -1 for all other entries, including those whose elements are coordinates in an eigenbasis.
  * @param storedBytes size in the arena in bytes.
  * @param symmetric whether it is a symmetric matrix. The arena may store only one triangle of it.
  * @param owner replica rank that stores it, which is this rank.

@@ -26,7 +26,8 @@ final class Text {
       encoded.get(bytes);
       return bytes;
     } catch (CharacterCodingException error) {
-      throw new ShampooException.Invalid("\"" + text + "\": half of a surrogate pair, which UTF-8 cannot encode");
+      throw new ShampooException.Invalid(
+          "\"" + text + "\": it contains half of a surrogate pair, which UTF-8 cannot encode");
     }
   }
 
