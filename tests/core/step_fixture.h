@@ -147,20 +147,23 @@ class StepFixture {
     return bytes;
   }
 
-  static std::shared_ptr<const PlanData> MakePlan(const Setup& setup) {
+  // Creates a plan, with one thread unless the placement has a number of threads.
+  static Status CreatePlan(const Setup& setup, std::unique_ptr<Plan>* plan) {
     Placement placement = setup.placement;
-    placement.threads = 1;
-    std::unique_ptr<Plan> plan;
-    Ok(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, &plan));
+    if (placement.threads == 0) placement.threads = 1;
+    SHAMPOO_RETURN_IF_ERROR(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, plan));
     int index = 0;
-    for (const Keys& keys : setup.more_groups) Ok(plan->AddGroup(MakeConfig(keys), &index));
+    for (const Keys& keys : setup.more_groups) SHAMPOO_RETURN_IF_ERROR((*plan)->AddGroup(MakeConfig(keys), &index));
     for (const ParamDesc& desc : setup.params) {
-      Ok(plan->AddParam(desc, &index));
-      if (!setup.params_of_shard_1.empty()) {
-        Ok(plan->AddShard(index, 1, setup.params_of_shard_1[static_cast<size_t>(index)]));
-      }
+      SHAMPOO_RETURN_IF_ERROR((*plan)->AddParam(desc, &index));
+      if (setup.params_of_shard_1.empty()) continue;
+      SHAMPOO_RETURN_IF_ERROR((*plan)->AddShard(index, 1, setup.params_of_shard_1[static_cast<size_t>(index)]));
     }
-    Ok(plan->Finish());
+    return (*plan)->Finish();
+  }
+  static std::shared_ptr<const PlanData> MakePlan(const Setup& setup) {
+    std::unique_ptr<Plan> plan;
+    Ok(CreatePlan(setup, &plan));
     return plan->data();
   }
   static Config MakeConfig(const Keys& keys) {
