@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "core/backend/cpu/kronecker.h"
-#include "core/blas/scratch.h"
+#include "tests/core/blas_fixture.h"
 #include "tests/core/plan_test_util.h"
 
 namespace shampoo {
@@ -20,7 +20,7 @@ std::vector<double> DrawValues(std::mt19937_64& random, int64_t n) {
 }
 
 // Returns an element of a tensor. If the tensor is a matrix, its rows are ld elements apart.
-double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
+double ElementAt(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
   int64_t index = 0;
   for (int k = 0; k < shape.ndim; ++k) {
     index = shape.ndim == 2 ? (k == 0 ? at[0] * ld : index + at[1]) : index * shape[k] + at[static_cast<size_t>(k)];
@@ -30,9 +30,7 @@ double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const
 
 TEST_CASE("factor updates and contractions agree with their definition, element by element") {
   std::mt19937_64 random(11);
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  blas::ScratchUse use(&scratch);
+  const BlasFixture blas;
   // Shapes with many and with few elements before and after a dim; vectors, and tensors that are vectors except for
   // dims of 1.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
@@ -86,11 +84,11 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
         double over_second = 0;
         for (int64_t j = 0; j < d; ++j) {
           other[static_cast<size_t>(k)] = j;
-          const double value = At(g, shape, ld, other);
+          const double value = ElementAt(g, shape, ld, other);
           contracted += x[static_cast<size_t>(row * d + j)] * value;
           over_first += z[static_cast<size_t>(j * ldx + row)] * value;
           over_second += z[static_cast<size_t>(row * ldx + j)] * value;
-          product[static_cast<size_t>(row * d + j)] += At(g, shape, ld, coordinates[e]) * value;
+          product[static_cast<size_t>(row * d + j)] += ElementAt(g, shape, ld, coordinates[e]) * value;
         }
         CHECK(out[e] == doctest::Approx(contracted).epsilon(1e-12));
         CHECK(by_upper[e] == doctest::Approx(contracted).epsilon(1e-12));
