@@ -39,12 +39,11 @@ inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes
 struct CheckpointRank : StepFixture {
   CheckpointRank(const std::shared_ptr<Communicator>& comm, const SetupOfRank& setup, const std::string& directory)
       : StepFixture(setup(*comm)) {
-    call.optimizers = states;
+    call.optimizers = states();
     call.world = comm.get();
     call.directory = directory;
   }
 
-  OptimizerState* states[1] = {&state()};
   CheckpointCall call;
 };
 

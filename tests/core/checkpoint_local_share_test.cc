@@ -78,9 +78,7 @@ TEST_CASE("copies with different states are an error on all ranks, also if only 
     ShareJob three(3, SetupOfCopies({{100, 100}}, {{"momentum", "0.5"}}));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
     three.Find();
-    for (const Status& status : three.statuses) {
-      CheckError(status, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
-    }
+    CheckAllFail(three.statuses, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
   }
 }
 
@@ -176,11 +174,8 @@ TEST_CASE("a rank whose texts cannot be made or are too long fails, and the exch
       statuses[rank] = ranks.Collect(
           3, make, [&](int, const std::string&) { ++received; }, &own[rank]);
     });
-    for (const Status& status : statuses) {
-      if (too_long)
-        CheckError(status, Code::kInvalid, "rank 1: the description of a parameter, a group or a block has");
-      if (!too_long) CheckOk(status);
-    }
+    const char* const says = "rank 1: the description of a parameter, a group or a block has";
+    too_long ? CheckAllFail(statuses, Code::kInvalid, says) : CheckAllOk(statuses);
     CHECK(received == (too_long ? 0 : 3));
     CheckOk(own[0]);
     CHECK(own[1].code() == (too_long ? Code::kOk : Code::kNoMemory));

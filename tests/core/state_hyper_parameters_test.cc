@@ -14,17 +14,18 @@ using KeyValues = StepFixture::Keys;
 // The hyper-parameters of two groups, each with a matrix.
 struct TwoGroups {
   explicit TwoGroups(const KeyValues& keys = {}, const KeyValues& second = {}, size_t scalar_alignment = 1)
-      : fixture(SetupOf(keys, second)), values(fixture.plan(), scalar_alignment) {}
+      : fixture(StepFixture::TwoGroups(keys, second, {{2, 3}, {2, 3}})), values(fixture.plan(), scalar_alignment) {}
 
-  static StepFixture::Setup SetupOf(const KeyValues& keys, const KeyValues& second) {
-    StepFixture::Setup setup{
-        .keys = keys, .params = StepFixture::Describe({{2, 3}, {2, 3}}), .more_groups = {second}, .placement = {}};
-    setup.params[1].group = 1;
-    return setup;
-  }
   Status Set(const char* key, double value, int group = 0) {
     return values.Set(group, key, value, &roots_depend_on_it);
   }
+  Status Bind(const char* key, const float* value, int group = 0) {
+    return values.Bind(group, key, static_cast<int>(Dtype::kF32), value);
+  }
+  Status Bind(const char* key, const double* value, int group = 0) {
+    return values.Bind(group, key, static_cast<int>(Dtype::kF64), value);
+  }
+  Status Unbind(const char* key, int group = 0) { return values.Bind(group, key, 0, nullptr); }
   double Get(const char* key, int group = 0) const {
     double value = -1;
     CheckOk(values.Get(group, key, &value));
@@ -133,14 +134,14 @@ TEST_CASE("a bound scalar is the current value until it is unbound") {
   TwoGroups groups(KeyValues{{"lr", "0.5"}, {"gradient_scale", "2"}});
   float lr = 3;
   double scale = 4;
-  CheckOk(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF64), &scale));
+  CheckOk(groups.Bind("lr", &lr));
+  CheckOk(groups.Bind("gradient_scale", &scale));
   CHECK(groups.values.InForce(0).lr == 3);
   CHECK(groups.values.InForce(0).gradient_scale == 4);
   lr = 6;
   CHECK(groups.values.InForce(0).lr == 6);
   CHECK(groups.Get("lr") == 0.5);  // no step has used the scalar yet
-  CheckOk(groups.values.Bind(0, "lr", 0, nullptr));
+  CheckOk(groups.Unbind("lr"));
   CHECK(groups.values.InForce(0).lr == 0.5);
 }
 
@@ -169,8 +170,8 @@ TEST_CASE("a bound scalar with an invalid value is an error that names its group
   TwoGroups groups;
   float lr = 1;
   float scale = 1;
-  CheckOk(groups.values.Bind(1, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(1, "gradient_scale", static_cast<int>(Dtype::kF32), &scale));
+  CheckOk(groups.Bind("lr", &lr, 1));
+  CheckOk(groups.Bind("gradient_scale", &scale, 1));
   CheckOk(groups.values.CheckBoundScalars());
   lr = -1;
   CheckError(groups.values.CheckBoundScalars(), Code::kInvalid, "the scalar bound to group 1: key lr: the value -1");
@@ -185,11 +186,11 @@ TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unboun
   TwoGroups groups;
   float lr = 3;
   float scale = 4;
-  CheckOk(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF32), &scale));
+  CheckOk(groups.Bind("lr", &lr));
+  CheckOk(groups.Bind("gradient_scale", &scale));
   groups.values.StoreBoundScalars();
-  CheckOk(groups.values.Bind(0, "lr", 0, nullptr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", 0, nullptr));
+  CheckOk(groups.Unbind("lr"));
+  CheckOk(groups.Unbind("gradient_scale"));
   CHECK(groups.Get("lr") == 3);
   CHECK(groups.Get("gradient_scale") == 4);
 }
@@ -211,10 +212,10 @@ TEST_CASE("the hash depends on every changeable value, and on bound scalars if t
   }
   for (const char* const key : {"lr", "gradient_scale"}) {
     const double value = 7;
-    CheckOk(groups.values.Bind(1, key, static_cast<int>(Dtype::kF64), &value));
+    CheckOk(groups.Bind(key, &value, 1));
     CHECK(groups.values.Hash(true) != start);
     CHECK(groups.values.Hash(false) == start);
-    CheckOk(groups.values.Bind(1, key, 0, nullptr));
+    CheckOk(groups.Unbind(key, 1));
   }
 }
 

@@ -106,8 +106,7 @@ TEST_CASE("uploads and downloads use the arena that steps write, and the observe
 }
 
 TEST_CASE("each group has a step counter of its own") {
-  StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {{}}, .placement = {}};
-  StepFixture fixture(setup);
+  StepFixture fixture({.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {{}}});
   CheckOk(fixture.state().WriteSteps(1, 7));
   CHECK(fixture.steps(0) == 0);
   CHECK(fixture.steps(1) == 7);

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,7 @@ class StepFixture {
     std::unique_ptr<StateMemory> memory;
     Ok(HostMemory::Create(*plan_, {}, nullptr, backend_, &memory));
     state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), 1);
+    state_pointer_ = state_.get();
     state_->Observe(&observer);
     Ok(state_->Initialize());
     observer.calls.clear();
@@ -111,10 +113,19 @@ class StepFixture {
     return params;
   }
 
+  // A setup of two groups. The last parameter is in the second group.
+  static Setup TwoGroups(const Keys& first, const Keys& second, const std::vector<std::vector<int64_t>>& shapes,
+                         Placement placement = {}) {
+    Setup setup{.keys = first, .params = Describe(shapes), .more_groups = {second}, .placement = placement};
+    setup.params.back().group = 1;
+    return setup;
+  }
+
   StepInputs inputs() { return {*plan_, *state_, *buffers_, *history_}; }
   const PlanData& plan() const { return *plan_; }
   std::shared_ptr<const PlanData> shared_plan() const { return plan_; }
   OptimizerState& state() { return *state_; }
+  std::span<OptimizerState* const> states() const { return {&state_pointer_, 1}; }
   StepHistory& history() { return *history_; }
   std::shared_ptr<CpuBackend> backend() const { return backend_; }
   // Binds a parameter that is updated in place.
@@ -181,6 +192,7 @@ class StepFixture {
   std::shared_ptr<const PlanData> plan_;
   std::shared_ptr<CpuBackend> backend_;
   std::unique_ptr<OptimizerState> state_;
+  OptimizerState* state_pointer_;  // for states()
   std::unique_ptr<BoundBuffers> buffers_;
   std::unique_ptr<StepHistory> history_;
 };

@@ -4,11 +4,10 @@
 #include <limits>
 
 #include "core/step/gradient_checker.h"
-#include "core/step/host_step.h"
 #include "core/step/scan_spans.h"
+#include "tests/core/context_fixture.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
-#include "tests/core/step_fixture.h"
 
 namespace shampoo {
 namespace {
@@ -16,38 +15,33 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
-struct Checked : StepFixture {
+struct Checked : ContextFixture {
   explicit Checked(const Keys& keys = {}, bool defers_state_errors = false)
-      : StepFixture(Keys{{"max_preconditioner_dim", "4"},
-                         {"use_merge_dims", "false"},
-                         {"beta1", "0"},
-                         {"beta2", "1"},
-                         {"grafting", "none"},
-                         {"precondition_frequency", "1"}} +
-                        keys,
-                    {{2, 8}, {2, 4}}),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())),
+      : ContextFixture(Keys{{"max_preconditioner_dim", "4"},
+                            {"use_merge_dims", "false"},
+                            {"beta1", "0"},
+                            {"beta2", "1"},
+                            {"grafting", "none"},
+                            {"precondition_frequency", "1"}} +
+                           keys,
+                       {{2, 8}, {2, 4}}),
         checker(inputs(), backend().get(), defers_state_errors) {
     gradients[0].assign(16, 1.0F);
   }
 
-  Status List() {
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    return context.List();
-  }
   Status CheckGradients() {
     CheckOk(List());
     result = {};
     return checker.CheckGradients(&context, &result);
   }
-  // The numbers of the excluded blocks.
-  std::vector<int64_t> Excluded() {
-    std::vector<int64_t> blocks;
-    for (const StepItem& item : context.excluded()) blocks.push_back(context.BlockOf(item));
-    return blocks;
+  // Checks the factor matrices of the blocks that take part in a step.
+  Status CheckFactors() {
+    CheckOk(List());
+    return checker.CheckFactors(context.items());
   }
+  // The numbers of the excluded blocks.
+  std::vector<int64_t> Excluded() { return BlocksOf(context.excluded()); }
 
-  StepContext context;
   GradientChecker checker;
   CheckResult result;
 };
@@ -184,38 +178,32 @@ TEST_CASE("a factor matrix that is not finite is an error if its root is about t
   for (const float value : {kNan, kInfinity}) {
     Checked checked;
     checked.StateOf("p1/0/factor.1")[5] = value;
-    CheckOk(checked.List());
-    CheckError(checked.checker.CheckFactors(checked.context.items()), Code::kNumeric,
+    CheckError(checked.CheckFactors(), Code::kNumeric,
                Cat("the factor matrix p1/0/factor.1 has ", std::isnan(value) ? "NaN" : "an infinity"));
     checked.Bind(1, nullptr);  // its block does not take part
-    CheckOk(checked.List());
-    CheckOk(checked.checker.CheckFactors(checked.context.items()));
+    CheckOk(checked.CheckFactors());
   }
 }
 
 TEST_CASE("a factor matrix is not checked in steps that compute no root from it") {
   Checked checked({{"refresh_growth", "0"}, {"precondition_frequency", "2"}});
   checked.StateOf("p1/0/factor.1")[5] = kNan;
-  CheckOk(checked.List());
-  CheckOk(checked.checker.CheckFactors(checked.context.items()));
+  CheckOk(checked.CheckFactors());
   CheckOk(checked.state().WriteSteps(0, 1));
-  CheckOk(checked.List());
-  CHECK(!checked.checker.CheckFactors(checked.context.items()).ok());
+  CHECK(!checked.CheckFactors().ok());
 }
 
 TEST_CASE("an inverse root that shares its array with a factor matrix may have any values") {
-  StepFixture fixture({{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
+  ContextFixture fixture(StepFixture::Keys{{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
   const StateEntry& inverse = fixture.EntryOf("p0/0/inverse.0");
   REQUIRE(inverse.form == SymmetricForm::kUpper);
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  CheckOk(fixture.List());
   float* const shared = fixture.StateOf("p0/0/inverse.0");
   shared[KeptAt(inverse.form, 130, 3, 9)] = kNan;
-  CheckOk(checker.CheckFactors(context.items()));
+  CheckOk(checker.CheckFactors(fixture.context.items()));
   shared[KeptAt(SymmetricForm::kLower, 130, 9, 3)] = kNan;
-  CheckError(checker.CheckFactors(context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
+  CheckError(checker.CheckFactors(fixture.context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
 }
 
 TEST_CASE("MayReject checks only gradients and excludes nothing") {
@@ -255,18 +243,16 @@ TEST_CASE("scanned items are checked one by one, first without and then with the
 }
 
 TEST_CASE("large parameters are scanned in spans, to the last element") {
-  StepFixture fixture(kPlainDescent, {{3 * kScanElements}});
+  ContextFixture fixture(kPlainDescent, {{3 * kScanElements}});
   CHECK(ScanSpans(3 * kScanElements) == 3);
   CHECK(ScanSpans(3 * kScanElements + 1) == 4);
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  CheckOk(fixture.List());
   CheckResult result;
-  CheckOk(checker.CheckGradients(&context, &result));
+  CheckOk(checker.CheckGradients(&fixture.context, &result));
   for (const size_t at : {size_t{0}, static_cast<size_t>(kScanElements), fixture.gradients[0].size() - 1}) {
     fixture.gradients[0][at] = kNan;
-    CheckError(checker.CheckGradients(&context, &result), Code::kNumeric, Cat("at element ", at, " "));
+    CheckError(checker.CheckGradients(&fixture.context, &result), Code::kNumeric, Cat("at element ", at, " "));
     fixture.gradients[0][at] = 1;
   }
 }

@@ -21,10 +21,13 @@ struct TwoMatrices : StepFixture {
   RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
   void Fail(int64_t block, int dim) { Report(block, dim).outcome.failure = RootFailure::kNanInput; }
   void Record(int64_t block) { roots().Record(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
-  double Stat(const std::string& name) {
-    double value = -1;
-    CHECK_MESSAGE(history().Stat(name, &value), name);
-    return value;
+  void CheckStats(const std::vector<std::pair<std::string, double>>& expected) {
+    for (const auto& [name, number] : expected) {
+      CAPTURE(name);
+      double value = -1;
+      CHECK(history().Stat(name, &value));
+      CHECK(value == number);
+    }
   }
 };
 
@@ -123,14 +126,14 @@ TEST_CASE("roots are counted by their outcome") {
   two.Fail(1, 0);
   two.Report(1, 1).outcome.kind = RootKind::kScalar;
   two.Record(1);
-  CHECK(two.Stat("root_computed") == 3);
-  CHECK(two.Stat("root_reused") == 1);
-  CHECK(two.Stat("root_retried") == 1);
-  CHECK(two.Stat("root_retried_dsyev") == 1);
-  CHECK(two.Stat("root_retried_float64") == 0);
-  CHECK(two.Stat("root_diagonal") == 1);
-  CHECK(two.Stat("root_eigen") == 1);
-  CHECK(two.Stat("root_scalar") == 1);
+  two.CheckStats({{"root_computed", 3},
+                  {"root_reused", 1},
+                  {"root_retried", 1},
+                  {"root_retried_dsyev", 1},
+                  {"root_retried_float64", 0},
+                  {"root_diagonal", 1},
+                  {"root_eigen", 1},
+                  {"root_scalar", 1}});
   REQUIRE(log.messages().size() == 2);
   CHECK(log.messages()[0].find("p0/0/factor.1 could not be computed at first") != std::string::npos);
   CHECK(log.messages()[1].find("p1/0/factor.0 could not be computed: ") != std::string::npos);
@@ -144,12 +147,8 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
   two.Fail(1, 1);  // a failed root is not measured
   two.Record(0);
   two.Record(1);
-  CHECK(two.Stat("root_error.mean") == 3);
-  CHECK(two.Stat("root_error.median") == 3);
-  CHECK(two.Stat("root_error.p90") == 5);
-  CHECK(two.Stat("root_error.max") == 5);
-  CHECK(two.Stat("root_error.worst") == 1);
-  CHECK(two.Stat("root_residual.max") == 0);
+  two.CheckStats({{"root_error.mean", 3}, {"root_error.median", 3}, {"root_error.p90", 5}});
+  two.CheckStats({{"root_error.max", 5}, {"root_error.worst", 1}, {"root_residual.max", 0}});
   const LogCapture log(LogLevel::kInfo);
   two.roots().FinishRefresh(false);
   CHECK(log.messages().empty());
@@ -160,17 +159,13 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
 
 TEST_CASE("without measured roots, root_error.worst is -1 and the other statistics of residuals are 0") {
   TwoMatrices two;
-  CHECK(two.Stat("root_error.mean") == 0);
-  CHECK(two.Stat("root_error.max") == 0);
-  CHECK(two.Stat("root_error.worst") == -1);
+  two.CheckStats({{"root_error.mean", 0}, {"root_error.max", 0}, {"root_error.worst", -1}});
 }
 
 TEST_CASE("the step history has exactly the listed statistics") {
   TwoMatrices two;
   two.history().counts() = {3, 2, 1};
-  CHECK(two.Stat("steps") == 3);
-  CHECK(two.Stat("skipped_steps") == 2);
-  CHECK(two.Stat("nonfinite_blocks") == 1);
+  two.CheckStats({{"steps", 3}, {"skipped_steps", 2}, {"nonfinite_blocks", 1}});
   double value = 0;
   for (const char* const name : {"", "root", "root_error", "root_error.", "root_error.most", "root_errors.max"}) {
     CAPTURE(name);

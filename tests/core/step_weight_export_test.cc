@@ -74,11 +74,7 @@ TEST_CASE("an export adds a multiple of the stored difference to the parameter")
 
 TEST_CASE(
     "an export computes the average of the key averaging from the stored iterate, in each group by its own keys") {
-  StepFixture::Setup setup{.keys = kEma,
-                           .params = StepFixture::Describe({{2, 2}, {2, 2}}),
-                           .more_groups = {{{"averaging", "gpa"}, {"average_train", "0.5"}}}};
-  setup.params[1].group = 1;
-  Exported exported(setup);
+  Exported exported(StepFixture::TwoGroups(kEma, {{"averaging", "gpa"}, {"average_train", "0.5"}}, {{2, 2}, {2, 2}}));
   exported.Fill("p0/0/ema_offset", 3);
   exported.Fill("p1/0/iterate_offset", 3);  // W = (X + Z) / 2 and Z = W + 3, so that X = W - 3
   Floats first(4);
@@ -116,12 +112,7 @@ TEST_CASE("an export writes only the weights that the caller wants in this call"
 
 // Two parameters, of which the second is in a group without an average.
 StepFixture::Setup SetupWithPlainGroup(Placement placement = {}) {
-  StepFixture::Setup setup{.keys = kEma,
-                           .params = StepFixture::Describe({{2, 2}, {3}}),
-                           .more_groups = {StepFixture::Keys{}},
-                           .placement = placement};
-  setup.params[1].group = 1;
-  return setup;
+  return StepFixture::TwoGroups(kEma, {}, {{2, 2}, {3}}, placement);
 }
 
 TEST_CASE("an export of a parameter without an average copies the parameter") {
