@@ -48,19 +48,15 @@ struct CheckpointRank : StepFixture {
 };
 
 // The ranks of a job on threads.
-struct CheckpointJob {
+struct CheckpointJob : RanksOnThreads<CheckpointRank> {
   CheckpointJob(int world, const SetupOfRank& setup, const std::string& directory)
-      : threads(world), ranks(&threads, setup, directory) {}
+      : RanksOnThreads(world, setup, directory) {}
   std::vector<Status> Save() {
-    return ranks.Run([](int, CheckpointRank& rank) { return SaveCheckpoint(rank.call, {}); });
+    return Run([](int, CheckpointRank& rank) { return SaveCheckpoint(rank.call, {}); });
   }
   std::vector<Status> Load() {
-    return ranks.Run([](int, CheckpointRank& rank) { return LoadCheckpoint(rank.call); });
+    return Run([](int, CheckpointRank& rank) { return LoadCheckpoint(rank.call); });
   }
-  CheckpointRank& operator[](size_t rank) { return ranks[rank]; }
-
-  ThreadRanks threads;
-  RanksOnThreads<CheckpointRank> ranks;
 };
 
 }  // namespace shampoo

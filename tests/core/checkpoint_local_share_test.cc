@@ -14,7 +14,7 @@ struct ShareJob {
   ShareJob(int world, const SetupOfRank& setup)
       : job(world, setup, ""), shares(static_cast<size_t>(world)), statuses(static_cast<size_t>(world)) {}
   void Find() {
-    statuses = job.ranks.Run([this](int rank, CheckpointRank& own) {
+    statuses = job.Run([this](int rank, CheckpointRank& own) {
       return FindLocalShare(own.call, CommRanks(own.call.world), &shares[static_cast<size_t>(rank)]);
     });
   }

@@ -19,6 +19,11 @@ inline void CheckError(const Status& status, Code code, const std::string& says)
 
 inline void CheckOk(const Status& status) { CHECK_MESSAGE(status.ok(), status.message()); }
 
+// Checks that a call succeeded if `is_ok`, and otherwise that it failed as CheckError expects.
+inline void CheckOkIf(bool is_ok, const Status& status, Code code, const std::string& says) {
+  is_ok ? CheckOk(status) : CheckError(status, code, says);
+}
+
 // The same for the statuses of all ranks.
 inline void CheckAllFail(const std::vector<Status>& statuses, Code code, const std::string& says) {
   for (const Status& status : statuses) CheckError(status, code, says);

@@ -73,6 +73,10 @@ struct OnDevice {
     CheckOk(Step());
     CHECK(last().expected_step == Ints{number});
   }
+  void CaptureAs(int64_t number) {
+    CheckOk(Capture());
+    CHECK(last().expected_step == Ints{number});
+  }
   void StepAndFinish() {
     CheckOk(Step());
     CheckOk(state->FinishSteps(nullptr));
@@ -214,9 +218,8 @@ TEST_CASE("an invalid step is not enqueued") {
 TEST_CASE("a step can be captured unless roots are due or its number is unknown") {
   OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
   CheckOk(one.Step());
-  CheckOk(one.Capture());
+  one.CaptureAs(2);
   CHECK(one.last().captured);
-  CHECK(one.last().expected_step == Ints{2});
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
   one.StepAs(8);
   CheckError(one.Capture(), Code::kState, "at step 9 of group 0 inverse roots are due");
@@ -224,8 +227,7 @@ TEST_CASE("a step can be captured unless roots are due or its number is unknown"
   CheckOk(one.state->WriteSteps(0, 0));
   CheckError(one.Capture(), Code::kState, "the number of steps in state_in is not known");
   CheckOk(one.Report());  // reads the number
-  CheckOk(one.Capture());
-  CHECK(one.last().expected_step == Ints{1});
+  one.CaptureAs(1);
 }
 
 TEST_CASE("an update that a device skipped is counted, and the next step reports it as an error") {
@@ -448,12 +450,8 @@ TEST_CASE("a rank that cannot read its counters reports this in a step, but abor
     const Status status = rank.Step();
     CHECK(rank.device.steps.size() == steps + (captures ? 0 : 1));
     CHECK(rank.comm.aborts == (captures ? 1 : 0));
-    if (captures) {
-      CheckError(status, Code::kDevice, "no counters");
-    } else {
-      CheckOk(status);
-      CHECK(rank.last().failure == Code::kDevice);
-    }
+    CheckOkIf(!captures, status, Code::kDevice, "no counters");
+    if (!captures) CHECK(rank.last().failure == Code::kDevice);
   }
 }
 
@@ -490,10 +488,9 @@ TEST_CASE(
     CHECK(rank.comm.calls == 1);
     CHECK(rank.comm.last_stream == (takes_device_memory ? &stream : nullptr));
     CHECK(rank.device.exchanged() == std::vector<char>(128, FakeDevice::kSent));
-    const Status captured = rank.Capture();
-    CHECK(captured.ok() == takes_device_memory);
+    CheckOkIf(takes_device_memory, rank.Capture(), Code::kState,
+              "the stream is captured, and replica_comm takes host memory");
     if (takes_device_memory) continue;
-    CheckError(captured, Code::kState, "the stream is captured, and replica_comm takes host memory");
     CHECK(rank.device.steps.size() == 1);  // nothing was enqueued
     CHECK(rank.comm.calls == 1);
     CheckOk(rank.Step());
@@ -559,8 +556,7 @@ TEST_CASE("a shard cannot capture a step before it knows whether the group took 
     CheckError(rank.Capture(), Code::kState, says);
     CHECK(rank.device.steps.size() == 1);
     CheckOk(rank.Report());
-    CheckOk(rank.Capture());
-    CHECK(rank.last().expected_step == Ints{6});
+    rank.CaptureAs(6);
   }
 }
 
@@ -583,13 +579,8 @@ TEST_CASE("roots of a gathered group that makes no step, or only counts it, do n
     rank.device.counted_steps = {1, one.counted};
     CheckOk(rank.Step());
     CheckOk(rank.Report());
-    const Status captured = rank.Capture();
-    if (one.captured.empty()) {
-      CheckError(captured, Code::kState, one.says);
-    } else {
-      CheckOk(captured);
-      CHECK(rank.last().expected_step == one.captured);
-    }
+    CheckOkIf(!one.captured.empty(), rank.Capture(), Code::kState, one.says);
+    if (!one.captured.empty()) CHECK(rank.last().expected_step == one.captured);
   }
 }
 
@@ -599,8 +590,7 @@ TEST_CASE("a step counts in groups without gradients if count_empty_steps is set
   rank.BindGradient(nullptr);
   rank.device.counted_steps = {-1};
   rank.StepAs(1);
-  CheckOk(rank.Capture());
-  CHECK(rank.last().expected_step == Ints{2});
+  rank.CaptureAs(2);
   OnDevice one(keys);
   one.BindGradient(nullptr);
   for (const int64_t number : {1, 2, 3}) one.StepAs(number);
@@ -630,9 +620,8 @@ TEST_CASE("the host expects that a pending step counts the gradients of the bloc
       CAPTURE(had_gradient[0]);
       CAPTURE(had_gradient[1]);
       AfterFirstStep one(soap + OnDevice::Keys{{"count_empty_steps", counts}}, had_gradient);
-      const Status captured = one.Capture();
-      CHECK(captured.ok() == had_gradient[1]);  // the first gradient of each block initializes its eigenbases
-      if (!had_gradient[1]) CheckError(captured, Code::kState, "of group 0 eigenbases are due");
+      // The first gradient of each block initializes its eigenbases.
+      CheckOkIf(had_gradient[1], one.Capture(), Code::kState, "of group 0 eigenbases are due");
     }
   }
 }
@@ -648,8 +637,7 @@ TEST_CASE("a capture after a pending step with gradients does not depend on whet
       CheckOk(rank.Step());
       rank.device.counted_steps = {reported};
       rank.BindGradient(nullptr);
-      const Status captured = rank.Capture();
-      CheckError(captured, Code::kState,
+      CheckError(rank.Capture(), Code::kState,
                  has_gradient ? "at step 2 of group 0 inverse roots are due" : "only the report of that step says");
     }
   }
@@ -729,8 +717,7 @@ TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enq
     const Status status = rank.Step();
     REQUIRE(rank.device.steps.size() == (one.is_enqueued_again ? 2 : 1));
     CHECK(rank.last().failure == (one.is_enqueued_again ? Code::kDevice : Code::kOk));
-    if (one.is_enqueued_again) CheckOk(status);
-    if (!one.is_enqueued_again) CheckError(status, Code::kDevice, "a CUDA call failed");
+    CheckOkIf(one.is_enqueued_again, status, Code::kDevice, "a CUDA call failed");
     CHECK(rank.last().again == one.is_enqueued_again);
     CHECK(log.messages().size() == (one.is_enqueued_again ? 0 : 2));
     for (const MirrorComm* comm : {&rank.comm, &replicas}) {

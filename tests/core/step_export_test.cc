@@ -35,8 +35,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
   CHECK(alone.gradients[1][4] == expected);
   for (const char* const bucket_bytes : {"0", "1"}) {
     const StepFixture::Keys keys = kWithEma + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}};
-    ThreadRanks two(2);
-    SteppingRanks<ReplicaRank> replicas(&two, keys);
+    SteppingRanks<ReplicaRank> replicas(2, keys);
     for (const int step : {0, 1}) {
       for (size_t rank = 0; rank < 2; ++rank) FillGradients(step, &replicas[rank]);
       replicas.StepOk();
@@ -44,8 +43,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
     CheckAllOk(ExportOnAll(&replicas));
     for (size_t rank = 0; rank < 2; ++rank) CHECK(replicas[rank].gradients == alone.gradients);
 
-    ThreadRanks three(3);
-    SteppingRanks<ShardRank> shards(&three, kGather + keys);
+    SteppingRanks<ShardRank> shards(3, kGather + keys);
     for (const int step : {0, 1}) {
       for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
       shards.StepOk();
@@ -61,8 +59,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
 
 template <typename Rank>
 void CheckErrorOfOneRank(const StepFixture::Keys& keys) {
-  ThreadRanks comms(2);
-  SteppingRanks<Rank> two(&comms, kWithEma + keys);
+  SteppingRanks<Rank> two(2, kWithEma + keys);
   std::vector<std::vector<std::vector<float>>> before;
   for (size_t rank = 0; rank < 2; ++rank) {
     for (std::vector<float>& gradient : two[rank].gradients) FillGradient(0, 0, &gradient);
@@ -97,9 +94,8 @@ void FailEachCollective(const StepFixture::Keys& keys, Work&& work) {
   int64_t calls = 0;
   for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: none fails
     CAPTURE(failing);
-    ThreadRanks comms(2);
-    SteppingRanks<ShardRank> shards(&comms, kGather + keys);
-    comms.fails = [&](int rank, int64_t call) {
+    SteppingRanks<ShardRank> shards(2, kGather + keys);
+    shards.threads.fails = [&](int rank, int64_t call) {
       if (failing == 0 && rank == 1) calls = call;
       return rank == 1 && call == failing;
     };
@@ -110,7 +106,7 @@ void FailEachCollective(const StepFixture::Keys& keys, Work&& work) {
     const std::string of_rank_0 = (statuses[0].ok() ? later[0] : statuses[0]).message();
     REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);  // not that rank 0 waited
     CHECK(later[1].code() == Code::kComm);
-    for (int rank = 0; rank < 2; ++rank) CHECK(comms.comm(rank)->failed());
+    for (int rank = 0; rank < 2; ++rank) CHECK(shards.threads.comm(rank)->failed());
   }
   CHECK(calls > 2);
 }
