@@ -16,7 +16,7 @@ namespace shampoo {
 using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
 
 // The setup of replicas that divide the blocks of kSteppedShapes.
-inline SetupOfRank SetupOfReplicas(const StepFixture::Keys& keys) {
+inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
   return [keys](const Communicator& comm) {
     return StepFixture::Setup{.keys = keys,
                               .params = StepFixture::Describe(kSteppedShapes),
@@ -24,12 +24,11 @@ inline SetupOfRank SetupOfReplicas(const StepFixture::Keys& keys) {
   };
 }
 // The setup of shards of the elements of kSteppedShapes.
-inline SetupOfRank SetupOfShards(const StepFixture::Keys& keys) {
+inline SetupOfRank SetupOfShards(const OptionKeys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
 // The setup of ranks that do not know of each other.
-inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes,
-                                 const StepFixture::Keys& keys = kAllStates) {
+inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes, const OptionKeys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {
     return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
   };

@@ -75,7 +75,7 @@ TEST_CASE("a parameter of which several shards hold all elements is written by t
 
 TEST_CASE("copies with different states are an error on all ranks, also if only the last element of a state differs") {
   for (const size_t element : {0, 9999}) {
-    ShareJob three(3, SetupOfCopies({{100, 100}}, {{"momentum", "0.5"}}));
+    ShareJob three(3, SetupOfCopies({{100, 100}}, "momentum=0.5"));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
     three.Find();
     CheckAllFail(three.statuses, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
@@ -85,7 +85,7 @@ TEST_CASE("copies with different states are an error on all ranks, also if only 
 TEST_CASE("all ranks keep the largest number of checkpoints that any of them keeps") {
   ShareJob three(3, [](const Communicator& comm) {
     const char* const keep = comm.rank() == 1 ? "5" : "2";
-    return SetupOfReplicas(kAllStates + StepFixture::Keys{{"checkpoint_keep", keep}})(comm);
+    return SetupOfReplicas(kAllStates + Cat("checkpoint_keep=", keep))(comm);
   });
   three.FindOk();
   for (const LocalShare& share : three.shares) CHECK(share.keep == 5);

@@ -13,13 +13,12 @@
 namespace shampoo {
 namespace {
 
-const StepFixture::Keys kMatchedKeys = {
-    {"max_preconditioner_dim", "4"}, {"use_merge_dims", "false"}, {"momentum", "0.5"}};
+const OptionKeys kMatchedKeys = "max_preconditioner_dim=4 use_merge_dims=false momentum=0.5";
 
 // An index of two parameters, and an optimizer that loads it.
 struct Matched {
-  explicit Matched(const StepFixture::Keys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
-  Matched(const StepFixture::Keys& more, const std::vector<ParamDesc>& params)
+  explicit Matched(const OptionKeys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
+  Matched(const OptionKeys& more, const std::vector<ParamDesc>& params)
       : from(kMatchedKeys, {{4, 6}, {5}}),
         saved(&from),
         index(saved.index),
@@ -98,7 +97,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
       {Code::kInvalid, "parameter \"p0\" has shape", {}, set_shape},
       {Code::kInvalid, "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3", {}, add_group},
       {Code::kInvalid, "group 0: method is shampoo here and was adam when it was saved", {}, set_method},
-      {Code::kInvalid, "grafting is rmsprop here and was adam when it was saved", {{"grafting", "rmsprop"}}},
+      {Code::kInvalid, "grafting is rmsprop here and was adam when it was saved", "grafting=rmsprop"},
       {Code::kInvalid,
        "the checkpoint has no momentum of parameter \"p0\": it was saved with momentum",
        {},
@@ -109,15 +108,14 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
        {},
        without("factor.1")},
       {Code::kIo, "the index is malformed: it has no \"p0/0/diagonal\"", {}, without("diagonal")},
-      {Code::kInvalid, "is bf16 here and f32 in the checkpoint: set momentum_dtype f32", {{"momentum_dtype", "bf16"}}},
+      {Code::kInvalid, "is bf16 here and f32 in the checkpoint: set momentum_dtype f32", "momentum_dtype=bf16"},
       {Code::kIo,
        "two blocks of parameter \"p0\" begin at the same element",
        {},
        [](CheckpointIndex* index) { index->blocks.push_back(index->blocks[0]); }},
-      {Code::kInvalid, "blocks of this rank", {{"max_preconditioner_dim", "3"}}},
-      {Code::kInvalid,
-       "the checkpoint has 8 of the 24 elements of parameter \"p0\"",
-       {{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}},
+      {Code::kInvalid, "blocks of this rank", "max_preconditioner_dim=3"},
+      {Code::kInvalid, "the checkpoint has 8 of the 24 elements of parameter \"p0\"",
+       "max_preconditioner_dim=3 on_block_mismatch=reset",
        [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); }}};
   for (const Case& one : cases) {
     CAPTURE(one.says);
@@ -128,7 +126,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
 }
 
 TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states cause warnings") {
-  Matched matched(StepFixture::Keys{{"lr", "0.125"}, {"momentum", "0"}});
+  Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());
   std::string all;
@@ -141,7 +139,7 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
 }
 
 TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks they overlap") {
-  Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
+  Matched matched("max_preconditioner_dim=3 on_block_mismatch=reset");
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);
   CHECK(!matched.matching.resharded().empty());
@@ -161,7 +159,7 @@ size_t AddDescriptions(int rank, StepFixture* fixture, Descriptions* description
 }
 
 TEST_CASE("an optimizer is described by its groups, with their steps, and its parameters") {
-  StepFixture fixture({{"lr", "0.5"}}, {{2, 3}});
+  StepFixture fixture("lr=0.5", {{2, 3}});
   CheckOk(fixture.state().WriteSteps(0, 7));
   fixture.Set("lr", 0.25);
   Descriptions descriptions;

@@ -18,7 +18,7 @@ namespace shampoo {
 namespace {
 
 StepFixture::Keys BlocksOf(const char* dim) {
-  return {{"max_preconditioner_dim", dim}, {"use_merge_dims", "false"}, {"momentum", "0.5"}};
+  return Cat("use_merge_dims=false momentum=0.5 max_preconditioner_dim=", dim);
 }
 const std::vector<std::vector<int64_t>> kSavedShapes = {{4, 6}, {5}};
 
@@ -149,7 +149,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const SavedStates saved(&from);
-  StepFixture to(BlocksOf("3") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
+  StepFixture to(BlocksOf("3") + "on_block_mismatch=reset", kSavedShapes);
   const auto resharded = [](const SavedStates& source, StepFixture* target) {
     Matching matching(target->states());
     CheckOk(matching.Match(source.index));
@@ -161,7 +161,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
   CHECK(resharded(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
   // After resharding into the original blocks, every elementwise state has its original value.
   const SavedStates again(&to);
-  StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
+  StepFixture back(BlocksOf("4") + "on_block_mismatch=reset", kSavedShapes);
   resharded(again, &back);
   for (const StateEntry& entry : from.state().entries()) {
     if (!entry.elementwise()) continue;

@@ -10,11 +10,11 @@
 namespace shampoo {
 namespace {
 
-std::shared_ptr<const PlanData> PlanOf(const StepFixture::Keys& keys, const Placement& placement = {}) {
+std::shared_ptr<const PlanData> PlanOf(const OptionKeys& keys, const Placement& placement = {}) {
   return StepFixture(keys, {{2, 2}}, placement).shared_plan();
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const StepFixture::Keys& keys) {
+std::unique_ptr<Optimizer> MakeOptimizer(const OptionKeys& keys) {
   std::unique_ptr<Optimizer> optimizer;
   StepFixture::Ok(Optimizer::Create(PlanOf(keys), {}, {}, &optimizer));
   return optimizer;
@@ -166,7 +166,7 @@ TEST_CASE("an optimizer keeps its state in the memory that the caller passes") {
 }
 
 TEST_CASE("an export needs a blend from 0 to 1 and an address for each parameter") {
-  const auto optimizer = MakeOptimizer({{"weight_ema", "0.5"}});
+  const auto optimizer = MakeOptimizer("weight_ema=0.5");
   float param[4] = {1, 2, 3, 4};
   const float gradient[4] = {};
   const Buffers buffers{param, gradient, param, nullptr};
@@ -209,7 +209,7 @@ TEST_CASE("optimizers of shards step together and share their errors, whether or
   for (const char* const mode : {"local", "gather"}) {
     ThreadRanks threads(2);
     std::vector<std::unique_ptr<Optimizer>> optimizers;
-    const StepFixture::Keys keys = {{"shard_mode", mode}};
+    const OptionKeys keys = Cat("shard_mode=", mode);
     CheckAllOk(CreateOnShards(
         &threads, [&](int) { return keys; }, &optimizers));
     std::vector<float> params[2][2];
@@ -235,7 +235,7 @@ TEST_CASE("optimizers of shards step together and share their errors, whether or
 TEST_CASE("shards with different plans cannot create an optimizer") {
   ThreadRanks threads(2);
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  const auto keys = [](int rank) { return StepFixture::Keys{{"momentum", rank == 0 ? "0.5" : "0.25"}}; };
+  const auto keys = [](int rank) { return StepFixture::Keys(rank == 0 ? "momentum=0.5" : "momentum=0.25"); };
   CheckAllFail(CreateOnShards(&threads, keys, &optimizers), Code::kInvalid, "the plans differ: shard rank 1 has");
   CHECK(optimizers[0] == nullptr);
 }

@@ -69,7 +69,7 @@ TEST_CASE("the elements that a block has in an interval of the parameter are con
 }
 
 TEST_CASE("the places of the blocks of a plan cover each element of the parameter once") {
-  const StepFixture fixture({{"max_preconditioner_dim", "2"}, {"use_merge_dims", "false"}}, {{4, 5}});
+  const StepFixture fixture("max_preconditioner_dim=2 use_merge_dims=false", {{4, 5}});
   std::vector<int> owners(20);
   for (const Block& block : fixture.plan().blocks) {
     const BlockPlace place = BlockPlace::Of(fixture.plan().params[0].desc, block);

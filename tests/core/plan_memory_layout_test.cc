@@ -14,8 +14,7 @@
 namespace shampoo {
 namespace {
 
-std::unique_ptr<Plan> PlanOf(const StepFixture::Keys& keys, const std::vector<std::vector<int64_t>>& shapes,
-                             int world = 1) {
+std::unique_ptr<Plan> PlanOf(const OptionKeys& keys, const std::vector<std::vector<int64_t>>& shapes, int world = 1) {
   std::unique_ptr<Plan> plan;
   StepFixture::Ok(StepFixture::CreatePlan(
       {.keys = keys, .params = StepFixture::Describe(shapes), .placement = ReplicaPlacement(0, world)}, &plan));
@@ -25,11 +24,7 @@ std::unique_ptr<Plan> PlanOf(const StepFixture::Keys& keys, const std::vector<st
 const std::vector<std::vector<int64_t>> kMixedShapes = {{37, 21}, {5}, {}, {3, 4, 5, 2}, {0, 4}};
 
 TEST_CASE("the states of a rank are consecutive and aligned in its arena and fill the predicted size") {
-  const StepFixture::Keys keys = {{"preset", "shampoo_2024"},
-                                  {"grafting", "adam"},
-                                  {"momentum", "0.9"},
-                                  {"max_preconditioner_dim", "8"},
-                                  {"factor_dtype", "bf16"}};
+  const OptionKeys keys = "preset=shampoo_2024 grafting=adam momentum=0.9 max_preconditioner_dim=8 factor_dtype=bf16";
   for (int world : {1, 3, 100}) {
     const auto plan = PlanOf(keys, kMixedShapes, world);
     int64_t entries_seen = 0;
@@ -60,7 +55,7 @@ TEST_CASE("the states of a rank are consecutive and aligned in its arena and fil
 }
 
 TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
-  const auto plan = PlanOf({{"merge_min_dim", "0"}}, kMixedShapes);
+  const auto plan = PlanOf("merge_min_dim=0", kMixedShapes);
   std::vector<std::pair<int64_t, bool>> blocks;  // elements; whether there are factor matrices
   for (const Block& block : plan->data()->blocks) {
     CHECK(block.order() <= 1);
@@ -73,7 +68,7 @@ TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigen
   for (const char* const is_preconditioned : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =
-        StepFixture::CreatePlan({.keys = {{"precondition_1d", is_preconditioned}, {"max_preconditioner_dim", "90000"}},
+        StepFixture::CreatePlan({.keys = Cat("max_preconditioner_dim=90000 precondition_1d=", is_preconditioned),
                                  .params = StepFixture::Describe({{90000}})},
                                 &plan);
     CHECK(status.ok() == (std::string(is_preconditioned) == "false"));
@@ -81,8 +76,8 @@ TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigen
 }
 
 TEST_CASE("the settings determine which states exist") {
-  const StepFixture::Keys preset = {{"preset", "shampoo_2024"}};
-  const auto count_of = [&](const StepFixture::Keys& keys, const char* suffix) {
+  const OptionKeys preset = "preset=shampoo_2024";
+  const auto count_of = [&](const OptionKeys& keys, const char* suffix) {
     return std::ranges::count_if(ListEntries(*PlanOf(preset + keys, kMixedShapes)->data()),
                                  [&](const StateEntry& entry) { return entry.key.ends_with(suffix); });
   };
@@ -90,10 +85,10 @@ TEST_CASE("the settings determine which states exist") {
   CHECK(count_of({}, "/filtered_grad") == blocks);
   CHECK(count_of({}, "/momentum") == 0);
   CHECK(count_of({}, "/grafting") == 0);
-  const StepFixture::Keys sgd = {{"beta1", "0"}, {"grafting", "sgd"}};
+  const OptionKeys sgd = "beta1=0 grafting=sgd";
   CHECK(count_of(sgd, "/filtered_grad") == 0);
   CHECK(count_of(sgd, "/grafting") == 0);
-  const StepFixture::Keys rmsprop = {{"grafting", "rmsprop"}, {"momentum", "0.5"}};
+  const OptionKeys rmsprop = "grafting=rmsprop momentum=0.5";
   CHECK(count_of(rmsprop, "/grafting") == blocks);
   CHECK(count_of(rmsprop, "/momentum") == blocks);
 }
@@ -105,7 +100,7 @@ TEST_CASE("an elementwise method stores at most 8 bytes for each element of a fl
   };
   for (const auto& [method, bytes] : {States{"adam", 8}, {"adagrad", 4}, {"rmsprop", 4}, {"sgd", 0}}) {
     CAPTURE(method);
-    const auto plan = PlanOf({{"method", method}}, kMixedShapes)->data();
+    const auto plan = PlanOf(Cat("method=", method), kMixedShapes)->data();
     int64_t elements = 0;
     for (const Block& block : plan->blocks) {
       CHECK(!block.is_preconditioned);
@@ -130,14 +125,14 @@ TEST_CASE(
   for (const auto& [method, bytes] : {Case{"soap", 20}, {"kl_shampoo", 16}, {"adam", 8}}) {
     CAPTURE(method);
     for (const int64_t d : {128, 512, 1000}) {
-      const auto state = static_cast<double>(PlanOf({{"method", method}}, {{d, d}})->data()->state_bytes());
+      const auto state = static_cast<double>(PlanOf(Cat("method=", method), {{d, d}})->data()->state_bytes());
       CHECK(state / static_cast<double>(d * d) == doctest::Approx(bytes).epsilon(0.01));
     }
   }
 }
 
 // Returns the names of the states of the first block, in the order of the arena.
-std::vector<std::string> StatesOf(const StepFixture::Keys& keys, const std::vector<int64_t>& shape) {
+std::vector<std::string> StatesOf(const OptionKeys& keys, const std::vector<int64_t>& shape) {
   std::vector<std::string> names;
   for (const StateEntry& entry : ListEntries(*PlanOf(keys, {shape})->data())) {
     if (entry.block == 0) names.emplace_back(entry.state());
@@ -148,28 +143,27 @@ std::vector<std::string> StatesOf(const StepFixture::Keys& keys, const std::vect
 TEST_CASE("methods in eigenbases have the states of the dims that are preconditioned") {
   using Names = std::vector<std::string>;
   const std::vector<int64_t> matrix = {6, 4};
-  CHECK(StatesOf({{"method", "soap"}}, matrix) ==
+  CHECK(StatesOf("method=soap", matrix) ==
         Names{"factor.0", "factor.1", "basis.0", "basis.1", "gradient_count", "filtered_grad", "second_moment"});
-  CHECK(StatesOf({{"method", "kl_shampoo"}}, matrix) == Names{"factor.0", "factor.1", "basis.0", "kl_scale.0",
-                                                              "basis.1", "kl_scale.1", "gradient_count",
-                                                              "filtered_grad"});
-  CHECK(StatesOf({{"method", "soap"}, {"factor_correction", "kl"}, {"beta1", "0"}, {"skip_dim_size", "5"}}, matrix) ==
+  CHECK(StatesOf("method=kl_shampoo", matrix) == Names{"factor.0", "factor.1", "basis.0", "kl_scale.0", "basis.1",
+                                                       "kl_scale.1", "gradient_count", "filtered_grad"});
+  CHECK(StatesOf("method=soap factor_correction=kl beta1=0 skip_dim_size=5", matrix) ==
         Names{"factor.1", "basis.1", "kl_scale.1", "gradient_count", "second_moment"});
   // Without factor matrices: the states of Adam and a gradient_count, also for kl_shampoo.
   for (const char* const method : {"soap", "kl_shampoo"}) {
     const Names adam = {"gradient_count", "filtered_grad", "second_moment"};
-    CHECK(StatesOf({{"method", method}}, {9}) == adam);
-    CHECK(StatesOf({{"method", method}, {"skip_dim_size", "3"}}, matrix) == adam);
+    CHECK(StatesOf(Cat("method=", method), {9}) == adam);
+    CHECK(StatesOf(Cat("skip_dim_size=3 method=", method), matrix) == adam);
   }
-  CHECK(StatesOf({{"method", "soap"}, {"precondition_1d", "true"}}, {9}) ==
+  CHECK(StatesOf("method=soap precondition_1d=true", {9}) ==
         Names{"factor.0", "basis.0", "gradient_count", "filtered_grad", "second_moment"});
   // Only tensors of two or more dims have a radius.
-  CHECK(StatesOf({{"method", "sgd"}, {"norm_control", "hyperball"}}, matrix) == Names{"radius"});
-  CHECK(StatesOf({{"method", "sgd"}, {"norm_control", "hyperball"}}, {9}).empty());
+  CHECK(StatesOf("method=sgd norm_control=hyperball", matrix) == Names{"radius"});
+  CHECK(StatesOf("method=sgd norm_control=hyperball", {9}).empty());
 }
 
 TEST_CASE("only the lower triangle of a factor matrix of soap is stored, and a basis is complete") {
-  const auto plan = PlanOf({{"method", "soap"}, {"factor_dtype", "bf16"}}, {{6, 4}});
+  const auto plan = PlanOf("method=soap factor_dtype=bf16", {{6, 4}});
   for (const StateEntry& entry : ListEntries(*plan->data())) {
     if (entry.state() == "factor.0") CHECK(entry.stored_bytes == 21 * 2);
     if (entry.state() == "basis.0") CHECK(entry.stored_bytes == 36 * 4);
@@ -177,10 +171,9 @@ TEST_CASE("only the lower triangle of a factor matrix of soap is stored, and a b
 }
 
 TEST_CASE("keys that control norms require one block for each parameter") {
-  for (const auto& [key, value] :
-       StepFixture::Keys{{"update_norm", "rms"}, {"norm_control", "hyperball"}, {"max_update_rms", "0.5"}}) {
-    CAPTURE(key);
-    StepFixture::Setup setup{.keys = {{"method", "soap"}, {key, value}, {"max_preconditioner_dim", "8"}},
+  for (const char* const key : {"update_norm=rms", "norm_control=hyperball", "max_update_rms=0.5"}) {
+    CAPTURE(std::string(key));
+    StepFixture::Setup setup{.keys = Cat("method=soap max_preconditioner_dim=8 ", key),
                              // The vector has no factor matrices, so that its size does not matter.
                              .params = StepFixture::Describe({{8, 8}, {100000}})};
     CHECK(StepFixture::MakePlan(setup)->blocks.size() == 2);

@@ -14,8 +14,6 @@
 namespace shampoo {
 namespace {
 
-using PlanKeys = StepFixture::Keys;
-
 ParamDesc ParamOf(const std::vector<int64_t>& shape, int stack_dims = 0) {
   ParamDesc desc;
   desc.name = "w";
@@ -34,11 +32,12 @@ ParamDesc FlatShardOf(const std::vector<int64_t>& shape, int64_t offset, int64_t
 }
 
 // Creates a plan of one parameter.
-Status PlanStatusOf(const PlanKeys& keys, const ParamDesc& desc, const Placement& placement = {}) {
+Status PlanStatusOf(const OptionKeys& keys, const ParamDesc& desc, const Placement& placement = {}) {
   std::unique_ptr<Plan> plan;
   return StepFixture::CreatePlan({.keys = keys, .params = {desc}, .placement = placement}, &plan);
 }
-std::shared_ptr<const PlanData> PlanWith(const PlanKeys& keys, const ParamDesc& desc, const Placement& placement = {}) {
+std::shared_ptr<const PlanData> PlanWith(const OptionKeys& keys, const ParamDesc& desc,
+                                         const Placement& placement = {}) {
   return StepFixture::MakePlan({.keys = keys, .params = {desc}, .placement = placement});
 }
 
@@ -49,7 +48,7 @@ Placement OnGpu() {
 }
 
 // Returns the names of all states of the parameter, in the order of the arena.
-std::vector<std::string> StateNamesOf(const PlanKeys& keys, const ParamDesc& desc) {
+std::vector<std::string> StateNamesOf(const OptionKeys& keys, const ParamDesc& desc) {
   std::vector<std::string> names;
   for (const StateEntry& entry : ListEntries(*PlanWith(keys, desc))) {
     if (entry.block >= 0) names.emplace_back(entry.state());
@@ -58,7 +57,7 @@ std::vector<std::string> StateNamesOf(const PlanKeys& keys, const ParamDesc& des
 }
 
 TEST_CASE("method muon rejects a vector if route is off, and a matrix that is too large for LAPACK") {
-  const PlanKeys off = {{"method", "muon"}, {"route", "off"}};
+  const OptionKeys off = "method=muon route=off";
   CheckError(PlanStatusOf(off, ParamOf({5})), Code::kInvalid,
              "parameter \"w\": method muon needs a matrix, and the parameter has the shape (5): put the parameter in a "
              "group with method adam, or set the key route to auto");
@@ -66,11 +65,11 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
   CheckError(PlanStatusOf(off, ParamOf({3, 5}, 1)), Code::kInvalid,
              "method muon needs a matrix, and a stacked tensor has the shape (5)");
   CheckOk(PlanStatusOf(off, ParamOf({1, 5})));
-  CheckOk(PlanStatusOf({{"method", "muon"}}, ParamOf({5})));
-  CheckError(PlanStatusOf({{"method", "muon"}}, ParamOf({32751, 32751})), Code::kInvalid,
+  CheckOk(PlanStatusOf("method=muon", ParamOf({5})));
+  CheckError(PlanStatusOf("method=muon", ParamOf({32751, 32751})), Code::kInvalid,
              "a matrix of shape (32751, 32751) is too large for method muon: expected at most 2^31 - 1 elements, and "
              "at most 32750 in the smaller dim; divide it with row_splits or stack_dims, or use another method");
-  CheckError(PlanStatusOf({{"method", "muon"}}, ParamOf({1 << 16, 1 << 15, 2})), Code::kInvalid,
+  CheckError(PlanStatusOf("method=muon", ParamOf({1 << 16, 1 << 15, 2})), Code::kInvalid,
              "is too large for method muon");
 }
 
@@ -78,72 +77,65 @@ TEST_CASE(
     "method muon and keys that control norms reject a part of a parameter; method muon accepts it with muon_local") {
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
-      PlanStatusOf({{"method", "muon"}}, shard), Code::kInvalid,
+      PlanStatusOf("method=muon", shard), Code::kInvalid,
       "parameter \"w\" is divided among shard ranks: expected a whole parameter with method muon; set shard_mode "
       "gather, or use another group for the parameter; or set muon_local to true to orthogonalize each shard "
       "alone");
-  for (const auto& [key, value] : PlanKeys{{"dual_norm_scale", "true"},
-                                           {"update_norm", "rms"},
-                                           {"max_update_rms", "1"},
-                                           {"norm_control", "radial"},
-                                           {"update_floor", "1"},
-                                           {"grafting", "adam"}}) {
-    CAPTURE(key);
-    CheckError(PlanStatusOf({{"method", "sign"}, {key, value}}, shard), Code::kInvalid,
+  for (const char* const key : {"dual_norm_scale=true", "update_norm=rms", "max_update_rms=1", "norm_control=radial",
+                                "update_floor=1", "grafting=adam"}) {
+    CAPTURE(std::string(key));
+    CheckError(PlanStatusOf(Cat("method=sign ", key), shard), Code::kInvalid,
                Cat("parameter \"w\" is divided among shard ranks: expected a whole parameter with the keys ", kNormKeys,
                    "; set shard_mode gather"));
   }
-  CheckOk(PlanStatusOf({{"method", "sign"}}, shard));
+  CheckOk(PlanStatusOf("method=sign", shard));
   // Parameters that method adam updates may be divided.
   ParamDesc embedding = shard;
   embedding.role = Role::kEmbedding;
-  CheckOk(PlanStatusOf({{"method", "muon"}, {"update_norm", "rms"}}, embedding));
-  CheckOk(PlanStatusOf({{"method", "muon"}, {"muon_local", "true"}}, shard));
+  CheckOk(PlanStatusOf("method=muon update_norm=rms", embedding));
+  CheckOk(PlanStatusOf("method=muon muon_local=true", shard));
 }
 
 TEST_CASE("means of rows and floors of rows are rejected for parts of a parameter, also with muon_local") {
   const ParamDesc shard = FlatShardOf({2, 50, 3}, 3, 57);
-  const PlanKeys local = {{"method", "muon"}, {"muon_local", "true"}};
-  const auto status = [&](const PlanKeys& more) { return PlanStatusOf(local + more, shard); };
+  const OptionKeys local = "method=muon muon_local=true";
+  const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
   const char* const text =
       "parameter \"w\" is divided among shard ranks: expected a whole parameter for second_moment row or short and "
       "for update_floor_rows, even with muon_local";
-  CheckError(status({{"second_moment", "row"}}), Code::kInvalid, text);
-  CheckError(status({{"second_moment", "short"}}), Code::kInvalid, text);
-  CheckError(status({{"update_floor", "0.5"}, {"update_floor_rows", "true"}}), Code::kInvalid, text);
-  CheckOk(status({{"second_moment", "element"}, {"update_floor", "0.5"}}));
-  CheckOk(status({{"update_floor_rows", "true"}}));  // without a floor
+  CheckError(status("second_moment=row"), Code::kInvalid, text);
+  CheckError(status("second_moment=short"), Code::kInvalid, text);
+  CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);
+  CheckOk(status("second_moment=element update_floor=0.5"));
+  CheckOk(status("update_floor_rows=true"));  // without a floor
 }
 
 TEST_CASE(
     "a plan for a GPU accepts the keys of methods muon and sign, of norms, and of trajectories of a later release") {
-  std::vector<PlanKeys> accepted = {
-      {{"method", "muon"}, {"orthogonalization", "exact"}},
-      {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}},
-      {{"method", "muon"}, {"muon_math", "bf16"}},
-      {{"method", "sign"}},
-      {{"shape_scale", "muon"}},
-      {{"trace_scaling", "0.5"}},
-      {{"count_empty_steps", "true"}},
-      {{"momentum", "0.5"}, {"momentum_dampening", "0.5"}},
-      {{"drop_weighting", "true"}}};
+  std::vector<OptionKeys> accepted = {"method=muon orthogonalization=exact",
+                                      "method=soap soap_post=orthogonalize orthogonalization=exact",
+                                      "method=muon muon_math=bf16",
+                                      "method=sign",
+                                      "shape_scale=muon",
+                                      "trace_scaling=0.5",
+                                      "count_empty_steps=true",
+                                      "momentum=0.5 momentum_dampening=0.5",
+                                      "drop_weighting=true"};
   for (const char* const control : {"hyperball", "relative", "radial_brake", "radial"}) {
-    accepted.push_back({{"norm_control", control}, {"cautious_decay", "true"}, {"update_floor", "0.5"}});
+    accepted.push_back(Cat("cautious_decay=true update_floor=0.5 norm_control=", control));
   }
-  for (const PlanKeys& keys : accepted) {
-    CAPTURE(keys.front().second);
-    CAPTURE(keys.back().first);
+  for (const OptionKeys& keys : accepted) {
+    CAPTURE(keys.text);
     CheckOk(PlanStatusOf(keys, ParamOf({6, 5}), OnGpu()));
   }
 }
 
 TEST_CASE("averages have the same states on GPUs as on the CPU, with several replicas and with gathered shards") {
-  for (const auto& [key, value] :
-       PlanKeys{{"averaging", "gpa"}, {"averaging", "schedule_free"}, {"weight_ema", "0.9"}}) {
+  for (const char* const average : {"averaging=gpa", "averaging=schedule_free", "weight_ema=0.9"}) {
     for (const bool gathers : {false, true}) {
-      CAPTURE(value);
+      CAPTURE(std::string(average));
       CAPTURE(gathers);
-      const PlanKeys keys = {{key, value}, {"shard_mode", gathers ? "gather" : "local"}};
+      const OptionKeys keys = Cat(average, " shard_mode=", gathers ? "gather" : "local");
       Placement ranks;
       (gathers ? ranks.shard_world : ranks.replica_world) = 2;
       const auto on_cpu = PlanWith(keys, ParamOf({6, 5}), ranks);
@@ -156,31 +148,31 @@ TEST_CASE("averages have the same states on GPUs as on the CPU, with several rep
 }
 
 TEST_CASE("products in bfloat16 need a GPU and float32") {
-  const PlanKeys keys = {{"method", "muon"}, {"muon_math", "bf16"}};
+  const OptionKeys keys = "method=muon muon_math=bf16";
   CheckError(PlanStatusOf(keys, ParamOf({6, 5})), Code::kUnsupported,
              "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU "
              "(device_type SHAMPOO_CUDA)");
-  const PlanKeys wide = keys + PlanKeys{{"computation_dtype", "f64"}};
+  const OptionKeys wide = keys + "computation_dtype=f64";
   CheckError(
       PlanStatusOf(wide, ParamOf({6, 5}), OnGpu()), Code::kInvalid,
       "key muon_math: the value bf16 is not allowed for parameter \"w\", whose computation dtype is f64: expected "
       "f32, or computation_dtype f32");
   CheckOk(PlanStatusOf(wide, ParamOf({6}), OnGpu()));  // a vector is not orthogonalized
   // Exact orthogonalization takes products in float64.
-  CheckOk(PlanStatusOf(wide + PlanKeys{{"orthogonalization", "exact"}}, ParamOf({6, 5}), OnGpu()));
+  CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
 }
 
 TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {
   using Names = std::vector<std::string>;
   const ParamDesc matrix = ParamOf({6, 5});
-  CHECK(StateNamesOf({{"method", "muon"}}, matrix) == Names{"filtered_grad"});
-  CHECK(StateNamesOf({{"method", "muon"}, {"beta1", "0"}}, matrix).empty());
-  CHECK(StateNamesOf({{"method", "muon"}, {"second_moment", "row"}, {"norm_control", "hyperball"}}, matrix) ==
+  CHECK(StateNamesOf("method=muon", matrix) == Names{"filtered_grad"});
+  CHECK(StateNamesOf("method=muon beta1=0", matrix).empty());
+  CHECK(StateNamesOf("method=muon second_moment=row norm_control=hyperball", matrix) ==
         Names{"radius", "direction_moment", "filtered_grad"});
-  CHECK(StateNamesOf({{"method", "muon"}, {"grafting", "adam"}}, matrix) == Names{"filtered_grad", "grafting"});
-  CHECK(StateNamesOf({{"method", "sign"}, {"momentum", "0.5"}}, matrix) == Names{"filtered_grad", "momentum"});
+  CHECK(StateNamesOf("method=muon grafting=adam", matrix) == Names{"filtered_grad", "grafting"});
+  CHECK(StateNamesOf("method=sign momentum=0.5", matrix) == Names{"filtered_grad", "momentum"});
   const Names adam = {"filtered_grad", "second_moment"};
-  const PlanKeys muon = {{"method", "muon"}, {"second_moment", "row"}, {"norm_control", "hyperball"}};
+  const OptionKeys muon = "method=muon second_moment=row norm_control=hyperball";
   CHECK(StateNamesOf(muon, ParamOf({5})) == adam);
   CHECK(StateNamesOf(muon, ParamOf({})) == adam);
   for (const Role role : {Role::kVector, Role::kEmbedding, Role::kHead}) {
@@ -194,10 +186,10 @@ TEST_CASE("each part of a fused parameter is a matrix of its own with all rows i
   ParamDesc desc = ParamOf({2, 5, 4, 3}, 1);
   desc.fan = Fan::kInOut;
   desc.row_splits = {2, 1};
-  CheckError(PlanStatusOf({{"method", "muon"}}, desc), Code::kInvalid, "has one column");
+  CheckError(PlanStatusOf("method=muon", desc), Code::kInvalid, "has one column");
   desc.shape = Shape::Of({2, 3, 4, 5});
   desc.row_splits = {2, 3};
-  const std::vector<Block> blocks = PlanWith({{"method", "muon"}}, desc)->blocks;
+  const std::vector<Block> blocks = PlanWith("method=muon", desc)->blocks;
   REQUIRE(blocks.size() == 4);
   for (size_t i = 0; i < 4; ++i) {
     const int64_t rows = i % 2 == 0 ? 2 : 3;
@@ -214,10 +206,10 @@ TEST_CASE("each part of a fused parameter is a matrix of its own with all rows i
 }
 
 TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and no vector") {
-  const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const PlanKeys& more = {}) {
+  const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const OptionKeys& more = {}) {
     ParamDesc desc = ParamOf(shape);
     desc.fan = fan;
-    return PlanWith(PlanKeys{{"method", "soap"}, {"soap_post", "orthogonalize"}} + more, desc)->blocks.at(0);
+    return PlanWith("method=soap soap_post=orthogonalize" + more, desc)->blocks.at(0);
   };
   const Block out_in = block_of({3, 4, 5}, Fan::kOutIn);
   REQUIRE(out_in.orthogonal_rows == 3);
@@ -225,14 +217,14 @@ TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and
   const Block in_out = block_of({3, 4, 5}, Fan::kInOut);
   REQUIRE(in_out.orthogonal_rows == 12);
   CHECK(in_out.orthogonal_columns() == 5);
-  const PlanKeys to_vector = {{"use_merge_dims", "true"}, {"precondition_1d", "true"}};
+  const OptionKeys to_vector = "use_merge_dims=true precondition_1d=true";
   const Block merged = block_of({1, 8}, Fan::kOutIn, to_vector);
   CHECK(merged.order() == 1);
   CHECK(merged.orthogonal_rows == 1);
   const Block vector = block_of({8}, Fan::kOutIn, to_vector);
   CHECK(vector.is_preconditioned);
   CHECK(!vector.has_orthogonal_direction());
-  CHECK(!block_of({3, 4}, Fan::kOutIn, {{"soap_post", "none"}}).has_orthogonal_direction());
+  CHECK(!block_of({3, 4}, Fan::kOutIn, "soap_post=none").has_orthogonal_direction());
 }
 
 }  // namespace

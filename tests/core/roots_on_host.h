@@ -37,13 +37,8 @@ struct RootsOnHost {
   }
   static std::shared_ptr<const PlanData> PlanOf(size_t blocks, const Keys& keys, Placement placement, int64_t columns) {
     placement.device = DeviceType::kCuda;
-    return StepFixture::MakePlan({.keys = Keys{{"root_device", "host"},
-                                               {"root_async", "2"},
-                                               {"precondition_frequency", "4"},
-                                               {"use_merge_dims", "false"},
-                                               {"beta2", "1"},
-                                               {"root_relative_epsilon", "0"},
-                                               {"epsilon", "1e-30"}} +
+    return StepFixture::MakePlan({.keys = "root_device=host root_async=2 precondition_frequency=4 use_merge_dims=false "
+                                          "beta2=1 root_relative_epsilon=0 epsilon=1e-30" +
                                           keys,
                                   .params = StepFixture::Describe({blocks, {2, columns}}),
                                   .placement = placement});

@@ -9,11 +9,9 @@
 namespace shampoo {
 namespace {
 
-using KeyValues = StepFixture::Keys;
-
 // The hyper-parameters of two groups, each with a matrix.
 struct TwoGroups {
-  explicit TwoGroups(const KeyValues& keys = {}, const KeyValues& second = {}, size_t scalar_alignment = 1)
+  explicit TwoGroups(const OptionKeys& keys = {}, const OptionKeys& second = {}, size_t scalar_alignment = 1)
       : fixture(StepFixture::TwoGroups(keys, second, {{2, 3}, {2, 3}})), values(fixture.plan(), scalar_alignment) {}
 
   Status Set(const char* key, double value, int group = 0) {
@@ -38,7 +36,7 @@ struct TwoGroups {
 };
 
 TEST_CASE("a hyper-parameter that was set is returned, and other groups are unchanged") {
-  TwoGroups groups({{"lr", "0.5"}}, {{"lr", "0.25"}});
+  TwoGroups groups("lr=0.5", "lr=0.25");
   CheckOk(groups.Set("lr", 2, 1));
   CHECK(groups.Get("lr", 0) == 0.5);
   CHECK(groups.Get("lr", 1) == 2);
@@ -47,7 +45,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups are unch
 }
 
 TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value does not") {
-  TwoGroups groups(KeyValues{{"beta2", "0.5"}, {"root_relative_epsilon", "0.5"}});
+  TwoGroups groups("beta2=0.5 root_relative_epsilon=0.5");
   struct Case {
     const char* key;
     double value;
@@ -60,13 +58,13 @@ TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value doe
     CheckOk(groups.Set(one.key, one.value));
     CHECK(groups.roots_depend_on_it == one.depends);
   }
-  TwoGroups absolute(KeyValues{{"root_relative_epsilon", "0"}, {"epsilon", "1e-3"}});
+  TwoGroups absolute("root_relative_epsilon=0 epsilon=1e-3");
   CheckOk(absolute.Set("epsilon", 1e-4));
   CHECK(absolute.roots_depend_on_it);
 }
 
 TEST_CASE("a value that cannot be set is an error that names the key, and changes nothing") {
-  TwoGroups groups(KeyValues{{"root_relative_epsilon", "0.5"}, {"grafting", "adagrad"}, {"beta1", "0"}});
+  TwoGroups groups("root_relative_epsilon=0.5 grafting=adagrad beta1=0");
   struct Case {
     const char* key;
     double value;
@@ -96,27 +94,26 @@ TEST_CASE("a value that cannot be set is an error that names the key, and change
 }
 
 TEST_CASE("a key whose state exists can be set to 0 and back") {
-  TwoGroups groups(KeyValues{{"momentum", "0.5"}});
+  TwoGroups groups("momentum=0.5");
   CheckOk(groups.Set("momentum", 0));
   CheckOk(groups.Set("momentum", 0.9));
   CHECK(groups.Get("momentum") == 0.9);
 }
 
 TEST_CASE("a decay whose effect would be lost in 16 bits is rejected") {
-  TwoGroups groups(KeyValues{{"factor_dtype", "bf16"}, {"beta2", "0.5"}});
+  TwoGroups groups("factor_dtype=bf16 beta2=0.5");
   CheckError(groups.Set("beta2", 0.9999), Code::kInvalid, "rounding would undo every decay of ");
   CHECK(groups.Get("beta2") == 0.5);
 }
 
 TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
-  TwoGroups groups(KeyValues{{"root_rank_handling", "pseudo_inverse"}, {"root_relative_epsilon", "0"}});
+  TwoGroups groups("root_rank_handling=pseudo_inverse root_relative_epsilon=0");
   CheckError(groups.Set("epsilon", 1), Code::kInvalid, "while root_rank_handling pseudo_inverse is in use");
   CheckOk(groups.Set("epsilon", 0));
 }
 
 TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose values are not numbers") {
-  const TwoGroups groups(
-      KeyValues{{"precondition_frequency", "7"}, {"use_nesterov", "true"}, {"checkpoint_keep", "5"}});
+  const TwoGroups groups("precondition_frequency=7 use_nesterov=true checkpoint_keep=5");
   CHECK(groups.Get("precondition_frequency") == 7);
   CHECK(groups.Get("use_nesterov") == 1);
   CHECK(groups.Get("threads") == 1);
@@ -131,7 +128,7 @@ TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose value
 }
 
 TEST_CASE("a bound scalar is the current value until it is unbound") {
-  TwoGroups groups(KeyValues{{"lr", "0.5"}, {"gradient_scale", "2"}});
+  TwoGroups groups("lr=0.5 gradient_scale=2");
   float lr = 3;
   double scale = 4;
   CheckOk(groups.Bind("lr", &lr));
@@ -159,7 +156,7 @@ TEST_CASE("Bind rejects keys that cannot be bound, invalid dtypes, and addresses
   CheckError(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF64), memory + 4), Code::kInvalid,
              "expected an address that is a multiple of 8");
   CHECK(groups.values.bound(0)[0].value == nullptr);
-  TwoGroups without(KeyValues{{"beta1", "0"}});
+  TwoGroups without("beta1=0");
   CheckError(without.values.Bind(0, "beta1", f32, memory), Code::kState,
              "key beta1 was 0 when the plan was made, so there is no state for it");
   CheckOk(without.values.Bind(0, "beta1", f32, nullptr));
@@ -196,10 +193,10 @@ TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unboun
 }
 
 TEST_CASE("the hash depends on every changeable value, and on bound scalars if they are read") {
-  TwoGroups groups(KeyValues{{"momentum", "0.5"}});
+  TwoGroups groups("momentum=0.5");
   const uint64_t start = groups.values.Hash(true);
   CHECK(groups.values.Hash(false) == start);
-  CHECK(TwoGroups(KeyValues{{"momentum", "0.5"}}).values.Hash(true) == start);
+  CHECK(TwoGroups("momentum=0.5").values.Hash(true) == start);
   for (const int group : {0, 1}) {
     for (const char* const key : {"lr", "beta1", "beta2", "weight_decay", "gradient_scale", "root_relative_epsilon"}) {
       CAPTURE(key);

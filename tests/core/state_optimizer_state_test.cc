@@ -12,7 +12,7 @@ namespace {
 using CallNames = std::vector<std::string>;
 
 struct OwnedMatrix : StepFixture {
-  OwnedMatrix() : StepFixture({{"use_merge_dims", "false"}}, {{2, 3}, {2, 3}}) {}
+  OwnedMatrix() : StepFixture("use_merge_dims=false", {{2, 3}, {2, 3}}) {}
   int64_t bytes() const { return plan().state_bytes(); }
 };
 

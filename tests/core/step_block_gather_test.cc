@@ -18,7 +18,7 @@ using FlagsOfParams = std::vector<char>;
 // A shard rank that only exchanges, in two passes.
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
-      : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + Keys{{"comm_bucket_bytes", "1"}})) {
+      : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + "comm_bucket_bytes=1")) {
     comm->SetRankName("shard rank");
     Ok(BlockGather::Create(plan(), comm, comm->TakeOptimizerId(), {}, backend().get(), &gather));
     arrived.resize(static_cast<size_t>(plan().gather_bytes().held));

@@ -99,7 +99,7 @@ TEST_CASE("a parameter without a gradient is copied to its output, and its group
 }
 
 TEST_CASE("an excluded block is copied to its output and counted, and its state is unchanged") {
-  Descent descent({{2, 2}, {2, 2}}, {{"momentum", "0.5"}});
+  Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
   CheckOk(descent.List());
@@ -156,7 +156,7 @@ TEST_CASE("a skipped step copies the state and all parameters to their outputs, 
 
 TEST_CASE("a block whose update does not fit is unchanged, and the next step fails unless on_nonfinite is skip_block") {
   for (const char* const choice : {"error", "skip_block"}) {
-    Descent descent({{2, 2}, {2, 2}}, {{"lr", "1e30"}, {"on_nonfinite", choice}});
+    Descent descent({{2, 2}, {2, 2}}, Cat("lr=1e30 on_nonfinite=", choice));
     descent.gradients[0][0] = 1e10F;
     const LogCapture log;
     descent.Step();
@@ -172,7 +172,7 @@ TEST_CASE("a block whose update does not fit is unchanged, and the next step fai
 }
 
 TEST_CASE("the items of a bucket are returned for all its blocks or only for the blocks of this rank") {
-  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
+  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, "comm_bucket_bytes=1", ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());
   for (int64_t bucket = 0; bucket < 2; ++bucket) {
@@ -188,7 +188,7 @@ TEST_CASE("the items of a bucket are returned for all its blocks or only for the
 }
 
 TEST_CASE("roots that a step refreshed are recorded once") {
-  Descent descent({{2, 3}}, {{"refresh_growth", "0.1"}, {"precondition_frequency", "2"}});
+  Descent descent({{2, 3}}, "refresh_growth=0.1 precondition_frequency=2");
   double computed = -1;
   for (const double expected : {2.0, 4.0}) {
     descent.Step();
@@ -199,7 +199,7 @@ TEST_CASE("roots that a step refreshed are recorded once") {
 }
 
 TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds none") {
-  Descent descent({{2, 2}, {2, 2}}, {{"averaging", "schedule_free"}, {"average_lr_power", "1"}});
+  Descent descent({{2, 2}, {2, 2}}, "averaging=schedule_free average_lr_power=1");
   descent.Bind(1, nullptr);
   const auto lr_sum = [&](size_t block) {
     return *reinterpret_cast<double*>(descent.state().out() + descent.plan().blocks[block].lr_sum.offset);
@@ -215,7 +215,7 @@ TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, an
 }
 
 TEST_CASE("the average of weight_ema advances in every step, also in blocks that are not updated") {
-  Descent descent({{2, 2}, {2, 2}}, {{"weight_ema", "0.5"}});
+  Descent descent({{2, 2}, {2, 2}}, "weight_ema=0.5");
   descent.Bind(1, nullptr);
   CheckOk(descent.state().WriteSteps(0, 1));  // the averages start after step 1
   for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
@@ -230,7 +230,7 @@ TEST_CASE("the average of weight_ema advances in every step, also in blocks that
 }
 
 TEST_CASE("an invalid count of gradients is an error") {
-  ContextFixture fixture(StepFixture::Keys{{"method", "soap"}}, {{2, 2}});
+  ContextFixture fixture("method=soap", {{2, 2}});
   CheckOk(fixture.List());
   auto* const count =
       reinterpret_cast<int64_t*>(fixture.state().out() + fixture.plan().blocks[0].gradient_count.offset);
@@ -239,7 +239,7 @@ TEST_CASE("an invalid count of gradients is an error") {
 }
 
 TEST_CASE("parameters that method muon cannot orthogonalize are stepped by the program of method adam") {
-  ContextFixture fixture(StepFixture::Keys{{"method", "muon"}}, {{4, 4}, {5}});
+  ContextFixture fixture("method=muon", {{4, 4}, {5}});
   CheckOk(fixture.List());
   StepContext& context = fixture.context;
   CHECK(context.ItemOf(0).program->settings->method == Method::kMuon);

@@ -30,7 +30,7 @@ struct OnDevice {
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
-    setup.keys = Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys;
+    setup.keys = "use_merge_dims=false refresh_growth=0" + keys;
     setup.placement.device = DeviceType::kCuda;
     if (comm != nullptr) setup.placement.replica_world = comm->world();
     if (shard_comm != nullptr) setup.placement.shard_world = shard_comm->world();
@@ -135,7 +135,7 @@ struct OnDevice {
 };
 
 TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
-  OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
+  OnDevice one("precondition_frequency=2");
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
     const FakeDevice::Step& step = one.last();
@@ -165,7 +165,7 @@ TEST_CASE("counters that were written outside of steps are read before the next 
 TEST_CASE(
     "the error of a rejected step is returned by the next call or, with status_lag 0, by the call of the step itself") {
   for (const char* const lag : {"0", "1"}) {
-    OnDevice one(OnDevice::Keys{{"status_lag", lag}});
+    OnDevice one(Cat("status_lag=", lag));
     one.RejectNextGradient();
     Status status = one.Step();
     if (std::string(lag) == "1") {
@@ -216,7 +216,7 @@ TEST_CASE("an invalid step is not enqueued") {
 }
 
 TEST_CASE("a step can be captured unless roots are due or its number is unknown") {
-  OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
+  OnDevice one("precondition_frequency=3");
   CheckOk(one.Step());
   one.CaptureAs(2);
   CHECK(one.last().captured);
@@ -242,7 +242,7 @@ TEST_CASE("an update that a device skipped is counted, and the next step reports
 }
 
 // Keys with roots at step 4, and a snapshot at step 8 whose roots are used from step 10 on.
-const OnDevice::Keys kAsync = {{"precondition_frequency", "4"}, {"root_async", "2"}};
+const OptionKeys kAsync = "precondition_frequency=4 root_async=2";
 
 void TakeSnapshot(OnDevice* one) {
   for (int step = 1; step <= 8; ++step) CheckOk(one->Step());
@@ -274,10 +274,7 @@ TEST_CASE("an error of async roots is returned by the next step that is not capt
 // A device that reports that it could not compute the root of the matrix diag(4, 16).
 struct FailedRoot : OnDevice {
   explicit FailedRoot(RootFailure failure)
-      : OnDevice(OnDevice::Keys{{"precondition_frequency", "1"},
-                                {"use_bias_correction", "false"},
-                                {"root_relative_epsilon", "0"},
-                                {"epsilon", "1e-30"}}) {
+      : OnDevice("precondition_frequency=1 use_bias_correction=false root_relative_epsilon=0 epsilon=1e-30") {
     float* const factor = StateAt(plan->blocks[0].factor[0]);
     factor[0] = 4;
     factor[3] = 16;
@@ -523,7 +520,7 @@ TEST_CASE(
 
 // A setup of gathered matrices, of which shard rank 0 of two holds all elements or none. With a second group, the last
 // matrix is in it.
-StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const StepFixture::Keys& second_group = {}) {
+StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const OptionKeys& second_group = {}) {
   StepFixture::Setup setup{.keys = {}, .params = {}};
   if (!second_group.empty()) setup.more_groups = {second_group};
   for (size_t p = 0; p < is_held.size(); ++p) {
@@ -539,7 +536,7 @@ StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const Step
   return setup;
 }
 
-const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
+const OptionKeys kGathered = "shard_mode=gather";
 
 TEST_CASE("a shard cannot capture a step before it knows whether the group took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
@@ -547,7 +544,7 @@ TEST_CASE("a shard cannot capture a step before it knows whether the group took 
   for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
     CAPTURE(gathers);
     CAPTURE(std::string(counts));
-    const OnDevice::Keys keys = {{"count_empty_steps", counts}};
+    const OptionKeys keys = Cat("count_empty_steps=", counts);
     DeviceShard rank(nullptr, gathers ? kGathered + keys : keys, gathers ? GatheredMatrices({false}) : kOneMatrix);
     rank.BindGradient(nullptr);
     rank.device.counted_steps = {5};
@@ -573,8 +570,8 @@ TEST_CASE("roots of a gathered group that makes no step, or only counts it, do n
                           {"true", 4, {}, "at step 5 of group 1 inverse roots are due"}}) {
     CAPTURE(std::string(one.counts));
     CAPTURE(one.counted);
-    const OnDevice::Keys with_roots = {{"precondition_frequency", "1"}, {"count_empty_steps", one.counts}};
-    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}},
+    const OptionKeys with_roots = Cat("precondition_frequency=1 count_empty_steps=", one.counts);
+    DeviceShard rank(nullptr, kGathered + "precondition_frequency=100",
                      GatheredMatrices({true, false}, kGathered + with_roots));
     rank.device.counted_steps = {1, one.counted};
     CheckOk(rank.Step());
@@ -585,7 +582,7 @@ TEST_CASE("roots of a gathered group that makes no step, or only counts it, do n
 }
 
 TEST_CASE("a step counts in groups without gradients if count_empty_steps is set, also before its report is known") {
-  const OnDevice::Keys keys = {{"count_empty_steps", "true"}};
+  const OptionKeys keys = "count_empty_steps=true";
   DeviceShard rank(nullptr, keys);
   rank.BindGradient(nullptr);
   rank.device.counted_steps = {-1};
@@ -613,13 +610,13 @@ struct AfterFirstStep : OnDevice {
 };
 
 TEST_CASE("the host expects that a pending step counts the gradients of the blocks that had one") {
-  const OnDevice::Keys soap = {{"method", "soap"}, {"refresh_growth", "0.1"}, {"precondition_frequency", "100"}};
+  const OptionKeys soap = "method=soap refresh_growth=0.1 precondition_frequency=100";
   for (const char* const counts : {"false", "true"}) {
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
       CAPTURE(std::string(counts));
       CAPTURE(had_gradient[0]);
       CAPTURE(had_gradient[1]);
-      AfterFirstStep one(soap + OnDevice::Keys{{"count_empty_steps", counts}}, had_gradient);
+      AfterFirstStep one(soap + Cat("count_empty_steps=", counts), had_gradient);
       // The first gradient of each block initializes its eigenbases.
       CheckOkIf(had_gradient[1], one.Capture(), Code::kState, "of group 0 eigenbases are due");
     }
@@ -631,7 +628,7 @@ TEST_CASE("a capture after a pending step with gradients does not depend on whet
     for (const int64_t reported : {0, -1, 1}) {
       CAPTURE(has_gradient);
       CAPTURE(reported);
-      const OnDevice::Keys keys = {{"precondition_frequency", "1"}, {"count_empty_steps", "true"}};
+      const OptionKeys keys = "precondition_frequency=1 count_empty_steps=true";
       DeviceShard rank(nullptr, kGathered + keys, GatheredMatrices({true, false}));
       if (!has_gradient) rank.BindGradient(nullptr);
       CheckOk(rank.Step());
@@ -735,7 +732,7 @@ TEST_CASE("roots of a snapshot are not used after the caller may have written th
 }
 
 TEST_CASE("an export is enqueued for the state that steps write, but not in a capture") {
-  OnDevice one(OnDevice::Keys{{"weight_ema", "0.5"}});
+  OnDevice one("weight_ema=0.5");
   CheckError(one.Export(0.25, Invalid("a caller's mistake")), Code::kInvalid, "a caller's mistake");
   one.device.captures = true;
   CheckError(one.Export(0.25), Code::kState, "the state of the averages cannot be read");
@@ -750,7 +747,7 @@ TEST_CASE("an export is enqueued for the state that steps write, but not in a ca
   CHECK(one.device.exports[0].blend == 0.25);
 }
 
-const OnDevice::Keys kExportsEma = {{"weight_ema", "0.5"}};
+const OptionKeys kExportsEma = "weight_ema=0.5";
 
 TEST_CASE("an export of several ranks is enqueued like a step, but waits, has its own ticket, and is not a step") {
   for (const bool gathers : {false, true}) {

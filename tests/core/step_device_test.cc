@@ -17,9 +17,7 @@ namespace {
 
 using cuda::Rejection;
 
-StepFixture::Keys AsyncKeys() {
-  return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
-}
+StepFixture::Keys AsyncKeys() { return "use_merge_dims=false refresh_growth=0 precondition_frequency=4 root_async=2"; }
 
 TEST_CASE("the host knows the counters of one arena until other code may have written them") {
   const StepFixture fixture({}, {{2, 3}});
@@ -90,7 +88,7 @@ cuda::StepReport ReportOf(Rejection rejection, double value) {
 }
 
 TEST_CASE("each reason for which a device rejects a step has its own error") {
-  StepFixture fixture({{"use_merge_dims", "false"}, {"grafting", "rmsprop"}}, {{2, 3}});
+  StepFixture fixture("use_merge_dims=false grafting=rmsprop", {{2, 3}});
   const double infinity = std::numeric_limits<double>::infinity();
   struct Case {
     Rejection rejection;

@@ -13,6 +13,7 @@
 
 #include "core/backend/cpu/host_memory.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/config/option_text.h"
 #include "core/plan/memory_layout.h"
 #include "core/step/step_strategy.h"
 
@@ -65,11 +66,22 @@ inline Placement ReplicaPlacement(int rank, int world) {
   return placement;
 }
 
+// Keys of a config as option text, such as "lr=0.5 grafting=none".
+struct OptionKeys {
+  OptionKeys() = default;
+  OptionKeys(const char* option_text) : text(option_text) {}
+  OptionKeys(std::string option_text) : text(std::move(option_text)) {}
+  bool empty() const { return text.empty(); }
+  friend OptionKeys operator+(const OptionKeys& first, const OptionKeys& more) { return first.text + " " + more.text; }
+
+  std::string text;
+};
+
 // The parts of an optimizer on one rank from which the classes of core/step can be constructed. All elements of
 // parameters and gradients are 1, in float32.
 class StepFixture {
  public:
-  using Keys = std::vector<std::pair<std::string, std::string>>;
+  using Keys = OptionKeys;
   struct Setup {
     Keys keys;
     std::vector<ParamDesc> params;
@@ -179,7 +191,7 @@ class StepFixture {
   }
   static Config MakeConfig(const Keys& keys) {
     Config config;
-    for (const auto& [key, value] : keys) Ok(config.SetText(key.c_str(), value.c_str()));
+    Ok(SetFromOptionText(keys.text.c_str(), &config));
     return config;
   }
   static void Ok(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
@@ -198,16 +210,7 @@ class StepFixture {
 };
 
 // Keys for plain gradient descent: parameter - lr * gradient.
-inline const StepFixture::Keys kPlainDescent = {{"lr", "0.5"},
-                                                {"beta1", "0"},
-                                                {"grafting", "none"},
-                                                {"refresh_growth", "0"},
-                                                {"precondition_frequency", "1000"},
-                                                {"use_merge_dims", "false"}};
-
-inline StepFixture::Keys operator+(StepFixture::Keys keys, const StepFixture::Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
+inline const OptionKeys kPlainDescent =
+    "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
 
 }  // namespace shampoo

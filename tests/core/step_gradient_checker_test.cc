@@ -17,14 +17,10 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
 struct Checked : ContextFixture {
   explicit Checked(const Keys& keys = {}, bool defers_state_errors = false)
-      : ContextFixture(Keys{{"max_preconditioner_dim", "4"},
-                            {"use_merge_dims", "false"},
-                            {"beta1", "0"},
-                            {"beta2", "1"},
-                            {"grafting", "none"},
-                            {"precondition_frequency", "1"}} +
-                           keys,
-                       {{2, 8}, {2, 4}}),
+      : ContextFixture(
+            "max_preconditioner_dim=4 use_merge_dims=false beta1=0 beta2=1 grafting=none precondition_frequency=1" +
+                keys,
+            {{2, 8}, {2, 4}}),
         checker(inputs(), backend().get(), defers_state_errors) {
     gradients[0].assign(16, 1.0F);
   }
@@ -68,7 +64,7 @@ TEST_CASE("a gradient that is not finite is an error with the position") {
 }
 
 TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  Checked checked("on_nonfinite=skip_block");
   checked.gradients[0][13] = kNan;
   checked.gradients[1][0] = kInfinity;
   const LogCapture log;
@@ -88,7 +84,7 @@ TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded")
 }
 
 TEST_CASE("with on_nonfinite=skip_step, the step is skipped, and only the first block is logged") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  Checked checked("on_nonfinite=skip_step");
   checked.gradients[0][0] = kNan;
   checked.gradients[1][0] = kNan;
   const LogCapture log;
@@ -101,7 +97,7 @@ TEST_CASE("with on_nonfinite=skip_step, the step is skipped, and only the first 
 
 TEST_CASE("a parameter is checked only with coupled weight decay") {
   for (const char* const type : {"decoupled", "coupled"}) {
-    Checked checked({{"weight_decay", "0.5"}, {"weight_decay_type", type}});
+    Checked checked(Cat("weight_decay=0.5 weight_decay_type=", type));
     checked.params[1][3] = kNan;
     CheckOkIf(std::string(type) == "decoupled", checked.CheckGradients(), Code::kNumeric,
               "parameter \"p1\" has NaN at element 3");
@@ -122,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error that names a wider dtype") {
-  Checked checked(StepFixture::Keys{{"factor_dtype", "f16"}});
+  Checked checked("factor_dtype=f16");
   checked.gradients[1][0] = 1000;
   CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f16");
   checked.gradients[1][0] = 100;
@@ -130,16 +126,16 @@ TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error tha
 }
 
 TEST_CASE("a gradient that does not fit the filtered gradient or the grafting state is an error") {
-  Checked filtered({{"beta1", "0.9"}, {"filtered_grad_dtype", "f16"}});
+  Checked filtered("beta1=0.9 filtered_grad_dtype=f16");
   filtered.gradients[1][0] = 1e5F;
   CheckError(filtered.CheckGradients(), Code::kNumeric, "it would overflow f16; the largest value is 1e+05");
-  Checked grafted({{"grafting", "rmsprop"}, {"grafting_beta2", "0.5"}, {"grafting_dtype", "f16"}});
+  Checked grafted("grafting=rmsprop grafting_beta2=0.5 grafting_dtype=f16");
   grafted.gradients[1][0] = 1000;
   CheckError(grafted.CheckGradients(), Code::kNumeric, "the grafting state would overflow f16");
 }
 
 TEST_CASE("the check for overflow includes gradient_scale") {
-  Checked checked(StepFixture::Keys{{"gradient_scale", "1e10"}});
+  Checked checked("gradient_scale=1e10");
   checked.gradients[1][0] = 1e20F;
   CheckError(checked.CheckGradients(), Code::kNumeric, "is too large");
   checked.Set("gradient_scale", 1e-10);
@@ -163,7 +159,7 @@ TEST_CASE("a state that would overflow is an error, even if the error can be def
 TEST_CASE("a block whose state would overflow is excluded, or marked as skipped if only its owner can detect this") {
   for (const bool defers : {false, true}) {
     for (const char* const choice : {"skip_block", "skip_step"}) {
-      Checked checked(StepFixture::Keys{{"on_nonfinite", choice}}, defers);
+      Checked checked(Cat("on_nonfinite=", choice), defers);
       FillFactor(&checked);
       CheckOk(checked.CheckGradients());
       CHECK(checked.Excluded() == (defers ? BlockNumbers{} : BlockNumbers{2}));
@@ -185,7 +181,7 @@ TEST_CASE("a factor matrix that is not finite is an error if its root is about t
 }
 
 TEST_CASE("a factor matrix is not checked in steps that compute no root from it") {
-  Checked checked({{"refresh_growth", "0"}, {"precondition_frequency", "2"}});
+  Checked checked("refresh_growth=0 precondition_frequency=2");
   checked.StateOf("p1/0/factor.1")[5] = kNan;
   CheckOk(checked.CheckFactors());
   CheckOk(checked.state().WriteSteps(0, 1));
@@ -193,7 +189,7 @@ TEST_CASE("a factor matrix is not checked in steps that compute no root from it"
 }
 
 TEST_CASE("an inverse root that shares its array with a factor matrix may have any values") {
-  ContextFixture fixture(StepFixture::Keys{{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
+  ContextFixture fixture("use_merge_dims=false precondition_frequency=1", {{130, 2}});
   const StateEntry& inverse = fixture.EntryOf("p0/0/inverse.0");
   REQUIRE(inverse.form == SymmetricForm::kUpper);
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
@@ -219,7 +215,7 @@ TEST_CASE("MayReject checks only gradients and excludes nothing") {
 }
 
 TEST_CASE("scanned items are checked one by one, first without and then with their states") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}}, true);
+  Checked checked("on_nonfinite=skip_block", true);
   FillFactor(&checked);
   CheckOk(checked.List());
   // Gathered blocks are checked in this way, one at a time.

@@ -14,8 +14,7 @@ namespace {
 
 // Two matrices with two factor matrices each.
 struct TwoMatrices : StepFixture {
-  explicit TwoMatrices(const Keys& keys = {})
-      : StepFixture(keys + Keys{{"use_merge_dims", "false"}}, {{2, 3}, {2, 3}}) {}
+  explicit TwoMatrices(const Keys& keys = {}) : StepFixture(keys + "use_merge_dims=false", {{2, 3}, {2, 3}}) {}
 
   RootLedger& roots() { return history().roots(); }
   RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
@@ -50,7 +49,7 @@ TEST_CASE("a group with skip_block or skip_step gets no error for a skipped upda
 }
 
 TEST_CASE("more consecutive failures of a root than root_failure_tolerance are reported as an error once") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   bool is_forwarded = false;
   const LogCapture log;
   two.Fail(0, 1);
@@ -67,7 +66,7 @@ TEST_CASE("more consecutive failures of a root than root_failure_tolerance are r
 }
 
 TEST_CASE("a successful root resets the count of failures") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   const LogCapture log;
   two.Fail(0, 0);
   two.Record(0);
@@ -79,7 +78,7 @@ TEST_CASE("a successful root resets the count of failures") {
 }
 
 TEST_CASE("a failed root of another rank is reported as a forwarded error, after this rank's own errors") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "0"}});
+  TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;
   two.history().DeferRootFailureOfOtherRank(2);
@@ -94,7 +93,7 @@ TEST_CASE("a failed root of another rank is reported as a forwarded error, after
 }
 
 TEST_CASE("replacing the state discards the deferred errors") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   const LogCapture log;
   bool is_forwarded = false;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kError);
@@ -140,7 +139,7 @@ TEST_CASE("roots are counted by their outcome") {
 }
 
 TEST_CASE("the statistics of residuals cover the factor matrices whose last refresh was measured") {
-  TwoMatrices two(StepFixture::Keys{{"track_root_residuals", "true"}});
+  TwoMatrices two("track_root_residuals=true");
   const double errors[] = {1, 5, 3, 100};
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
   const LogCapture warnings;

@@ -26,12 +26,9 @@ TEST_CASE("a step without preconditioning is gradient descent") {
 }
 
 TEST_CASE("a preconditioned scalar moves by the learning rate in the first step") {
-  Alone alone(kPlainDescent + StepFixture::Keys{{"precondition_1d", "true"},
-                                                {"precondition_frequency", "1"},
-                                                {"beta2", "1"},
-                                                {"root_relative_epsilon", "0"},
-                                                {"epsilon", "1e-30"}},
-              {{1}});
+  Alone alone(
+      kPlainDescent + "precondition_1d=true precondition_frequency=1 beta2=1 root_relative_epsilon=0 epsilon=1e-30",
+      {{1}});
   alone.gradients[0] = {8};
   CheckOk(alone.Step());  // F = 64, so that the direction is 8 / sqrt(64)
   CHECK(alone.params[0][0] == doctest::Approx(0.5));
@@ -58,7 +55,7 @@ TEST_CASE("a step that is rejected leaves parameters and state unchanged") {
 }
 
 TEST_CASE("a step that is skipped changes nothing and succeeds") {
-  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  Alone alone(kAllStates + "on_nonfinite=skip_step");
   const LogCapture log;
   const auto params = alone.params;
   const auto arena = alone.States();
@@ -122,7 +119,7 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
 
 TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
-    SteppingRanks<ReplicaRank> replicas(3, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+    SteppingRanks<ReplicaRank> replicas(3, Cat("comm_bucket_bytes=", bucket_bytes));
     Alone alone;
     for (int step = 0; step < 5; ++step) {
       FillGradients(step, &alone);
@@ -138,7 +135,7 @@ TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several")
 }
 
 TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
-  SteppingRanks<ReplicaRank> replicas(2, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
+  SteppingRanks<ReplicaRank> replicas(2, "comm_bucket_bytes=1");
   replicas[1].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
   const std::vector<Status> statuses = replicas.Step();
@@ -152,7 +149,7 @@ TEST_CASE("a failure on one replica is an error on all, and no rank writes param
 }
 
 TEST_CASE("replicas skip a step together") {
-  SteppingRanks<ReplicaRank> replicas(2, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ReplicaRank> replicas(2, "on_nonfinite=skip_step");
   const LogCapture log;
   for (size_t rank = 0; rank < 2; ++rank) replicas[rank].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
@@ -164,7 +161,7 @@ TEST_CASE("replicas skip a step together") {
 }
 
 TEST_CASE("verify_replicas detects parameters that differ between replicas") {
-  SteppingRanks<ReplicaRank> replicas(2, StepFixture::Keys{{"verify_replicas", "2"}});
+  SteppingRanks<ReplicaRank> replicas(2, "verify_replicas=2");
   replicas.StepOk();
   replicas[1].params[1][0] += 1;
   replicas.StepOk();  // parameters are not compared in the second step
@@ -185,8 +182,7 @@ TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
   for (const bool with_all_to_all : {false, true}) {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);
-      SteppingRanks<ShardRank> shards({3, with_all_to_all},
-                                      kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+      SteppingRanks<ShardRank> shards({3, with_all_to_all}, kGather + Cat("comm_bucket_bytes=", bucket_bytes));
       Alone alone;
       for (int step = 0; step < 5; ++step) {
         FillGradients(step, &alone);
@@ -220,8 +216,8 @@ TEST_CASE("a failure on one shard rank is an error on all and changes nothing") 
 }
 
 TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hold a part of it") {
-  SteppingRanks<ShardRank> shards(2, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
-  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_block");
+  Alone alone(kAllStates + "on_nonfinite=skip_block");
   const LogCapture log;
   alone.gradients[0][13] = kNan;
   shards[1].gradients[0][1] = kNan;
@@ -251,7 +247,7 @@ TEST_CASE("the copy that a shard rank binds receives the rank's part of the new 
 
 TEST_CASE("the owner of a gathered block skips an update that does not fit a copy on another rank") {
   for (const bool with_copy : {false, true}) {
-    SteppingRanks<ShardRank> shards(2, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
+    SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_block", Dtype::kF16);
     const LogCapture log;
     Floats copies(24);
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -269,7 +265,7 @@ TEST_CASE("the owner of a gathered block skips an update that does not fit a cop
 }
 
 TEST_CASE("a gathered step is skipped on all ranks") {
-  SteppingRanks<ShardRank> shards(2, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_step");
   const LogCapture log;
   shards[0].gradients[0][1] = kNan;
   shards.StepOk();

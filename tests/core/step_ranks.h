@@ -19,7 +19,7 @@ namespace shampoo {
 // other ranks.
 struct AgreeingShard : ContextFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
-      : ContextFixture(Keys{{"max_preconditioner_dim", "4"}}, shapes),
+      : ContextFixture("max_preconditioner_dim=4", shapes),
         rounds(inputs(), comm, comm->TakeOptimizerId(), BoundScalars::kOnHost) {
     comm->SetRankName("shard rank");
     Ok(List());

@@ -15,7 +15,7 @@ namespace {
 
 using CallTexts = std::vector<std::string>;
 
-const StepFixture::Keys kTwoBuckets = {{"comm_bucket_bytes", "128"}, {"use_merge_dims", "false"}};
+const OptionKeys kTwoBuckets = "comm_bucket_bytes=128 use_merge_dims=false";
 
 const std::vector<std::vector<int64_t>> kFourMatrices = {{8, 8}, {8, 8}, {2, 2}, {2, 2}};
 

@@ -162,7 +162,7 @@ struct Replica {
   Status Share() { return sharing.Share(0); }
 
   MirrorComm comm;
-  SharingReplica sharing{comm.shared(), {{"max_preconditioner_dim", "4"}}, kMatrixAndVector};
+  SharingReplica sharing{comm.shared(), "max_preconditioner_dim=4", kMatrixAndVector};
 };
 
 TEST_CASE("an invalid factor matrix index is SHAMPOO_E_COMM") {

@@ -9,7 +9,7 @@
 namespace shampoo {
 namespace {
 
-const StepFixture::Keys kAveraged = {{"weight_ema", "0.5"}};
+const OptionKeys kAveraged = "weight_ema=0.5";
 
 TEST_CASE("an export needs a usable state and all buffers") {
   StepFixture fixture(kAveraged, {{2, 2}});

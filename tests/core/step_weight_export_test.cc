@@ -12,7 +12,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-const StepFixture::Keys kEma = {{"weight_ema", "0.5"}};
+const OptionKeys kEma = "weight_ema=0.5";
 
 // The initial value of the memory in which updates are exchanged. It is not 0, so that a block whose update is not
 // written is noticed.
@@ -74,7 +74,7 @@ TEST_CASE("an export adds a multiple of the stored difference to the parameter")
 
 TEST_CASE(
     "an export computes the average of the key averaging from the stored iterate, in each group by its own keys") {
-  Exported exported(StepFixture::TwoGroups(kEma, {{"averaging", "gpa"}, {"average_train", "0.5"}}, {{2, 2}, {2, 2}}));
+  Exported exported(StepFixture::TwoGroups(kEma, "averaging=gpa average_train=0.5", {{2, 2}, {2, 2}}));
   exported.Fill("p0/0/ema_offset", 3);
   exported.Fill("p1/0/iterate_offset", 3);  // W = (X + Z) / 2 and Z = W + 3, so that X = W - 3
   Floats first(4);
@@ -140,7 +140,7 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE("a replica sends the differences of its own blocks in a bucket, whether or not it wants the weights") {
-  const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
+  const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);
   Floats weights(4, 9.0F);
@@ -175,7 +175,7 @@ TEST_CASE("a replica sends nothing for a block without an average") {
 }
 
 TEST_CASE("a replica writes the weights that its caller wants, also in blocks of other ranks, and skips no update") {
-  const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
+  const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(0, 2));
   std::vector<Floats> weights(4, Floats(4, 9.0F));
   std::vector<void*> wanted;
