@@ -29,14 +29,19 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CheckOk(optimizer->Bind(0, {&buffers, 1}));
   CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count 1");
   CheckError(optimizer->buffers().CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
+  const std::vector<float> descended = {0.5F, 0, -0.5F, -1};
   CheckOk(optimizer->strategy().Step({}, nullptr));
-  CHECK(param[3] == -1);
+  CHECK(std::vector<float>(param, param + 4) == descended);
   CheckOk(optimizer->Set(0, "lr", 0));
   CheckOk(optimizer->strategy().Step({}, nullptr));
-  CHECK(param[3] == -1);
+  CHECK(std::vector<float>(param, param + 4) == descended);
   CheckError(optimizer->Set(0, "no_key", 0), Code::kInvalid, "does not exist");
+  double steps = 0;
+  CheckOk(optimizer->Stat("steps", &steps));
+  CHECK(steps == 2);
   int64_t failed_call = -1;
   CheckOk(optimizer->strategy().ReportSteps(true, &failed_call));
+  CHECK(failed_call == 0);
 }
 
 TEST_CASE("statistics are found by name, and the step of a group by its number") {

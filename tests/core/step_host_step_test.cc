@@ -14,17 +14,6 @@ namespace {
 
 using Floats = std::vector<float>;
 
-TEST_CASE("a step without preconditioning is gradient descent") {
-  Alone alone(kPlainDescent, {{2, 2}});
-  alone.gradients[0] = {1, -2, 0, 4};
-  CheckOk(alone.Step());
-  CHECK(alone.params[0] == Floats{0.5F, 2, 1, -1});
-  CHECK(alone.steps() == 1);
-  int64_t failed_call = -1;
-  CheckOk(alone.step.ReportSteps(true, &failed_call));
-  CHECK(failed_call == 0);
-}
-
 TEST_CASE("a preconditioned scalar moves by the learning rate in the first step") {
   Alone alone(
       kPlainDescent + "precondition_1d=true precondition_frequency=1 beta2=1 root_relative_epsilon=0 epsilon=1e-30",
