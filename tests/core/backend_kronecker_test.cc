@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "core/backend/cpu/kronecker.h"
+#include "core/roots/matrix.h"
 #include "tests/core/blas_fixture.h"
 #include "tests/core/plan_test_util.h"
 
@@ -51,29 +52,26 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       std::vector<double> factor = old_factor;
       UpdateFactor<double>(shape, k, {g.data(), ld}, 0.75, 0.25, factor.data(), d, spare.data(), nullptr);
 
+      const auto contract = [&](const std::vector<double>& matrix, int64_t matrix_ld, MatrixForm form) {
+        std::vector<double> contracted(static_cast<size_t>(shape.Product()));
+        ContractDim<double>(shape, k, {g.data(), ld}, {matrix.data(), matrix_ld, form}, contracted.data(), spare.data(),
+                            nullptr);
+        return contracted;
+      };
       std::vector<double> x = DrawValues(random, d * d);
-      for (int64_t i = 0; i < d; ++i) {
-        for (int64_t j = 0; j < i; ++j) x[static_cast<size_t>(j * d + i)] = x[static_cast<size_t>(i * d + j)];
-      }
-      std::vector<double> out(static_cast<size_t>(shape.Product()));
-      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, MatrixForm::kSymmetric}, out.data(), spare.data(),
-                          nullptr);
+      Mirror(d, x.data());
+      const std::vector<double> out = contract(x, d, MatrixForm::kSymmetric);
       // The same with only the upper triangle of X.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
-      std::vector<double> by_upper(out.size());
-      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, MatrixForm::kSymmetricUpper}, by_upper.data(),
-                          spare.data(), nullptr);
+      const std::vector<double> by_upper = contract(upper, d, MatrixForm::kSymmetricUpper);
 
       // Contractions with the first and with the second index of a matrix that is not symmetric. Its rows are adjacent
       // only if the tensor is a vector.
       const int64_t ldx = shape.Product() == d ? d : d + 2;
       const std::vector<double> z = DrawValues(random, d * ldx);
-      std::vector<double> by_first(out.size()), by_second(out.size());
-      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kGeneral}, by_first.data(),
-                          spare.data(), nullptr);
-      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kTransposed}, by_second.data(),
-                          spare.data(), nullptr);
+      const std::vector<double> by_first = contract(z, ldx, MatrixForm::kGeneral);
+      const std::vector<double> by_second = contract(z, ldx, MatrixForm::kTransposed);
 
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {

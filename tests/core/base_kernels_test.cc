@@ -164,7 +164,7 @@ void CheckPasses(const Kernels& kernels) {
 TEST_CASE("the elementwise loops of every instruction set give results bit-identical to the formulas") {
   int count = 0;
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels, ++count) {
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     CheckPasses<float>(**kernels);
     CheckPasses<double>(**kernels);
   }
@@ -187,7 +187,7 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
   }
   const auto n = static_cast<int64_t>(floats.size());
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
     // A CHECK of each element would take long. Therefore, only a mismatch runs a CHECK, which fails.
@@ -226,7 +226,7 @@ void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64
 TEST_CASE("every instruction set finds the largest bit pattern, ignoring sign bits") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     CheckLargest((*kernels)->largest_u16, random);
     CheckLargest((*kernels)->largest_u32, random);
     CheckLargest((*kernels)->largest_u64, random);

@@ -118,7 +118,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
        "max_preconditioner_dim=3 on_block_mismatch=reset",
        [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); }}};
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     Matched matched(one.keys);
     one.change(&matched.index);
     CheckError(matched.Match(), one.code, one.says);

@@ -21,7 +21,7 @@ namespace {
 TEST_CASE("every row of the key table is complete, and its default passes its check") {
   std::set<std::string> names;
   for (const Key& key : Keys()) {
-    CAPTURE(key.name);
+    CAPTURE(std::string(key.name));
     CHECK(names.insert(key.name).second);
     CHECK(std::string(key.doc).size() > 20);
     CHECK(!RangeText(key).empty());
@@ -102,7 +102,7 @@ TEST_CASE("the preset shampoo_2024 has the defaults of the reference release") {
 TEST_CASE("the defaults of presets and methods are valid values of keys that the method reads") {
   const auto check = [](Method method, std::span<const Default> defaults) {
     for (const auto& [name, text] : defaults) {
-      CAPTURE(name);
+      CAPTURE(std::string(name));
       const Key* const key = FindKey(name);
       REQUIRE(key != nullptr);
       CHECK(Reads(method, *key));
@@ -155,7 +155,7 @@ TEST_CASE("the methods soap and kl_shampoo, and their presets, have their own de
               "lr=3e-3 beta1=0.9 beta2=0.98 shampoo_beta=0.98 epsilon=1e-12 relative_epsilon=0 use_bias_correction=0");
   CHECK(kl.factor_correction == FactorTerm::kKl);
   for (const Settings& settings : {soap, kl}) {
-    CAPTURE(NameOf(settings.method));
+    CAPTURE(std::string(NameOf(settings.method)));
     CheckValues(settings,
                 "precondition_frequency=10 factor_update_frequency=1 max_preconditioner_dim=2048 skip_dim_size=10000 "
                 "use_merge_dims=0 merge_min_dim=0 precondition_1d=0 weight_decay=0 kl_init=-1 kl_cap=-1 "
@@ -551,7 +551,7 @@ TEST_CASE("lists are parsed and written in a canonical form") {
   REQUIRE(ParseValue(key, " 0, 2 ,4", &value).ok());
   CHECK(value.text == "0,2,4");
   for (const char* wrong : {"", ",", "1,", "1,,2", "1,-2", "1.5", "a", "1 2", "99999999999999999999"}) {
-    CAPTURE(wrong);
+    CAPTURE(std::string(wrong));
     CHECK(!ParseValue(key, wrong, &value).ok());
   }
 }

@@ -112,7 +112,7 @@ TEST_CASE("create rejects arguments that do not match the plan") {
        Code::kUnsupported,
        "desc.shard_comm takes memory of a GPU"}};
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     std::unique_ptr<Optimizer> optimizer;
     CheckError(Optimizer::Create(PlanOf({}, one.placement), one.desc, {}, &optimizer), one.code, one.says);
     CHECK(optimizer == nullptr);

@@ -128,7 +128,7 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
       {"its strides", [](BlockPlace* place) { place->stride[0] = -5; }},
   };
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     BlockPlace place = Corner();
     one.change(&place);
     CHECK(std::string(place.FindMistake(20)).find(one.says) == 0);

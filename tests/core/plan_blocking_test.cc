@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "core/plan/blocking.h"
@@ -428,40 +429,32 @@ TEST_CASE("split: the coordinates of an element divided by max_dim give the bloc
     const auto blocks = SplitBlocks(shape, max_dim);
     CHECK(CountOfBlocks(shape, max_dim) == static_cast<int64_t>(blocks.size()));
 
-    // Find the block that holds each element by walking every block through its strides.
+    // Walks every block through its strides.
     const auto coordinates = AllCoordinates(shape);
-    std::vector<int64_t> holder(coordinates.size(), -1);
-    bool once = true;
-    bool in_bounds = true;
+    std::vector<bool> is_held(coordinates.size());
+    bool as_expected = true;
     for (size_t block = 0; block < blocks.size(); ++block) {
       const TensorBlock& view = blocks[block];
       REQUIRE(view.shape.ndim == ndim);
       for (const int64_t dim : view.shape.View()) CHECK(dim <= max_dim);
       for (const auto& at : AllCoordinates(view.shape)) {
-        int64_t element = view.offset;
-        for (size_t dim = 0; dim < at.size(); ++dim) element += at[dim] * view.stride[dim];
-        in_bounds = in_bounds && element >= 0 && element < static_cast<int64_t>(holder.size());
-        REQUIRE(in_bounds);
-        int64_t& held_by = holder[static_cast<size_t>(element)];
-        once = once && held_by == -1;
-        held_by = static_cast<int64_t>(block);
+        const int64_t element = std::inner_product(at.begin(), at.end(), view.stride.begin(), view.offset);
+        REQUIRE((element >= 0 && element < shape.Product()));
+        as_expected = as_expected && !is_held[static_cast<size_t>(element)];
+        is_held[static_cast<size_t>(element)] = true;
         // The coordinates in the block are the coordinates in the tensor, relative to the block's first element.
+        const std::vector<int64_t>& in_tensor = coordinates[static_cast<size_t>(element)];
+        int64_t expected_block = 0;
         for (size_t dim = 0; dim < at.size(); ++dim) {
-          once = once && coordinates[static_cast<size_t>(element)][dim] % max_dim == at[dim];
+          as_expected = as_expected && in_tensor[dim] % max_dim == at[dim];
+          const int64_t blocks_of_dim = (shape[static_cast<int>(dim)] + max_dim - 1) / max_dim;
+          expected_block = expected_block * blocks_of_dim + in_tensor[dim] / max_dim;
         }
+        as_expected = as_expected && expected_block == static_cast<int64_t>(block);
       }
     }
-    CHECK(once);
-    bool expected_holder = true;
-    for (size_t element = 0; element < coordinates.size(); ++element) {
-      int64_t expected = 0;
-      for (int dim = 0; dim < ndim; ++dim) {
-        expected = expected * ((shape[dim] + max_dim - 1) / max_dim) +
-                   coordinates[element][static_cast<size_t>(dim)] / max_dim;
-      }
-      expected_holder = expected_holder && holder[element] == expected;
-    }
-    CHECK(expected_holder);
+    CHECK(as_expected);
+    CHECK(std::ranges::count(is_held, false) == 0);
     elements += static_cast<int64_t>(coordinates.size());
   }
   CHECK(elements > 200000);

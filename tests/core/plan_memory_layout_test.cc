@@ -99,7 +99,7 @@ TEST_CASE("an elementwise method stores at most 8 bytes for each element of a fl
     int64_t bytes;  // per element
   };
   for (const auto& [method, bytes] : {States{"adam", 8}, {"adagrad", 4}, {"rmsprop", 4}, {"sgd", 0}}) {
-    CAPTURE(method);
+    CAPTURE(std::string(method));
     const auto plan = PlanOf(Cat("method=", method), kMixedShapes)->data();
     int64_t elements = 0;
     for (const Block& block : plan->blocks) {
@@ -123,7 +123,7 @@ TEST_CASE(
     double bytes;
   };
   for (const auto& [method, bytes] : {Case{"soap", 20}, {"kl_shampoo", 16}, {"adam", 8}}) {
-    CAPTURE(method);
+    CAPTURE(std::string(method));
     for (const int64_t d : {128, 512, 1000}) {
       const auto state = static_cast<double>(PlanOf(Cat("method=", method), {{d, d}})->data()->state_bytes());
       CHECK(state / static_cast<double>(d * d) == doctest::Approx(bytes).epsilon(0.01));

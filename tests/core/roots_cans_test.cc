@@ -108,7 +108,7 @@ TEST_CASE("cans computes roots within 1e-4, and the recovery ladder computes tho
         if (epsilon < 0) continue;
         for (const int64_t root : {2, 4}) {
           CAPTURE(n);
-          CAPTURE(spectrum.name);
+          CAPTURE(std::string(spectrum.name));
           CAPTURE(fraction);
           CAPTURE(root);
           const Roots roots = Compute(n, sample.a, root, CansSettings(epsilon));

@@ -80,7 +80,7 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
        {Expected{"jordan", .742864755301412, .737354569654569}, Expected{"quintic", 1.00995854491388, 1.02024442459950},
         Expected{"polar_express", 1.02107884998992, 1.00535771787588},
         Expected{"cubic5", .782705952178527, 1.29902859500968}}) {
-    CAPTURE(expected.coefficients);
+    CAPTURE(std::string(expected.coefficients));
     const auto x = Orthogonalized<double>(WithCoefficients(expected.coefficients), 2, 2, {1, 0, 0, 4});
     const double tolerance = std::string(expected.coefficients) == "cubic5" ? 1e-7 : 1e-13;
     CHECK(std::fabs(x[0] - expected.of_1) < tolerance);

@@ -258,7 +258,7 @@ TEST_CASE("the one-pass reduction keeps the eigenvalues and can be reversed") {
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     const auto reduce = (*kernels)->tridiagonal.reduce;
     if (reduce == nullptr) continue;
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     for (const int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 18, 31, 33, 64, 97}) {
       for (const int kind : {0, 1, 2}) {
         CAPTURE(n);

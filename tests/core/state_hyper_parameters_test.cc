@@ -54,7 +54,7 @@ TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value doe
   for (const Case& one : {Case{"beta2", 0.5, false}, Case{"beta2", 0.75, true}, Case{"beta2", 0.75, false},
                           Case{"root_relative_epsilon", 0.25, true}, Case{"root_relative_epsilon", 0.25, false},
                           Case{"lr", 9, false}, Case{"weight_decay", 1, false}}) {
-    CAPTURE(one.key);
+    CAPTURE(std::string(one.key));
     CheckOk(groups.Set(one.key, one.value));
     CHECK(groups.roots_depend_on_it == one.depends);
   }
@@ -199,7 +199,7 @@ TEST_CASE("the hash depends on every changeable value, and on bound scalars if t
   CHECK(TwoGroups("momentum=0.5").values.Hash(true) == start);
   for (const int group : {0, 1}) {
     for (const char* const key : {"lr", "beta1", "beta2", "weight_decay", "gradient_scale", "root_relative_epsilon"}) {
-      CAPTURE(key);
+      CAPTURE(std::string(key));
       const double before = groups.Get(key, group);
       CheckOk(groups.Set(key, before / 2 + 0.125, group));
       CHECK(groups.values.Hash(true) != start);

@@ -13,7 +13,7 @@ namespace shampoo {
 
 // Checks that a call failed with this code and that its message contains `says`.
 inline void CheckError(const Status& status, Code code, const std::string& says) {
-  CHECK_MESSAGE(status.code() == code, CodeName(status.code()), ": ", status.message());
+  CHECK_MESSAGE(status.code() == code, std::string(CodeName(status.code())), ": ", status.message());
   CHECK_MESSAGE(status.message().find(says) != std::string::npos, "expected \"", says, "\" in: ", status.message());
 }
 

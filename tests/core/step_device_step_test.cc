@@ -665,7 +665,7 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
        [&](char* segment) { Put(segment, 0, static_cast<int32_t>(Code::kDevice)); }},
       {RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     DeviceShard rank;
     rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
       if (from == 1 && call == 2) one.change(segment);

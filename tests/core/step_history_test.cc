@@ -22,7 +22,7 @@ struct TwoMatrices : StepFixture {
   void Record(int64_t block) { roots().Record(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
   void CheckStats(const std::vector<std::pair<std::string, double>>& expected) {
     for (const auto& [name, number] : expected) {
-      CAPTURE(name);
+      CAPTURE(std::string(name));
       double value = -1;
       CHECK(history().Stat(name, &value));
       CHECK(value == number);
@@ -167,7 +167,7 @@ TEST_CASE("the step history has exactly the listed statistics") {
   two.CheckStats({{"steps", 3}, {"skipped_steps", 2}, {"nonfinite_blocks", 1}});
   double value = 0;
   for (const char* const name : {"", "root", "root_error", "root_error.", "root_error.most", "root_errors.max"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(!two.history().Stat(name, &value));
   }
   const std::string names = StepHistory::StatNames();

@@ -125,7 +125,7 @@ TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or
 
 TEST_CASE("an error of the thread is returned once, and the job of the error is ended") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
-    CAPTURE(call);
+    CAPTURE(std::string(call));
     RootsOnHost one(1);
     one.host.fails = {call, "end"};
     one.Create();

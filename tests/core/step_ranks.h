@@ -15,6 +15,10 @@
 
 namespace shampoo {
 
+// Byte offsets in the segment of a shard with one group: the step of the group, and the states of the gradients.
+constexpr size_t kStepInSegment = sizeof(ShardHeader);
+constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
+
 // A shard rank with parameters of these shapes. A shape without elements stands for a parameter whose elements are on
 // other ranks.
 struct AgreeingShard : ContextFixture {

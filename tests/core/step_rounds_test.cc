@@ -217,9 +217,6 @@ TEST_CASE("a failure on one replica fails the step on all with the same message 
                 status.message());
 }
 
-// Byte offsets in the segment of a shard: the step of the group, and the states of the gradients.
-constexpr size_t kStepsAt = sizeof(ShardHeader), kGradientsAt = kStepsAt + sizeof(int64_t);
-
 struct Shard {
   explicit Shard(int world = 2, int rank = 0) : comm(world, rank), agreeing(comm.shared(), kMatrixAndVector) {}
   Status Agree() { return agreeing.Agree().status.Copy(); }
@@ -230,18 +227,18 @@ struct Shard {
 
 TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
-    CAPTURE(what);
+    CAPTURE(std::string(what));
     Shard shard;
     shard.comm.ChangeFrom(1, change);
     CheckCommError(shard.Agree(), Cat("received an invalid ", what, " from shard rank 1"));
     CHECK(shard.comm.aborts == 1);
   };
   for (const int64_t step : {int64_t{-1}, kStepLimit + 1, INT64_MIN, INT64_MAX}) {
-    check("step of a group", [&](char* to) { Put(to, kStepsAt, step); });
+    check("step of a group", [&](char* to) { Put(to, kStepInSegment, step); });
   }
   for (int byte = 4; byte < 256; ++byte) {
     for (size_t p = 0; p < 2; ++p) {
-      check("state of a gradient", [&](char* to) { to[kGradientsAt + p] = static_cast<char>(byte); });
+      check("state of a gradient", [&](char* to) { to[kGradientsInSegment + p] = static_cast<char>(byte); });
     }
   }
 }
@@ -256,16 +253,16 @@ TEST_CASE(
   };
   check([](char* to) { Put(to, sizeof(RoundHeader), int64_t{1}); }, Code::kInvalid,
         "shard rank 1 has a different learning rate");
-  check([](char* to) { to[kGradientsAt] = 1; }, Code::kInvalid,
+  check([](char* to) { to[kGradientsInSegment] = 1; }, Code::kInvalid,
         "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none");
-  check([](char* to) { Put(to, kStepsAt, int64_t{9}); }, Code::kState,
+  check([](char* to) { Put(to, kStepInSegment, int64_t{9}); }, Code::kState,
         "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
 
   Shard other;  // the group is active on another rank, and not on this rank
   const std::span<char> flags = other.agreeing.context.participants().flags();
   flags[0] = flags[1] = 0;
   StepFixture::Ok(other.agreeing.context.List());
-  other.comm.PutFrom(1, kStepsAt, int64_t{1});
+  other.comm.PutFrom(1, kStepInSegment, int64_t{1});
   CHECK(!other.agreeing.context.group(0).active);
   CheckOk(other.Agree());
   CHECK(other.agreeing.context.group(0).active);
@@ -273,7 +270,7 @@ TEST_CASE(
 
 TEST_CASE("shards at different steps get the same error each time that they agree") {
   Shard shard(2, 1);
-  shard.comm.PutFrom(0, kStepsAt, int64_t{9});
+  shard.comm.PutFrom(0, kStepInSegment, int64_t{9});
   const int64_t steps[] = {4};
   shard.agreeing.rounds.SetInputs(steps);
   for (int i = 0; i < 2; ++i) {
@@ -289,7 +286,7 @@ TEST_CASE("with any received bytes, shards agree or fail") {
     Shard shard(3, 1);
     shard.comm.change = [&](int64_t, int, char* segment, size_t) {
       if (random() % 2 != 0) return;
-      segment[random() % (kGradientsAt + 2)] = static_cast<char>(random() % 3 != 0 ? random() % 4 : random());
+      segment[random() % (kGradientsInSegment + 2)] = static_cast<char>(random() % 3 != 0 ? random() % 4 : random());
     };
     const Status status = shard.Agree();
     agreed += status.ok() ? 1 : 0;

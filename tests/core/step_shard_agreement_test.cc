@@ -13,10 +13,6 @@
 namespace shampoo {
 namespace {
 
-// Byte offsets in the segment of a shard: the step of the group, and the states of the gradients.
-constexpr size_t kStepInSegment = sizeof(ShardHeader);
-constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
-
 // Two parameters, and a third one of which only other ranks have elements.
 const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 

@@ -260,7 +260,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
       CHECK(fixture.host.tensors[1].w == kept.host.tensors[1].w);
       for (const Host::Entry& entry : fixture.host.Entries()) {
         const std::string key = entry.info.key;
-        CAPTURE(key);
+        CAPTURE(std::string(key));
         if (key.rfind("second/", 0) != 0) continue;
         const bool is_same = fixture.host.Read(entry) == kept.host.Read(key);
         const bool never_turns = key == "second/0/gradient_count" || key.find("factor") != std::string::npos;
