@@ -10,7 +10,7 @@ namespace shampoo {
 namespace {
 
 struct HostMatrix : StepFixture {
-  HostMatrix() : StepFixture({{"use_merge_dims", "false"}}, {{2, 3}}) {}
+  HostMatrix() : StepFixture("use_merge_dims=false", {{2, 3}}) {}
   std::unique_ptr<StateMemory> Create(void* arena) const {
     std::unique_ptr<StateMemory> memory;
     Ok(HostMemory::Create(plan(), {}, arena, backend(), &memory));

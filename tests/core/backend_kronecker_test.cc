@@ -7,7 +7,8 @@
 #include <iterator>
 
 #include "core/backend/cpu/kronecker.h"
-#include "core/blas/scratch.h"
+#include "core/roots/matrix.h"
+#include "tests/core/blas_fixture.h"
 #include "tests/core/plan_test_util.h"
 
 namespace shampoo {
@@ -20,7 +21,7 @@ std::vector<double> DrawValues(std::mt19937_64& random, int64_t n) {
 }
 
 // Returns an element of a tensor. If the tensor is a matrix, its rows are ld elements apart.
-double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
+double ElementAt(const std::vector<double>& data, const Shape& shape, int64_t ld, const std::vector<int64_t>& at) {
   int64_t index = 0;
   for (int k = 0; k < shape.ndim; ++k) {
     index = shape.ndim == 2 ? (k == 0 ? at[0] * ld : index + at[1]) : index * shape[k] + at[static_cast<size_t>(k)];
@@ -30,9 +31,7 @@ double At(const std::vector<double>& data, const Shape& shape, int64_t ld, const
 
 TEST_CASE("factor updates and contractions agree with their definition, element by element") {
   std::mt19937_64 random(11);
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  blas::ScratchUse use(&scratch);
+  const BlasFixture blas;
   // Shapes with many and with few elements before and after a dim; vectors, and tensors that are vectors except for
   // dims of 1.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
@@ -53,29 +52,26 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       std::vector<double> factor = old_factor;
       UpdateFactor<double>(shape, k, {g.data(), ld}, 0.75, 0.25, factor.data(), d, spare.data(), nullptr);
 
+      const auto contract = [&](const std::vector<double>& matrix, int64_t matrix_ld, MatrixForm form) {
+        std::vector<double> contracted(static_cast<size_t>(shape.Product()));
+        ContractDim<double>(shape, k, {g.data(), ld}, {matrix.data(), matrix_ld, form}, contracted.data(), spare.data(),
+                            nullptr);
+        return contracted;
+      };
       std::vector<double> x = DrawValues(random, d * d);
-      for (int64_t i = 0; i < d; ++i) {
-        for (int64_t j = 0; j < i; ++j) x[static_cast<size_t>(j * d + i)] = x[static_cast<size_t>(i * d + j)];
-      }
-      std::vector<double> out(static_cast<size_t>(shape.Product()));
-      ContractDim<double>(shape, k, {g.data(), ld}, {x.data(), d, MatrixForm::kSymmetric}, out.data(), spare.data(),
-                          nullptr);
+      Mirror(d, x.data());
+      const std::vector<double> out = contract(x, d, MatrixForm::kSymmetric);
       // The same with only the upper triangle of X.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
-      std::vector<double> by_upper(out.size());
-      ContractDim<double>(shape, k, {g.data(), ld}, {upper.data(), d, MatrixForm::kSymmetricUpper}, by_upper.data(),
-                          spare.data(), nullptr);
+      const std::vector<double> by_upper = contract(upper, d, MatrixForm::kSymmetricUpper);
 
       // Contractions with the first and with the second index of a matrix that is not symmetric. Its rows are adjacent
       // only if the tensor is a vector.
       const int64_t ldx = shape.Product() == d ? d : d + 2;
       const std::vector<double> z = DrawValues(random, d * ldx);
-      std::vector<double> by_first(out.size()), by_second(out.size());
-      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kGeneral}, by_first.data(),
-                          spare.data(), nullptr);
-      ContractDim<double>(shape, k, {g.data(), ld}, {z.data(), ldx, MatrixForm::kTransposed}, by_second.data(),
-                          spare.data(), nullptr);
+      const std::vector<double> by_first = contract(z, ldx, MatrixForm::kGeneral);
+      const std::vector<double> by_second = contract(z, ldx, MatrixForm::kTransposed);
 
       std::vector<double> product(static_cast<size_t>(d * d), 0.0);
       for (size_t e = 0; e < coordinates.size(); ++e) {
@@ -86,11 +82,11 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
         double over_second = 0;
         for (int64_t j = 0; j < d; ++j) {
           other[static_cast<size_t>(k)] = j;
-          const double value = At(g, shape, ld, other);
+          const double value = ElementAt(g, shape, ld, other);
           contracted += x[static_cast<size_t>(row * d + j)] * value;
           over_first += z[static_cast<size_t>(j * ldx + row)] * value;
           over_second += z[static_cast<size_t>(row * ldx + j)] * value;
-          product[static_cast<size_t>(row * d + j)] += At(g, shape, ld, coordinates[e]) * value;
+          product[static_cast<size_t>(row * d + j)] += ElementAt(g, shape, ld, coordinates[e]) * value;
         }
         CHECK(out[e] == doctest::Approx(contracted).epsilon(1e-12));
         CHECK(by_upper[e] == doctest::Approx(contracted).epsilon(1e-12));

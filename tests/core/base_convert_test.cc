@@ -53,23 +53,21 @@ std::vector<double> Samples(const std::vector<double>& table) {
   return samples;
 }
 
+template <typename ToFloat, typename FromFloat, typename FromDouble>
+void CheckRoundTrip(uint16_t pattern, ToFloat&& to_float, FromFloat&& from_float, FromDouble&& from_double) {
+  const float value = to_float(pattern);
+  if (std::isnan(value)) {
+    CHECK(std::isnan(to_float(from_float(value))));
+  } else {
+    CHECK(from_float(value) == pattern);
+    CHECK(from_double(static_cast<double>(value)) == pattern);
+  }
+}
+
 TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double and back, and a NaN stays a NaN") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    const auto pattern = static_cast<uint16_t>(bits);
-    const float half = HalfToFloat(pattern);
-    const float brain = Bf16ToFloat(pattern);
-    if (!std::isnan(half)) {
-      CHECK(FloatToHalf(half) == pattern);
-      CHECK(DoubleToHalf(static_cast<double>(half)) == pattern);
-    } else {
-      CHECK(std::isnan(HalfToFloat(FloatToHalf(half))));
-    }
-    if (!std::isnan(brain)) {
-      CHECK(FloatToBf16(brain) == pattern);
-      CHECK(DoubleToBf16(static_cast<double>(brain)) == pattern);
-    } else {
-      CHECK(std::isnan(Bf16ToFloat(FloatToBf16(brain))));
-    }
+    CheckRoundTrip(static_cast<uint16_t>(bits), HalfToFloat, FloatToHalf, DoubleToHalf);
+    CheckRoundTrip(static_cast<uint16_t>(bits), Bf16ToFloat, FloatToBf16, DoubleToBf16);
   }
   CHECK(HalfToFloat(0x3c00) == 1.0f);
   CHECK(HalfToFloat(0x0001) == std::ldexp(1.0f, -24));

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -163,7 +164,7 @@ void CheckPasses(const Kernels& kernels) {
 TEST_CASE("the elementwise loops of every instruction set give results bit-identical to the formulas") {
   int count = 0;
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels, ++count) {
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     CheckPasses<float>(**kernels);
     CheckPasses<double>(**kernels);
   }
@@ -186,50 +187,49 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
   }
   const auto n = static_cast<int64_t>(floats.size());
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
-    // A CHECK of each element would take long. Therefore only a mismatch runs a CHECK, which fails and shows the
-    // element.
+    // A CHECK of each element would take long. Therefore, only a mismatch runs a CHECK, which fails.
+    const auto check = [](const auto& got, const auto& from, auto expected) {
+      for (size_t i = 0; i < got.size(); ++i) {
+        const auto wanted = expected(from[i]);
+        if (std::memcmp(&got[i], &wanted, sizeof wanted) != 0) FAIL_CHECK("element " << i << " from " << from[i]);
+      }
+    };
     (*kernels)->widen_f16(halves.data(), wide.data(), 65536);
-    for (size_t i = 0; i < wide.size(); ++i) {
-      if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(HalfToFloat(halves[i]))) CHECK(i == 65536);
-    }
+    check(wide, halves, HalfToFloat);
     (*kernels)->widen_bf16(halves.data(), wide.data(), 65536);
-    for (size_t i = 0; i < wide.size(); ++i) {
-      if (std::bit_cast<uint32_t>(wide[i]) != std::bit_cast<uint32_t>(Bf16ToFloat(halves[i]))) CHECK(i == 65536);
-    }
+    check(wide, halves, Bf16ToFloat);
     (*kernels)->narrow_f16(floats.data(), narrow.data(), n);
-    for (size_t i = 0; i < narrow.size(); ++i) {
-      if (narrow[i] != FloatToHalf(floats[i])) FAIL_CHECK("float with bits " << std::bit_cast<uint32_t>(floats[i]));
-    }
+    check(narrow, floats, FloatToHalf);
     (*kernels)->narrow_bf16(floats.data(), narrow.data(), n);
-    for (size_t i = 0; i < narrow.size(); ++i) {
-      if (narrow[i] != FloatToBf16(floats[i])) FAIL_CHECK("float with bits " << std::bit_cast<uint32_t>(floats[i]));
+    check(narrow, floats, FloatToBf16);
+  }
+}
+
+// Checks the function that finds the largest word, ignoring sign bits.
+template <typename Word>
+void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64& random) {
+  constexpr auto kWithoutSign = static_cast<Word>(std::numeric_limits<Word>::max() >> 1);
+  for (const int64_t n : {1, 3, 8, 33, 100, 600}) {
+    std::vector<Word> words(static_cast<size_t>(n));
+    Word expected = 0;
+    for (Word& word : words) {
+      word = static_cast<Word>(random());
+      expected = std::max(expected, static_cast<Word>(word & kWithoutSign));
     }
+    CHECK(largest(words.data(), n) == expected);
   }
 }
 
 TEST_CASE("every instruction set finds the largest bit pattern, ignoring sign bits") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
-    for (const int64_t n : {1, 3, 8, 33, 100, 600}) {
-      std::vector<uint32_t> words(static_cast<size_t>(n));
-      for (uint32_t& word : words) word = static_cast<uint32_t>(random());
-      uint32_t largest = 0;
-      for (const uint32_t word : words) largest = std::max(largest, word & 0x7fffffffu);
-      CHECK((*kernels)->largest_u32(words.data(), n) == largest);
-      std::vector<uint64_t> longs(static_cast<size_t>(n));
-      for (uint64_t& word : longs) word = random();
-      uint64_t largest_long = 0;
-      for (const uint64_t word : longs) largest_long = std::max(largest_long, word & 0x7fffffffffffffffu);
-      CHECK((*kernels)->largest_u64(longs.data(), n) == largest_long);
-      std::vector<uint16_t> shorts(static_cast<size_t>(n));
-      for (uint16_t& word : shorts) word = static_cast<uint16_t>(random());
-      uint16_t largest_short = 0;
-      for (const uint16_t word : shorts) largest_short = std::max(largest_short, static_cast<uint16_t>(word & 0x7fffu));
-      CHECK((*kernels)->largest_u16(shorts.data(), n) == largest_short);
-    }
+    CAPTURE(std::string((*kernels)->name));
+    CheckLargest((*kernels)->largest_u16, random);
+    CheckLargest((*kernels)->largest_u32, random);
+    CheckLargest((*kernels)->largest_u64, random);
   }
 }
 

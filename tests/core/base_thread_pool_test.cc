@@ -79,17 +79,13 @@ TEST_CASE("several threads take part in a parallel call") {
   CHECK(arrived == 2);
 }
 
-struct HostCalls {
-  int64_t slots = 0;
-};
-
 TEST_CASE("an executor of the caller gets at most as many tasks as the optimizer has threads") {
-  HostCalls calls;
+  int64_t slots = 0;
   HostExecutor host;
-  host.user = &calls;
+  host.user = &slots;
   host.threads = 64;
   host.parallel_for = [](void* user, void (*task)(void*, int64_t), void* argument, int64_t count) {
-    static_cast<HostCalls*>(user)->slots = count;
+    *static_cast<int64_t*>(user) = count;
     for (int64_t i = count - 1; i >= 0; --i) task(argument, i);
   };
   std::unique_ptr<Executor> executor;
@@ -97,7 +93,7 @@ TEST_CASE("an executor of the caller gets at most as many tasks as the optimizer
   std::vector<int> runs(100);
   executor->ForEach(100, [&runs](int, int64_t item) { ++runs[static_cast<size_t>(item)]; });
   for (int run : runs) CHECK(run == 1);
-  CHECK(calls.slots == 3);
+  CHECK(slots == 3);
 }
 
 TEST_CASE("a CPU quota is converted to a whole number of processors, rounded up") {

@@ -7,19 +7,10 @@
 #include <vector>
 
 #include "core/blas/rank_update.h"
-#include "core/blas/scratch.h"
+#include "tests/core/blas_fixture.h"
 
 namespace shampoo::blas {
 namespace {
-
-class ReverseTiles : public Tiles {
- public:
-  void Run(int64_t count, Tile tile, void* argument) override {
-    for (int64_t i = count; i-- > 0;) tile(argument, i);
-    divided = std::max(divided, count);
-  }
-  int64_t divided = 0;
-};
 
 struct Case {
   int64_t n, k;
@@ -65,9 +56,7 @@ void Check(const Case& c, double beta, Run&& run) {
 }
 
 TEST_CASE("every kind of rank update agrees with the definition and writes only the lower triangle") {
-  Scratch scratch;
-  REQUIRE(Scratch::Create({}, &scratch).ok());
-  ScratchUse use(&scratch);
+  const BlasFixture blas;
   for (const int64_t n : {1, 5, 31, 32, 33, 64, 65, 97, 128, 200}) {
     for (const bool transposed : {false, true}) {
       for (const double beta : {0.0, 0.75}) {
@@ -81,25 +70,23 @@ TEST_CASE("every kind of rank update agrees with the definition and writes only 
 }
 
 TEST_CASE("a large rank update is divided into squares and is bit-identical in any order") {
-  Scratch scratch;
-  REQUIRE(Scratch::Create({}, &scratch).ok());
-  ScratchUse use(&scratch);
+  const BlasFixture blas;
   for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
     ReverseTiles reverse;
-    Check(c, 0.5, [&](const auto& update) { Update(update, &reverse); });
-    CHECK(reverse.divided >= 3);
-    std::vector<double> results[2];
-    for (std::vector<double>& result : results) {
+    const auto result_with = [&](Tiles* tiles) {
+      std::vector<double> result;
       Check(c, 0.5, [&](const auto& update) {
-        Update(update, &result == results ? static_cast<Tiles*>(&reverse) : nullptr);
+        Update(update, tiles);
         result.assign(update.c, update.c + c.n * (c.n + 1));
       });
-    }
-    CHECK(results[0] == results[1]);
+      return result;
+    };
+    CHECK(result_with(&reverse) == result_with(nullptr));
+    CHECK(reverse.most >= 3);
   }
   ReverseTiles reverse;
   Check({1024, 10, false}, 0.5, [&](const auto& update) { Update(update, &reverse); });
-  CHECK(reverse.divided == 0);
+  CHECK(reverse.most == 0);
 }
 
 }  // namespace

@@ -9,17 +9,15 @@
 #include <vector>
 
 #include "core/blas/blas.h"
-#include "core/blas/scratch.h"
 #include "core/blas/symmetric_product.h"
+#include "tests/core/blas_fixture.h"
 
 namespace shampoo {
 
 TEST_CASE_TEMPLATE(
     "SymmetricProduct agrees with Gemm in the lower triangle, and from n = 65 on, it is exactly symmetric", Real, float,
     double) {
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  const blas::ScratchUse use(&scratch);
+  const BlasFixture fixture;
   std::mt19937_64 random(3);
   std::normal_distribution<Real> normal;
   for (const int64_t n : {1, 2, 47, 48, 49, 64, 97, 150}) {

@@ -18,9 +18,8 @@ namespace shampoo {
 class SavedStates {
  public:
   explicit SavedStates(StepFixture* saved, const StatesWriter::Limits& limits = {}) {
-    OptimizerState* const states[] = {&saved->state()};
     CheckpointCall call;
-    call.optimizers = states;
+    call.optimizers = saved->states();
     LocalShare share;
     StepFixture::Ok(FindLocalShare(call, OneRank(), &share));
     writer = std::make_unique<StatesWriter>(directory.path(), 1, 0, 1, limits);

@@ -16,7 +16,7 @@ namespace shampoo {
 using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
 
 // The setup of replicas that divide the blocks of kSteppedShapes.
-inline SetupOfRank SetupOfReplicas(const StepFixture::Keys& keys) {
+inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
   return [keys](const Communicator& comm) {
     return StepFixture::Setup{.keys = keys,
                               .params = StepFixture::Describe(kSteppedShapes),
@@ -24,12 +24,11 @@ inline SetupOfRank SetupOfReplicas(const StepFixture::Keys& keys) {
   };
 }
 // The setup of shards of the elements of kSteppedShapes.
-inline SetupOfRank SetupOfShards(const StepFixture::Keys& keys) {
+inline SetupOfRank SetupOfShards(const OptionKeys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
 // The setup of ranks that do not know of each other.
-inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes,
-                                 const StepFixture::Keys& keys = kAllStates) {
+inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes, const OptionKeys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {
     return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
   };
@@ -39,29 +38,24 @@ inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes
 struct CheckpointRank : StepFixture {
   CheckpointRank(const std::shared_ptr<Communicator>& comm, const SetupOfRank& setup, const std::string& directory)
       : StepFixture(setup(*comm)) {
-    call.optimizers = states;
+    call.optimizers = states();
     call.world = comm.get();
     call.directory = directory;
   }
 
-  OptimizerState* states[1] = {&state()};
   CheckpointCall call;
 };
 
 // The ranks of a job on threads.
-struct CheckpointJob {
+struct CheckpointJob : RanksOnThreads<CheckpointRank> {
   CheckpointJob(int world, const SetupOfRank& setup, const std::string& directory)
-      : threads(world), ranks(&threads, setup, directory) {}
+      : RanksOnThreads(world, setup, directory) {}
   std::vector<Status> Save() {
-    return ranks.Run([](int, CheckpointRank& rank) { return SaveCheckpoint(rank.call, {}); });
+    return Run([](int, CheckpointRank& rank) { return SaveCheckpoint(rank.call, {}); });
   }
   std::vector<Status> Load() {
-    return ranks.Run([](int, CheckpointRank& rank) { return LoadCheckpoint(rank.call); });
+    return Run([](int, CheckpointRank& rank) { return LoadCheckpoint(rank.call); });
   }
-  CheckpointRank& operator[](size_t rank) { return ranks[rank]; }
-
-  ThreadRanks threads;
-  RanksOnThreads<CheckpointRank> ranks;
 };
 
 }  // namespace shampoo

@@ -61,10 +61,8 @@ void ForEachIterate(StepFixture* rank, Visit&& visit) {
 }
 
 TEST_CASE("a checkpoint of shards restores any number of shards, also shards that divide the blocks differently") {
-  const StepFixture::Keys keys = {{"averaging", "schedule_free"},
-                                  {"max_preconditioner_dim", "4"},
-                                  {"use_merge_dims", "false"},
-                                  {"on_block_mismatch", "reset"}};
+  const OptionKeys keys =
+      "averaging=schedule_free max_preconditioner_dim=4 use_merge_dims=false on_block_mismatch=reset";
   const TemporaryDirectory directory;
   const LogCapture log;
   CheckpointJob saved(2, SetupOfShards(keys), directory.path());
@@ -187,9 +185,9 @@ TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks t
 
 TEST_CASE("snapshots are cleared if the checkpoint was saved without root_async") {
   const TemporaryDirectory directory;
-  const StepFixture::Keys keys = {{"precondition_frequency", "4"}};
+  const OptionKeys keys = "precondition_frequency=4";
   CheckAllOk(CheckpointJob(1, SetupOfCopies({{2, 3}}, keys), directory.path()).Save());
-  CheckpointJob loaded(1, SetupOfCopies({{2, 3}}, keys + StepFixture::Keys{{"root_async", "2"}}), directory.path());
+  CheckpointJob loaded(1, SetupOfCopies({{2, 3}}, keys + "root_async=2"), directory.path());
   CheckpointRank& rank = loaded[0];
   const std::string snapshots[] = {"p0/0/snapshot_step", "p0/0/snapshot.0", "p0/0/snapshot.1"};
   const auto is_zero = [&](const std::string& key) {

@@ -14,7 +14,7 @@ struct ShareJob {
   ShareJob(int world, const SetupOfRank& setup)
       : job(world, setup, ""), shares(static_cast<size_t>(world)), statuses(static_cast<size_t>(world)) {}
   void Find() {
-    statuses = job.ranks.Run([this](int rank, CheckpointRank& own) {
+    statuses = job.Run([this](int rank, CheckpointRank& own) {
       return FindLocalShare(own.call, CommRanks(own.call.world), &shares[static_cast<size_t>(rank)]);
     });
   }
@@ -75,19 +75,17 @@ TEST_CASE("a parameter of which several shards hold all elements is written by t
 
 TEST_CASE("copies with different states are an error on all ranks, also if only the last element of a state differs") {
   for (const size_t element : {0, 9999}) {
-    ShareJob three(3, SetupOfCopies({{100, 100}}, {{"momentum", "0.5"}}));
+    ShareJob three(3, SetupOfCopies({{100, 100}}, "momentum=0.5"));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
     three.Find();
-    for (const Status& status : three.statuses) {
-      CheckError(status, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
-    }
+    CheckAllFail(three.statuses, Code::kInvalid, "rank 2: ranks 0 and 2 both have parameter \"p0\", but the states");
   }
 }
 
 TEST_CASE("all ranks keep the largest number of checkpoints that any of them keeps") {
   ShareJob three(3, [](const Communicator& comm) {
     const char* const keep = comm.rank() == 1 ? "5" : "2";
-    return SetupOfReplicas(kAllStates + StepFixture::Keys{{"checkpoint_keep", keep}})(comm);
+    return SetupOfReplicas(kAllStates + Cat("checkpoint_keep=", keep))(comm);
   });
   three.FindOk();
   for (const LocalShare& share : three.shares) CHECK(share.keep == 5);
@@ -176,11 +174,8 @@ TEST_CASE("a rank whose texts cannot be made or are too long fails, and the exch
       statuses[rank] = ranks.Collect(
           3, make, [&](int, const std::string&) { ++received; }, &own[rank]);
     });
-    for (const Status& status : statuses) {
-      if (too_long)
-        CheckError(status, Code::kInvalid, "rank 1: the description of a parameter, a group or a block has");
-      if (!too_long) CheckOk(status);
-    }
+    const char* const says = "rank 1: the description of a parameter, a group or a block has";
+    too_long ? CheckAllFail(statuses, Code::kInvalid, says) : CheckAllOk(statuses);
     CHECK(received == (too_long ? 0 : 3));
     CheckOk(own[0]);
     CHECK(own[1].code() == (too_long ? Code::kOk : Code::kNoMemory));

@@ -13,25 +13,23 @@
 namespace shampoo {
 namespace {
 
-const StepFixture::Keys kMatchedKeys = {
-    {"max_preconditioner_dim", "4"}, {"use_merge_dims", "false"}, {"momentum", "0.5"}};
+const OptionKeys kMatchedKeys = "max_preconditioner_dim=4 use_merge_dims=false momentum=0.5";
 
 // An index of two parameters, and an optimizer that loads it.
 struct Matched {
-  explicit Matched(const StepFixture::Keys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
-  Matched(const StepFixture::Keys& more, const std::vector<ParamDesc>& params)
+  explicit Matched(const OptionKeys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
+  Matched(const OptionKeys& more, const std::vector<ParamDesc>& params)
       : from(kMatchedKeys, {{4, 6}, {5}}),
         saved(&from),
         index(saved.index),
-        to({.keys = kMatchedKeys + more, .params = params, .more_groups = {}, .placement = {}}),
-        matching(states) {}
+        to({.keys = kMatchedKeys + more, .params = params}),
+        matching(to.states()) {}
   Status Match() { return matching.Match(index); }
 
   StepFixture from;
   SavedStates saved;
   CheckpointIndex index;
   StepFixture to;
-  OptimizerState* states[1] = {&to.state()};
   Matching matching;
 };
 
@@ -69,75 +67,58 @@ TEST_CASE("only the blocks of this rank's parameters are loaded") {
 
 TEST_CASE("a checkpoint that does not match the optimizer is an error that names the violated rule") {
   struct Case {
-    StepFixture::Keys keys;
-    std::function<void(CheckpointIndex*)> change;
     Code code;
     const char* says;
+    StepFixture::Keys keys;
+    std::function<void(CheckpointIndex*)> change = [](CheckpointIndex*) {};
   };
-  const auto nothing = [](CheckpointIndex*) {};
+  const auto set_shape = [](CheckpointIndex* index) { index->params[0].shape = Shape::Of({6, 4}); };
+  const auto add_group = [](CheckpointIndex* index) {
+    index->groups.push_back(index->groups[0]);
+    index->groups[1].step = 3;
+    index->params[1].group = 1;
+  };
+  const auto set_method = [](CheckpointIndex* index) {
+    for (auto& [key, value] : index->groups[0].config) {
+      if (key == "method") value = "adam";
+    }
+  };
+  const auto without = [](const char* state) {
+    return [state](CheckpointIndex* index) {
+      std::erase_if(index->blocks[0].entries, [state](const StoredEntry& entry) { return entry.state == state; });
+    };
+  };
   const Case cases[] = {
-      {{},
-       [](CheckpointIndex* index) { index->params[0].name = "old"; },
-       Code::kInvalid,
+      {Code::kInvalid,
        "does not have 1 of the parameters: \"p0\"; it has parameters that are not used here and have the shape of a "
-       "missing one: \"old\""},
-      {{},
-       [](CheckpointIndex* index) {
-         index->params[0].shape = Shape::Of({6, 4});
-       },
-       Code::kInvalid,
-       "parameter \"p0\" has shape"},
-      {{},
-       [](CheckpointIndex* index) {
-         index->groups.push_back(index->groups[0]);
-         index->groups[1].step = 3;
-         index->params[1].group = 1;
-       },
-       Code::kInvalid,
-       "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3"},
-      {{},
-       [](CheckpointIndex* index) {
-         for (auto& [key, value] : index->groups[0].config) {
-           if (key == "method") value = "adam";
-         }
-       },
-       Code::kInvalid,
-       "group 0: method is shampoo here and was adam when it was saved"},
-      {{{"grafting", "rmsprop"}}, nothing, Code::kInvalid, "grafting is rmsprop here and was adam when it was saved"},
-      {{},
-       [](CheckpointIndex* index) {
-         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "momentum"; });
-       },
-       Code::kInvalid,
-       "the checkpoint has no momentum of parameter \"p0\": it was saved with momentum"},
-      {{},
-       [](CheckpointIndex* index) {
-         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "factor.1"; });
-       },
-       Code::kInvalid,
+       "missing one: \"old\"",
+       {},
+       [](CheckpointIndex* index) { index->params[0].name = "old"; }},
+      {Code::kInvalid, "parameter \"p0\" has shape", {}, set_shape},
+      {Code::kInvalid, "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3", {}, add_group},
+      {Code::kInvalid, "group 0: method is shampoo here and was adam when it was saved", {}, set_method},
+      {Code::kInvalid, "grafting is rmsprop here and was adam when it was saved", "grafting=rmsprop"},
+      {Code::kInvalid,
+       "the checkpoint has no momentum of parameter \"p0\": it was saved with momentum",
+       {},
+       without("momentum")},
+      {Code::kInvalid,
        "the checkpoint has no factor.1 of parameter \"p0\": it was saved with another precondition_dims, "
-       "skip_dim_size or ignored_dims"},
-      {{},
-       [](CheckpointIndex* index) {
-         std::erase_if(index->blocks[0].entries, [](const StoredEntry& entry) { return entry.state == "diagonal"; });
-       },
-       Code::kIo,
-       "the index is malformed: it has no \"p0/0/diagonal\""},
-      {{{"momentum_dtype", "bf16"}},
-       nothing,
-       Code::kInvalid,
-       "is bf16 here and f32 in the checkpoint: set momentum_dtype f32"},
-      {{},
-       [](CheckpointIndex* index) { index->blocks.push_back(index->blocks[0]); },
-       Code::kIo,
-       "two blocks of parameter \"p0\" begin at the same element"},
-      {{{"max_preconditioner_dim", "3"}}, nothing, Code::kInvalid, "blocks of this rank"},
-      {{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}},
-       [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); },
-       Code::kInvalid,
-       "the checkpoint has 8 of the 24 elements of parameter \"p0\""}};
+       "skip_dim_size or ignored_dims",
+       {},
+       without("factor.1")},
+      {Code::kIo, "the index is malformed: it has no \"p0/0/diagonal\"", {}, without("diagonal")},
+      {Code::kInvalid, "is bf16 here and f32 in the checkpoint: set momentum_dtype f32", "momentum_dtype=bf16"},
+      {Code::kIo,
+       "two blocks of parameter \"p0\" begin at the same element",
+       {},
+       [](CheckpointIndex* index) { index->blocks.push_back(index->blocks[0]); }},
+      {Code::kInvalid, "blocks of this rank", "max_preconditioner_dim=3"},
+      {Code::kInvalid, "the checkpoint has 8 of the 24 elements of parameter \"p0\"",
+       "max_preconditioner_dim=3 on_block_mismatch=reset",
+       [](CheckpointIndex* index) { index->blocks.erase(index->blocks.begin()); }}};
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     Matched matched(one.keys);
     one.change(&matched.index);
     CheckError(matched.Match(), one.code, one.says);
@@ -145,7 +126,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
 }
 
 TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states cause warnings") {
-  Matched matched(StepFixture::Keys{{"lr", "0.125"}, {"momentum", "0"}});
+  Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());
   std::string all;
@@ -158,7 +139,7 @@ TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused
 }
 
 TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks they overlap") {
-  Matched matched(StepFixture::Keys{{"max_preconditioner_dim", "3"}, {"on_block_mismatch", "reset"}});
+  Matched matched("max_preconditioner_dim=3 on_block_mismatch=reset");
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);
   CHECK(!matched.matching.resharded().empty());
@@ -169,15 +150,20 @@ TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharde
   }
 }
 
+// Adds the descriptions that a rank sends, and returns their number.
+size_t AddDescriptions(int rank, StepFixture* fixture, Descriptions* descriptions) {
+  std::vector<std::string> texts;
+  CheckOk(DescriptionTexts(fixture->state(), 0, &texts));
+  for (const std::string& text : texts) descriptions->Add(rank, text);
+  return texts.size();
+}
+
 TEST_CASE("an optimizer is described by its groups, with their steps, and its parameters") {
-  StepFixture fixture({{"lr", "0.5"}}, {{2, 3}});
+  StepFixture fixture("lr=0.5", {{2, 3}});
   CheckOk(fixture.state().WriteSteps(0, 7));
   fixture.Set("lr", 0.25);
-  std::vector<std::string> texts;
-  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
-  REQUIRE(texts.size() == 2);
   Descriptions descriptions;
-  for (const std::string& text : texts) descriptions.Add(0, text);
+  CHECK(AddDescriptions(0, &fixture, &descriptions) == 2);
   CheckOk(descriptions.status());
   REQUIRE(descriptions.groups().size() == 1);
   CHECK(descriptions.groups()[0].step == 7);
@@ -190,43 +176,33 @@ TEST_CASE("an optimizer is described by its groups, with their steps, and its pa
 
 TEST_CASE("descriptions of several ranks are merged unless a parameter differs") {
   StepFixture fixture({}, {{2, 3}});
-  std::vector<std::string> texts;
-  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
   Descriptions same;
-  for (const int rank : {0, 1}) {
-    for (const std::string& text : texts) same.Add(rank, text);
-  }
+  for (const int rank : {0, 1}) AddDescriptions(rank, &fixture, &same);
   CheckOk(same.status());
   CHECK(same.groups().size() == 1);
   CHECK(same.params().size() == 1);
 
   Descriptions differ;
-  for (const std::string& text : texts) differ.Add(0, text);
+  AddDescriptions(0, &fixture, &differ);
   CheckOk(fixture.state().WriteSteps(0, 1));
-  texts.clear();
-  CheckOk(DescriptionTexts(fixture.state(), 0, &texts));
-  for (const std::string& text : texts) differ.Add(1, text);
+  AddDescriptions(1, &fixture, &differ);
   CheckError(differ.status(), Code::kInvalid,
              "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
 }
 
 TEST_CASE("the step of a parameter is not taken from a rank that has no element of it") {
-  const auto describe = [](int64_t count, int64_t steps, std::vector<std::string>* texts) {
-    StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {}, .placement = {}};
-    setup.params[0].form = ShardForm::kFlat;
-    setup.params[0].flat_count = count;
-    setup.placement.shard_world = 2;
-    StepFixture rank(setup);
-    CheckOk(rank.state().WriteSteps(0, steps));
-    CheckOk(DescriptionTexts(rank.state(), 0, texts));
-  };
   for (const bool empty_first : {false, true}) {
+    CAPTURE(empty_first);
     Descriptions descriptions;
     for (const int rank : {0, 1}) {
-      std::vector<std::string> texts;
       const bool empty = (rank == 0) == empty_first;
-      describe(empty ? 0 : 6, empty ? 0 : 4, &texts);
-      for (const std::string& text : texts) descriptions.Add(rank, text);
+      StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}})};
+      setup.params[0].form = ShardForm::kFlat;
+      setup.params[0].flat_count = empty ? 0 : 6;
+      setup.placement.shard_world = 2;
+      StepFixture fixture(setup);
+      CheckOk(fixture.state().WriteSteps(0, empty ? 0 : 4));
+      AddDescriptions(rank, &fixture, &descriptions);
     }
     CheckOk(descriptions.status());
     REQUIRE(descriptions.params().size() == 1);
@@ -237,10 +213,9 @@ TEST_CASE("the step of a parameter is not taken from a rank that has no element 
 TEST_CASE("a call needs a valid stream, unique names, and a communicator of all ranks") {
   StepFixture first({}, {{2, 3}});
   StepFixture second({}, {{2, 3}});
-  OptimizerState* const one[] = {&first.state()};
   OptimizerState* const two[] = {&first.state(), &second.state()};
   CheckpointCall call;
-  call.optimizers = one;
+  call.optimizers = first.states();
   CheckOk(CheckCall(call));
   CHECK(first.observer.calls == std::vector<std::string>{"finish"});
   call.stream = &call;
@@ -248,16 +223,15 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
   call.stream = nullptr;
   call.optimizers = two;
   CheckError(CheckCall(call), Code::kInvalid, "parameter \"p0\" is in two of the optimizers");
-  call.optimizers = one;
+  call.optimizers = first.states();
   first.observer.finish = Numeric("a step failed");
   CheckError(CheckCall(call), Code::kNumeric, "a step failed");
   call.caller_status = Invalid("a caller's mistake");
   CheckError(CheckCall(call), Code::kInvalid, "a caller's mistake");
 
   StepFixture replica({}, {{2, 3}}, ReplicaPlacement(0, 3));
-  OptimizerState* const of_three[] = {&replica.state()};
   CheckpointCall among_ranks;
-  among_ranks.optimizers = of_three;
+  among_ranks.optimizers = replica.states();
   CheckError(CheckCall(among_ranks), Code::kInvalid, "world is NULL, but an optimizer has 3 ranks");
   const MirrorComm few(2);
   among_ranks.world = few.get();
@@ -270,9 +244,8 @@ TEST_CASE("a call needs a valid stream, unique names, and a communicator of all 
 TEST_CASE(
     "a communicator that has failed, or that takes memory of a GPU although no optimizer is on a GPU, is rejected") {
   StepFixture fixture({}, {{2, 3}});
-  OptimizerState* const one[] = {&fixture.state()};
   CheckpointCall call;
-  call.optimizers = one;
+  call.optimizers = fixture.states();
   CheckOk(WorldStaging().Create(call));
   const MirrorComm comm;
   call.world = comm.get();

@@ -18,14 +18,13 @@ namespace shampoo {
 namespace {
 
 StepFixture::Keys BlocksOf(const char* dim) {
-  return {{"max_preconditioner_dim", dim}, {"use_merge_dims", "false"}, {"momentum", "0.5"}};
+  return Cat("use_merge_dims=false momentum=0.5 max_preconditioner_dim=", dim);
 }
 const std::vector<std::vector<int64_t>> kSavedShapes = {{4, 6}, {5}};
 
 // Loads the blocks that were saved with the same layout.
 Status LoadDirect(const SavedStates& saved, StepFixture* to) {
-  OptimizerState* const states[] = {&to->state()};
-  Matching matching(states);
+  Matching matching(to->states());
   SHAMPOO_RETURN_IF_ERROR(matching.Match(saved.index));
   StatesReader reader(saved.index);
   std::vector<char> copy;
@@ -150,10 +149,9 @@ TEST_CASE("elementwise states are resharded into other blocks") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const SavedStates saved(&from);
-  StepFixture to(BlocksOf("3") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
+  StepFixture to(BlocksOf("3") + "on_block_mismatch=reset", kSavedShapes);
   const auto resharded = [](const SavedStates& source, StepFixture* target) {
-    OptimizerState* const states[] = {&target->state()};
-    Matching matching(states);
+    Matching matching(target->states());
     CheckOk(matching.Match(source.index));
     StatesReader reader(source.index);
     Resharder resharder(&reader);
@@ -163,7 +161,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
   CHECK(resharded(saved, &to) == static_cast<int64_t>(to.plan().blocks.size()));
   // After resharding into the original blocks, every elementwise state has its original value.
   const SavedStates again(&to);
-  StepFixture back(BlocksOf("4") + StepFixture::Keys{{"on_block_mismatch", "reset"}}, kSavedShapes);
+  StepFixture back(BlocksOf("4") + "on_block_mismatch=reset", kSavedShapes);
   resharded(again, &back);
   for (const StateEntry& entry : from.state().entries()) {
     if (!entry.elementwise()) continue;
@@ -177,17 +175,15 @@ TEST_CASE("a save and a load of one rank restore everything") {
   FillStates(&from, 1);
   CheckOk(from.state().WriteSteps(0, 12));
   StepFixture to(BlocksOf("4"), kSavedShapes);
-  OptimizerState* const saved[] = {&from.state()};
-  OptimizerState* const loaded[] = {&to.state()};
   CheckpointCall call;
   call.directory = directory / "new";
   call.library = "1.2.3";
-  call.optimizers = saved;
+  call.optimizers = from.states();
   CheckOk(SaveCheckpoint(call, {}));
   CheckOk(SaveCheckpoint(call, {}));
   CHECK(directory.Has("new/" + IndexName(2)));
   CHECK(!directory.Has("new/" + IndexName(1)));
-  call.optimizers = loaded;
+  call.optimizers = to.states();
   CheckOk(LoadCheckpoint(call));
   CHECK(to.States() == from.States());
   CHECK(to.observer.calls.back() == "replace");
@@ -196,10 +192,9 @@ TEST_CASE("a save and a load of one rank restore everything") {
 TEST_CASE("a load that fails leaves the state unchanged") {
   const TemporaryDirectory directory;
   StepFixture from(BlocksOf("4"), kSavedShapes);
-  OptimizerState* const saved[] = {&from.state()};
   CheckpointCall call;
   call.directory = directory.path();
-  call.optimizers = saved;
+  call.optimizers = from.states();
   CheckError(LoadCheckpoint(call), Code::kIo, "has no checkpoint");
   CheckOk(SaveCheckpoint(call, {}));
   Spoil(directory / StatesName(1, 0, 1, 1), 1);
@@ -208,8 +203,7 @@ TEST_CASE("a load that fails leaves the state unchanged") {
     if (!initial) FillStates(&to, 100);
     if (!initial) CheckOk(to.state().WriteSteps(0, 5));
     const auto before = to.States();
-    OptimizerState* const loaded[] = {&to.state()};
-    call.optimizers = loaded;
+    call.optimizers = to.states();
     CheckError(LoadCheckpoint(call), Code::kIo, "its checksum does not match");
     CHECK(to.States() == before);
     CHECK(to.state().is_initial() == initial);

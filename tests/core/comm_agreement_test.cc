@@ -32,9 +32,7 @@ TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other r
 
 TEST_CASE("a communicator that returns a wrong number for this rank has failed") {
   MirrorComm comm(3, 1);
-  comm.change = [](int64_t, int from, char* segment, size_t) {
-    if (from == 1) Put(segment, 0, int64_t{7});
-  };
+  comm.PutFrom(1, 0, int64_t{7});
   CheckCommError(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
   CHECK(comm.aborts == 1);
 }

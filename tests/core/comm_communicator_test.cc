@@ -44,6 +44,18 @@ struct CallerFunctions {
   int releases = 0;
 };
 
+// Rank 1 of 2, and the buffer of its gathers.
+struct CallerComm : CallerFunctions {
+  explicit CallerComm(bool with_abort = true, bool takes_device_memory = false) : CallerFunctions(with_abort) {
+    ops.takes_device_memory = takes_device_memory;
+    comm = Create();
+  }
+  Status Gather() { return comm->GatherInPlace(segments, sizeof segments[0]); }
+
+  std::shared_ptr<Communicator> comm;
+  int32_t segments[2] = {0, 7};
+};
+
 TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
   struct Case {
     int rank;
@@ -77,72 +89,63 @@ TEST_CASE("the caller's release is called when the last reference is dropped") {
 }
 
 TEST_CASE("optimizers are numbered in the order of their creation") {
-  const CallerFunctions functions;
-  const auto comm = functions.Create();
-  CHECK(comm->TakeOptimizerId() == 0);
-  CHECK(comm->TakeOptimizerId() == 1);
-  CHECK(comm->optimizer_ids_taken() == 2);
+  const CallerComm one;
+  CHECK(one.comm->TakeOptimizerId() == 0);
+  CHECK(one.comm->TakeOptimizerId() == 1);
+  CHECK(one.comm->optimizer_ids_taken() == 2);
 }
 
 TEST_CASE("a gather returns the segments and the numbers of all ranks") {
-  const CallerFunctions functions;
-  const auto comm = functions.Create();
-  int32_t segments[2] = {0, 7};
-  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
-  CHECK(segments[0] == 7);
-  CheckOk(comm->AllGatherInt(5));
-  CHECK(comm->GatheredInt(0) == 5);
-  CHECK(comm->GatheredInt(1) == 5);
-  CHECK(!comm->failed());
+  CallerComm one;
+  CheckOk(one.Gather());
+  CHECK(one.segments[0] == 7);
+  CheckOk(one.comm->AllGatherInt(5));
+  CHECK(one.comm->GatheredInt(0) == 5);
+  CHECK(one.comm->GatheredInt(1) == 5);
+  CHECK(!one.comm->failed());
 }
 
 TEST_CASE("a failed collective calls abort once, and later collectives fail") {
-  CallerFunctions functions;
-  const auto comm = functions.Create();
-  comm->SetRankName("shard rank");
-  functions.error = 42;
-  int32_t segments[2] = {};
-  CheckError(comm->GatherInPlace(segments, 4), Code::kComm,
+  CallerComm one;
+  one.comm->SetRankName("shard rank");
+  one.error = 42;
+  CheckError(one.Gather(), Code::kComm,
              "shard rank 1: all_gather of the communicator returned 42 for segments of 4 bytes");
-  CHECK(!comm->GatherInPlace(segments, 4).ok());
-  CHECK(comm->failed());
-  CHECK(comm->failure_is_known());
-  CHECK(functions.aborts == 1);
-  CHECK(!comm->TakeFailureToReport());
-  CheckError(comm->PriorFailure(), Code::kComm, "shard rank 1: a collective or a CUDA call failed before");
+  CHECK(!one.Gather().ok());
+  CHECK(one.comm->failed());
+  CHECK(one.comm->failure_is_known());
+  CHECK(one.aborts == 1);
+  CHECK(!one.comm->TakeFailureToReport());
+  CheckError(one.comm->PriorFailure(), Code::kComm, "shard rank 1: a collective or a CUDA call failed before");
 }
 
 TEST_CASE("without an abort function, a failure must be reported to the other ranks once") {
-  CallerFunctions functions(false);
-  const auto comm = functions.Create();
-  CHECK(!comm->TakeFailureToReport());
-  functions.error = 1;
-  CHECK(!comm->AllGatherInt(0).ok());
-  CHECK(comm->failed());
-  CHECK(!comm->failure_is_known());
-  CHECK(comm->TakeFailureToReport());
-  CHECK(comm->failure_is_known());
-  CHECK(!comm->TakeFailureToReport());
+  CallerComm one(false);
+  CHECK(!one.comm->TakeFailureToReport());
+  one.error = 1;
+  CHECK(!one.comm->AllGatherInt(0).ok());
+  CHECK(one.comm->failed());
+  CHECK(!one.comm->failure_is_known());
+  CHECK(one.comm->TakeFailureToReport());
+  CHECK(one.comm->failure_is_known());
+  CHECK(!one.comm->TakeFailureToReport());
 }
 
 TEST_CASE("a failure that all ranks know is not reported again") {
-  const CallerFunctions functions;
-  const auto comm = functions.Create();
-  CheckError(comm->FailTogether(CommFailed("all of us")), Code::kComm, "all of us");
-  CHECK(comm->failed());
-  CHECK(comm->failure_is_known());
-  CHECK(!comm->TakeFailureToReport());
-  CHECK(functions.aborts == 0);
+  const CallerComm one;
+  CheckError(one.comm->FailTogether(CommFailed("all of us")), Code::kComm, "all of us");
+  CHECK(one.comm->failed());
+  CHECK(one.comm->failure_is_known());
+  CHECK(!one.comm->TakeFailureToReport());
+  CHECK(one.aborts == 0);
 }
 
 TEST_CASE("an error from async_error fails the next collective before it starts") {
-  CallerFunctions functions;
-  const auto comm = functions.Create();
-  functions.async_error = 9;
-  int32_t segments[2] = {};
-  CheckError(comm->GatherInPlace(segments, 4), Code::kComm, "rank 1: async_error of the communicator returned 9");
-  CHECK(functions.calls == 0);
-  CHECK(comm->failed());
+  CallerComm one;
+  one.async_error = 9;
+  CheckError(one.Gather(), Code::kComm, "rank 1: async_error of the communicator returned 9");
+  CHECK(one.calls == 0);
+  CHECK(one.comm->failed());
 }
 
 TEST_CASE("a collective that fails during a capture aborts nothing unless an earlier collective has failed") {
@@ -151,41 +154,37 @@ TEST_CASE("a collective that fails during a capture aborts nothing unless an ear
     for (const bool failed_before : {false, true}) {
       CAPTURE(to_all);
       CAPTURE(failed_before);
-      CallerFunctions functions;
-      const auto comm = functions.Create();
-      functions.error = 42;
-      functions.async_error = failed_before ? 9 : 0;
+      CallerComm one;
+      one.error = 42;
+      one.async_error = failed_before ? 9 : 0;
       const size_t sizes[] = {4, 4};
       char send[8] = {};
       char recv[8] = {};
-      const Status status = to_all ? comm->AllToAllInStream(send, sizes, recv, sizes, nullptr, kCaptured)
-                                   : comm->GatherInStream(recv, 4, nullptr, kCaptured);
-      if (failed_before) {
-        CheckError(status, Code::kComm, "rank 1: async_error of the communicator returned 9");
-      } else {
-        CheckError(status, Code::kState, "of the communicator returned 42 while the stream is captured");
-      }
-      CHECK(comm->failed() == failed_before);
-      CHECK(functions.aborts == (failed_before ? 1 : 0));
+      const Status status = to_all ? one.comm->AllToAllInStream(send, sizes, recv, sizes, nullptr, kCaptured)
+                                   : one.comm->GatherInStream(recv, 4, nullptr, kCaptured);
+      CheckError(status, failed_before ? Code::kComm : Code::kState,
+                 failed_before ? "rank 1: async_error of the communicator returned 9"
+                               : "of the communicator returned 42 while the stream is captured");
+      CHECK(one.comm->failed() == failed_before);
+      CHECK(one.aborts == (failed_before ? 1 : 0));
     }
   }
 }
 
 TEST_CASE("the error of a failed all-to-all has the numbers of bytes to send and to receive") {
-  CallerFunctions functions;
-  const auto comm = functions.Create();
-  CHECK(comm->has_all_to_all());
+  CallerComm one;
+  CHECK(one.comm->has_all_to_all());
   const size_t send[] = {3, 4};
   const size_t recv[] = {5, 6};
   char bytes[16] = {};
-  CheckOk(comm->AllToAll(bytes, send, bytes, recv));
-  functions.error = 3;
-  CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm,
+  CheckOk(one.comm->AllToAll(bytes, send, bytes, recv));
+  one.error = 3;
+  CheckError(one.comm->AllToAll(bytes, send, bytes, recv), Code::kComm,
              "all_to_all of the communicator returned 3 for 7 bytes to send and 11 to receive");
-  CHECK(functions.aborts == 1);
-  functions.error = 0;
-  functions.async_error = 8;
-  CheckError(comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
+  CHECK(one.aborts == 1);
+  one.error = 0;
+  one.async_error = 8;
+  CheckError(one.comm->AllToAll(bytes, send, bytes, recv), Code::kComm, "async_error of the communicator returned 8");
 }
 
 // Staging memory of a fake device. The call with number fails_at, counted from 1, and all later calls fail.
@@ -213,45 +212,37 @@ class FakeStaging final : public Staging {
 };
 
 TEST_CASE("in a StagingScope, buffers are copied through device memory") {
-  CallerFunctions functions;
-  functions.ops.takes_device_memory = true;
-  const auto comm = functions.Create();
+  CallerComm one(true, true);
   FakeStaging staging;
-  int32_t segments[2] = {0, 7};
   {
-    const StagingScope scope(comm.get(), &staging);
-    CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+    const StagingScope scope(one.comm.get(), &staging);
+    CheckOk(one.Gather());
   }
-  CHECK(segments[0] == 7);
-  CHECK(segments[1] == 7);
+  CHECK(one.segments[0] == 7);
+  CHECK(one.segments[1] == 7);
   CHECK(staging.calls == 3);
-  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
+  CheckOk(one.Gather());
   CHECK(staging.calls == 3);
 }
 
 TEST_CASE("a communicator of host memory needs no staging") {
-  const CallerFunctions functions;
-  const auto comm = functions.Create();
+  CallerComm one;
   FakeStaging staging;
-  const StagingScope scope(comm.get(), &staging);
-  int32_t segments[2] = {0, 7};
-  CheckOk(comm->GatherInPlace(segments, sizeof segments[0]));
-  CHECK(segments[0] == 7);
+  const StagingScope scope(one.comm.get(), &staging);
+  CheckOk(one.Gather());
+  CHECK(one.segments[0] == 7);
   CHECK(staging.calls == 0);
 }
 
 TEST_CASE("a failed copy to or from the device makes the communicator fail, so that no rank waits for this one") {
   for (const int fails_at : {1, 2, 3}) {
-    CallerFunctions functions;
-    functions.ops.takes_device_memory = true;
-    const auto comm = functions.Create();
+    CallerComm one(true, true);
     FakeStaging staging;
     staging.fails_at = fails_at;
-    const StagingScope scope(comm.get(), &staging);
-    int32_t segments[2] = {};
-    CheckError(comm->GatherInPlace(segments, 4), Code::kInternal, "the device failed");
-    CHECK(comm->failed());
-    CHECK(functions.aborts == 1);
+    const StagingScope scope(one.comm.get(), &staging);
+    CheckError(one.Gather(), Code::kInternal, "the device failed");
+    CHECK(one.comm->failed());
+    CHECK(one.aborts == 1);
   }
 }
 

@@ -14,6 +14,12 @@
 
 namespace shampoo {
 
+// Writes an integer into a segment, `at` bytes after its start.
+template <typename Integer>
+void Put(char* segment, size_t at, Integer number) {
+  std::memcpy(segment + at, &number, sizeof number);
+}
+
 // One rank of a communicator. The other ranks send the same as this rank, unless `change` modifies what they send.
 class MirrorComm {
  public:
@@ -37,6 +43,17 @@ class MirrorComm {
 
   // Changes the segment that a rank, possibly this one, sends in a call. Calls are counted from 1.
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
+  // Lets `edit` change each segment that a rank sends.
+  void ChangeFrom(int rank, const std::function<void(char* segment)>& edit) {
+    change = [rank, edit](int64_t, int from, char* segment, size_t) {
+      if (from == rank) edit(segment);
+    };
+  }
+  // Lets a rank send this number, `at` bytes after the start of each segment.
+  template <typename Integer>
+  void PutFrom(int rank, size_t at, Integer number) {
+    ChangeFrom(rank, [at, number](char* segment) { Put(segment, at, number); });
+  }
   int64_t calls = 0;
   int aborts = 0;
   int32_t error = 0;  // the result of each collective
@@ -57,12 +74,6 @@ class MirrorComm {
   int world_, rank_;
   std::shared_ptr<Communicator> comm_;
 };
-
-// Writes an integer into a segment, `at` bytes after its start.
-template <typename Integer>
-void Put(char* segment, size_t at, Integer number) {
-  std::memcpy(segment + at, &number, sizeof number);
-}
 
 // Checks that a call failed with Code::kComm. Its message must contain `says`, the expected values and the next step.
 inline void CheckCommError(const Status& status, const std::string& says) {

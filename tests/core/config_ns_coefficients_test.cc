@@ -25,7 +25,7 @@ TEST_CASE("the name of each schedule of ns_coefficients is parsed to the coeffic
   const int counts[] = {5, 1, 5, 5};
   int i = 0;
   for (const char* const name : kNsScheduleNames) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     const ParsedSchedule parsed = ParseSchedule(name);
     CHECK(parsed.ok);
     CHECK(parsed.coefficients.count == counts[i++]);
@@ -56,7 +56,7 @@ TEST_CASE("a list of coefficients has 1 to 16 entries, each of three finite numb
        {longest + ";1,2,3", std::string(), std::string("1,2"), std::string("1,2,3,4"), std::string("1,2,3;"),
         std::string(";1,2,3"), std::string("1,2,inf"), std::string("1,2,nan"), std::string("1,,3"), std::string("a"),
         std::string("1,2,3x"), std::string("Jordan"), std::string("jordan;quintic"), std::string("1;2;3")}) {
-    CAPTURE(wrong);
+    CAPTURE(std::string(wrong));
     CHECK(!ParseSchedule(wrong).ok);
   }
 }

@@ -46,7 +46,7 @@ TEST_CASE("a wrong text is rejected with the reason and the line, and changes no
            {"lr=0.25\n\nbeta1=2", "options, line 3: key beta1"},
            {"lr=0.25 inverse_root_override=0, 2", "options: key inverse_root_override"},
        }) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     Config config;
     CheckError(SetFromOptionText(one.text, &config), Code::kInvalid, one.says);
     for (const Key& key : Keys()) CHECK(!config.IsSet(key));

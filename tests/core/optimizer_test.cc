@@ -10,11 +10,11 @@
 namespace shampoo {
 namespace {
 
-std::shared_ptr<const PlanData> PlanOf(const StepFixture::Keys& keys, const Placement& placement = {}) {
+std::shared_ptr<const PlanData> PlanOf(const OptionKeys& keys, const Placement& placement = {}) {
   return StepFixture(keys, {{2, 2}}, placement).shared_plan();
 }
 
-std::unique_ptr<Optimizer> MakeOptimizer(const StepFixture::Keys& keys) {
+std::unique_ptr<Optimizer> MakeOptimizer(const OptionKeys& keys) {
   std::unique_ptr<Optimizer> optimizer;
   StepFixture::Ok(Optimizer::Create(PlanOf(keys), {}, {}, &optimizer));
   return optimizer;
@@ -29,14 +29,19 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CheckOk(optimizer->Bind(0, {&buffers, 1}));
   CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count 1");
   CheckError(optimizer->buffers().CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
+  const std::vector<float> descended = {0.5F, 0, -0.5F, -1};
   CheckOk(optimizer->strategy().Step({}, nullptr));
-  CHECK(param[3] == -1);
+  CHECK(std::vector<float>(param, param + 4) == descended);
   CheckOk(optimizer->Set(0, "lr", 0));
   CheckOk(optimizer->strategy().Step({}, nullptr));
-  CHECK(param[3] == -1);
+  CHECK(std::vector<float>(param, param + 4) == descended);
   CheckError(optimizer->Set(0, "no_key", 0), Code::kInvalid, "does not exist");
+  double steps = 0;
+  CheckOk(optimizer->Stat("steps", &steps));
+  CHECK(steps == 2);
   int64_t failed_call = -1;
   CheckOk(optimizer->strategy().ReportSteps(true, &failed_call));
+  CHECK(failed_call == 0);
 }
 
 TEST_CASE("statistics are found by name, and the step of a group by its number") {
@@ -66,46 +71,48 @@ TEST_CASE("create rejects arguments that do not match the plan") {
   CallerArena arena(PlanOf({})->state_bytes());
   const MirrorComm three(3);
   const MirrorComm second(2, 1);
-
-  OptimizerDesc device_desc;
-  device_desc.device = DeviceType::kCuda;
-  OptimizerDesc small_desc;
-  small_desc.state = arena.data();
-  small_desc.state_bytes = 1;
-  OptimizerDesc odd_desc;
-  odd_desc.state = arena.data() + 8;
-  odd_desc.state_bytes = size_t{1} << 20;
-  OptimizerDesc three_desc;
-  three_desc.replica_comm = three.shared();
-  OptimizerDesc second_desc;
-  second_desc.shard_comm = second.shared();
-  OptimizerDesc on_device_desc;
-  on_device_desc.replica_comm = MakeDeviceComm();
-  OptimizerDesc shards_on_device_desc;
-  shards_on_device_desc.shard_comm = MakeDeviceComm();
-
+  const auto with = [](auto OptimizerDesc::*field, const auto& value) {
+    OptimizerDesc desc;
+    desc.*field = value;
+    return desc;
+  };
+  const auto with_state = [](char* state, size_t bytes) {
+    OptimizerDesc desc;
+    desc.state = state;
+    desc.state_bytes = bytes;
+    return desc;
+  };
   struct Case {
     Placement placement;
-    const OptimizerDesc& desc;
+    OptimizerDesc desc;
     Code code;
     const char* says;
   };
-  const OptimizerDesc plain;
-  for (const Case& one :
-       {Case{{},
-             device_desc,
-             Code::kInvalid,
-             "desc.device_type is SHAMPOO_CUDA (2), and the device type of the plan is SHAMPOO_CPU"},
-        Case{{}, small_desc, Code::kInvalid, "state_bytes is 1: expected at least "},
-        Case{{}, odd_desc, Code::kInvalid, "state is not aligned: expected an address that is a multiple of 64"},
-        Case{first_of_two, plain, Code::kInvalid, "desc.replica_comm is NULL and the plan's replica_world is 2"},
-        Case{first_of_two, three_desc, Code::kInvalid,
-             "desc.replica_comm is rank 0 of 3, and the plan's replica_rank is 0"},
-        Case{first_shard, second_desc, Code::kInvalid,
-             "desc.shard_comm is rank 1 of 2, and the plan's shard_rank is 0"},
-        Case{{}, on_device_desc, Code::kUnsupported, "desc.replica_comm takes memory of a GPU"},
-        Case{{}, shards_on_device_desc, Code::kUnsupported, "desc.shard_comm takes memory of a GPU"}}) {
-    CAPTURE(one.says);
+  const Case cases[] = {
+      {{},
+       with(&OptimizerDesc::device, DeviceType::kCuda),
+       Code::kInvalid,
+       "desc.device_type is SHAMPOO_CUDA (2), and the device type of the plan is SHAMPOO_CPU"},
+      {{}, with_state(arena.data(), 1), Code::kInvalid, "state_bytes is 1: expected at least "},
+      {{},
+       with_state(arena.data() + 8, size_t{1} << 20),
+       Code::kInvalid,
+       "state is not aligned: expected an address that is a multiple of 64"},
+      {first_of_two, {}, Code::kInvalid, "desc.replica_comm is NULL and the plan's replica_world is 2"},
+      {first_of_two, with(&OptimizerDesc::replica_comm, three.shared()), Code::kInvalid,
+       "desc.replica_comm is rank 0 of 3, and the plan's replica_rank is 0"},
+      {first_shard, with(&OptimizerDesc::shard_comm, second.shared()), Code::kInvalid,
+       "desc.shard_comm is rank 1 of 2, and the plan's shard_rank is 0"},
+      {{},
+       with(&OptimizerDesc::replica_comm, MakeDeviceComm()),
+       Code::kUnsupported,
+       "desc.replica_comm takes memory of a GPU"},
+      {{},
+       with(&OptimizerDesc::shard_comm, MakeDeviceComm()),
+       Code::kUnsupported,
+       "desc.shard_comm takes memory of a GPU"}};
+  for (const Case& one : cases) {
+    CAPTURE(std::string(one.says));
     std::unique_ptr<Optimizer> optimizer;
     CheckError(Optimizer::Create(PlanOf({}, one.placement), one.desc, {}, &optimizer), one.code, one.says);
     CHECK(optimizer == nullptr);
@@ -113,10 +120,7 @@ TEST_CASE("create rejects arguments that do not match the plan") {
 }
 
 TEST_CASE("shard_mode gather needs a communicator of the shards") {
-  StepFixture::Setup setup{.keys = {{"shard_mode", "gather"}},
-                           .params = StepFixture::Describe({{2, 2}}),
-                           .more_groups = {},
-                           .placement = {}};
+  StepFixture::Setup setup{.keys = kGather, .params = StepFixture::Describe({{2, 2}})};
   setup.placement.shard_world = 2;
   setup.params[0].form = ShardForm::kFlat;
   setup.params[0].flat_count = 2;
@@ -167,7 +171,7 @@ TEST_CASE("an optimizer keeps its state in the memory that the caller passes") {
 }
 
 TEST_CASE("an export needs a blend from 0 to 1 and an address for each parameter") {
-  const auto optimizer = MakeOptimizer({{"weight_ema", "0.5"}});
+  const auto optimizer = MakeOptimizer("weight_ema=0.5");
   float param[4] = {1, 2, 3, 4};
   const float gradient[4] = {};
   const Buffers buffers{param, gradient, param, nullptr};
@@ -210,14 +214,9 @@ TEST_CASE("optimizers of shards step together and share their errors, whether or
   for (const char* const mode : {"local", "gather"}) {
     ThreadRanks threads(2);
     std::vector<std::unique_ptr<Optimizer>> optimizers;
-    for (const Status& status : CreateOnShards(
-             &threads,
-             [&](int) {
-               return StepFixture::Keys{{"shard_mode", mode}};
-             },
-             &optimizers)) {
-      CheckOk(status);
-    }
+    const OptionKeys keys = Cat("shard_mode=", mode);
+    CheckAllOk(CreateOnShards(
+        &threads, [&](int) { return keys; }, &optimizers));
     std::vector<float> params[2][2];
     const std::vector<float> gradients(12, 1.0F);
     threads.Run([&](int rank) {
@@ -241,10 +240,8 @@ TEST_CASE("optimizers of shards step together and share their errors, whether or
 TEST_CASE("shards with different plans cannot create an optimizer") {
   ThreadRanks threads(2);
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  const auto keys = [](int rank) { return StepFixture::Keys{{"momentum", rank == 0 ? "0.5" : "0.25"}}; };
-  for (const Status& status : CreateOnShards(&threads, keys, &optimizers)) {
-    CheckError(status, Code::kInvalid, "the plans differ: shard rank 1 has");
-  }
+  const auto keys = [](int rank) { return StepFixture::Keys(rank == 0 ? "momentum=0.5" : "momentum=0.25"); };
+  CheckAllFail(CreateOnShards(&threads, keys, &optimizers), Code::kInvalid, "the plans differ: shard rank 1 has");
   CHECK(optimizers[0] == nullptr);
 }
 

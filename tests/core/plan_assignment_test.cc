@@ -56,7 +56,6 @@ TEST_CASE("owners: blocks whose rounded sizes are equal keep plan order") {
 
 TEST_CASE("owners: random blocks are assigned largest first to the least loaded rank") {
   std::mt19937_64 random(31);
-  int checked = 0;
   for (int i = 0; i < 1000; ++i) {
     const int world = static_cast<int>(Draw(random, 1, 17));
     std::vector<int64_t> bytes(static_cast<size_t>(Draw(random, 0, 120)));
@@ -101,9 +100,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
       const auto [least, largest] = std::minmax_element(load.begin(), load.end());
       CHECK(*largest - *least <= *std::max_element(result.aligned_bytes.begin(), result.aligned_bytes.end()));
     }
-    ++checked;
   }
-  CHECK(checked == 1000);
 }
 
 }  // namespace

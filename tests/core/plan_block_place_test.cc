@@ -69,7 +69,7 @@ TEST_CASE("the elements that a block has in an interval of the parameter are con
 }
 
 TEST_CASE("the places of the blocks of a plan cover each element of the parameter once") {
-  const StepFixture fixture({{"max_preconditioner_dim", "2"}, {"use_merge_dims", "false"}}, {{4, 5}});
+  const StepFixture fixture("max_preconditioner_dim=2 use_merge_dims=false", {{4, 5}});
   std::vector<int> owners(20);
   for (const Block& block : fixture.plan().blocks) {
     const BlockPlace place = BlockPlace::Of(fixture.plan().params[0].desc, block);
@@ -111,32 +111,24 @@ TEST_CASE("a place that is not within its parameter is malformed, and the error 
     const char* says;
     void (*change)(BlockPlace* place);
   };
+  static const Shape two_dims = Shape::Of({4, 5}), empty = Shape::Of({2, 0}), wide = Shape::Of({2, 14});
   const Case cases[] = {
       {"its parameter has a different size", [](BlockPlace* place) { place->piece = Region::Interval(0, 19, 19); }},
       {"its parameter has a different size", [](BlockPlace* place) { place->piece.shape = Shape::Of({0}); }},
       {"its piece is empty", [](BlockPlace* place) { place->piece.extent = Shape::Of({0}); }},
-      {"its piece has the wrong number of dims",
-       [](BlockPlace* place) {
-         place->piece.extent = Shape::Of({4, 5});
-       }},
+      {"its piece has the wrong number of dims", [](BlockPlace* place) { place->piece.extent = two_dims; }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({1}); }},
       {"its piece is not within the parameter", [](BlockPlace* place) { place->piece.offset = Shape::Of({-1}); }},
       {"its shape is empty, or its offset", [](BlockPlace* place) { place->offset = 20; }},
-      {"its shape is empty, or its offset",
-       [](BlockPlace* place) {
-         place->shape = Shape::Of({2, 0});
-       }},
+      {"its shape is empty, or its offset", [](BlockPlace* place) { place->shape = empty; }},
       {"its last stride is not 1", [](BlockPlace* place) { place->stride[1] = 2; }},
       {"its strides", [](BlockPlace* place) { place->stride[0] = 13; }},
       {"its strides", [](BlockPlace* place) { place->stride[0] = 1; }},
-      {"its strides",
-       [](BlockPlace* place) {
-         place->shape = Shape::Of({2, 14});
-       }},
+      {"its strides", [](BlockPlace* place) { place->shape = wide; }},
       {"its strides", [](BlockPlace* place) { place->stride[0] = -5; }},
   };
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     BlockPlace place = Corner();
     one.change(&place);
     CHECK(std::string(place.FindMistake(20)).find(one.says) == 0);

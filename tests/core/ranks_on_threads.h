@@ -10,21 +10,29 @@
 
 namespace shampoo {
 
-// An object for each rank of a ThreadRanks, constructed from the communicator of the rank and `args`.
+// The number of ranks, and whether their communicators have an all-to-all.
+struct ThreadWorld {
+  ThreadWorld(int world, bool has_all_to_all = false) : ranks(world), with_all_to_all(has_all_to_all) {}
+
+  int ranks;
+  bool with_all_to_all;
+};
+
+// Ranks on threads, each with an object that is constructed from the communicator of the rank and `args`.
 template <typename Rank>
 class RanksOnThreads {
  public:
   template <typename... Args>
-  explicit RanksOnThreads(ThreadRanks* threads, const Args&... args) : threads_(threads) {
-    for (int rank = 0; rank < threads->world(); ++rank) {
-      ranks_.push_back(std::make_unique<Rank>(threads->comm(rank), args...));
+  explicit RanksOnThreads(const ThreadWorld& world, const Args&... args) : threads(world.ranks, world.with_all_to_all) {
+    for (int rank = 0; rank < world.ranks; ++rank) {
+      ranks_.push_back(std::make_unique<Rank>(threads.comm(rank), args...));
     }
   }
   // Runs work(number of the rank, object of the rank) for all ranks at the same time, and returns the results.
   template <typename Work>
   std::vector<Status> Run(Work&& work) {
     std::vector<Status> statuses(ranks_.size());
-    threads_->Run([&](int rank) {
+    threads.Run([&](int rank) {
       const auto at = static_cast<size_t>(rank);
       statuses[at] = work(rank, *ranks_[at]);
     });
@@ -32,8 +40,9 @@ class RanksOnThreads {
   }
   Rank& operator[](size_t rank) { return *ranks_[rank]; }
 
+  ThreadRanks threads;
+
  private:
-  ThreadRanks* threads_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 

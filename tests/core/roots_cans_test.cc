@@ -9,14 +9,11 @@
 #include <functional>
 #include <vector>
 
-#include "core/blas/scratch.h"
 #include "core/roots/inverse_root.h"
 #include "tests/core/symmetric_matrices.h"
 
 namespace shampoo {
 namespace {
-
-using Doubles = std::vector<double>;
 
 // Eigenvalues of an n x n matrix, from 1 down to 0.
 struct Spectrum {
@@ -47,9 +44,7 @@ struct Sample {
 };
 
 Sample Draw(int64_t n, const Spectrum& spectrum) {
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  const blas::ScratchUse use(&scratch);
+  const BlasFixture blas;
   const Doubles dense = WithEigenvaluesBy(n, [&](int64_t i) { return spectrum.at(n, i); });
   Sample sample{std::vector<float>(dense.begin(), dense.end()), 0, 0};
   for (int64_t i = 0; i < n; ++i) {
@@ -91,14 +86,7 @@ Roots Compute(int64_t n, const std::vector<Real>& a, int64_t root, const Setting
   Doubles exact(a.size());
   RootResult of_exact;
   REQUIRE(InverseRoot(exactly, root, 1, n, wide.data(), exact.data(), &of_exact).ok());
-  Roots roots{result.outcome, 0};
-  double largest = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    roots.error = std::max(roots.error, std::fabs(double(x[i]) - exact[i]));
-    largest = std::max(largest, std::fabs(exact[i]));
-  }
-  roots.error /= largest;
-  return roots;
+  return {result.outcome, LargestDifference(Doubles(x.begin(), x.end()), exact) / LargestOf(exact)};
 }
 
 Settings CansSettings(double epsilon) {
@@ -120,7 +108,7 @@ TEST_CASE("cans computes roots within 1e-4, and the recovery ladder computes tho
         if (epsilon < 0) continue;
         for (const int64_t root : {2, 4}) {
           CAPTURE(n);
-          CAPTURE(spectrum.name);
+          CAPTURE(std::string(spectrum.name));
           CAPTURE(fraction);
           CAPTURE(root);
           const Roots roots = Compute(n, sample.a, root, CansSettings(epsilon));
@@ -146,8 +134,7 @@ TEST_CASE("cans computes roots of matrices with elements of any magnitude") {
   const Sample sample = Draw(20, kSpectra[0]);
   for (const double size : {1e-300, 1e-30, 1e-3, 1e5, 1e30, 1e300}) {
     CAPTURE(size);
-    Doubles a(sample.a.begin(), sample.a.end());
-    for (double& element : a) element *= size;
+    const Doubles a = Scaled(Doubles(sample.a.begin(), sample.a.end()), size);
     for (const int64_t root : {2, 4}) {
       const Roots roots = Compute(20, a, root, CansSettings(EpsilonFor(sample, 1e-4) * size));
       CHECK(roots.outcome.kind == RootKind::kCans);

@@ -37,23 +37,11 @@ struct RootsOnHost {
   }
   static std::shared_ptr<const PlanData> PlanOf(size_t blocks, const Keys& keys, Placement placement, int64_t columns) {
     placement.device = DeviceType::kCuda;
-    if (placement.threads == 0) placement.threads = 1;
-    std::unique_ptr<Plan> made;
-    StepFixture::Ok(Plan::Create(StepFixture::MakeConfig(Keys{{"root_device", "host"},
-                                                              {"root_async", "2"},
-                                                              {"precondition_frequency", "4"},
-                                                              {"use_merge_dims", "false"},
-                                                              {"beta2", "1"},
-                                                              {"root_relative_epsilon", "0"},
-                                                              {"epsilon", "1e-30"}} +
-                                                         keys),
-                                 placement, CpuWorkspaceBytes, &made));
-    int index = 0;
-    for (const ParamDesc& desc : StepFixture::Describe(std::vector<std::vector<int64_t>>(blocks, {2, columns}))) {
-      StepFixture::Ok(made->AddParam(desc, &index));
-    }
-    StepFixture::Ok(made->Finish());
-    return made->data();
+    return StepFixture::MakePlan({.keys = "root_device=host root_async=2 precondition_frequency=4 use_merge_dims=false "
+                                          "beta2=1 root_relative_epsilon=0 epsilon=1e-30" +
+                                          keys,
+                                  .params = StepFixture::Describe({blocks, {2, columns}}),
+                                  .placement = placement});
   }
   void Create() { StepFixture::Ok(HostRoots::Create(*plan, engine, &roots)); }
   Status Start(RootTask task = RootTask::kTakeSnapshot, bool steps_are_by_block = true) {

@@ -9,23 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/blas/scratch.h"
 #include "core/config/ns_coefficients.h"
 #include "core/roots/orthogonalize.h"
 #include "core/rules/muon.h"
+#include "tests/core/symmetric_matrices.h"
 
 namespace shampoo {
 namespace {
-
-// Runs the tiles in reverse order.
-class ReverseOrder : public Tiles {
- public:
-  void Run(int64_t count, Tile tile, void* argument) override {
-    for (int64_t i = count; i-- > 0;) tile(argument, i);
-    was_divided = was_divided || count > 1;
-  }
-  bool was_divided = false;
-};
 
 Settings WithCoefficients(const char* coefficients, int64_t steps = 5) {
   Settings settings;
@@ -35,12 +25,16 @@ Settings WithCoefficients(const char* coefficients, int64_t steps = 5) {
   return settings;
 }
 
+Settings ExactSettings() {
+  Settings settings;
+  settings.orthogonalization = Orthogonalization::kExact;
+  return settings;
+}
+
 template <typename Real>
 std::vector<Real> Orthogonalized(const Settings& settings, int64_t rows, int64_t columns, std::vector<Real> x,
                                  Tiles* tiles = nullptr) {
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  const blas::ScratchUse use(&scratch);
+  const BlasFixture blas;
   std::vector<double> memory(
       static_cast<size_t>(OrthogonalizeMemory<Real>::Elements(settings.orthogonalization, rows, columns)));
   REQUIRE(Orthogonalize<Real>(settings, rows, columns, x.data(), {reinterpret_cast<Real*>(memory.data()), tiles}));
@@ -86,7 +80,7 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
        {Expected{"jordan", .742864755301412, .737354569654569}, Expected{"quintic", 1.00995854491388, 1.02024442459950},
         Expected{"polar_express", 1.02107884998992, 1.00535771787588},
         Expected{"cubic5", .782705952178527, 1.29902859500968}}) {
-    CAPTURE(expected.coefficients);
+    CAPTURE(std::string(expected.coefficients));
     const auto x = Orthogonalized<double>(WithCoefficients(expected.coefficients), 2, 2, {1, 0, 0, 4});
     const double tolerance = std::string(expected.coefficients) == "cubic5" ? 1e-7 : 1e-13;
     CHECK(std::fabs(x[0] - expected.of_1) < tolerance);
@@ -107,10 +101,9 @@ TEST_CASE(
   // The exact cubic iteration, with enough steps, reaches U V^T.
   const auto converged = Orthogonalized<double>(WithCoefficients("1.5,-0.5,0", 60), 3, 4, a);
   CHECK(DistanceFromOrthogonal(3, 4, converged) < 1e-13);
-  Settings exact;
-  exact.orthogonalization = Orthogonalization::kExact;
+  const Settings exact = ExactSettings();
   const auto svd = Orthogonalized<double>(exact, 3, 4, a);
-  for (size_t i = 0; i < a.size(); ++i) CHECK(std::fabs(converged[i] - svd[i]) < 1e-13);
+  CHECK(LargestDifference(converged, svd) < 1e-13);
 }
 
 template <typename Real>
@@ -125,8 +118,7 @@ void CheckScaled(int exponent, const Settings& settings) {
 TEST_CASE("multiplying a matrix by a power of two changes no bit of the result") {
   Settings schatten = WithCoefficients("quintic");
   schatten.ns_norm = NsNorm::kSchatten4;
-  Settings exact;
-  exact.orthogonalization = Orthogonalization::kExact;
+  const Settings exact = ExactSettings();
   for (const Settings& settings : {WithCoefficients("polar_express"), WithCoefficients("cubic5"), schatten, exact}) {
     for (const int exponent : {-100, -60, -1, 3, 60, 120}) CheckScaled<float>(exponent, settings);
     for (const int exponent : {-950, -60, 1, 60, 1000}) CheckScaled<double>(exponent, settings);
@@ -138,10 +130,10 @@ TEST_CASE("the result does not depend on the division into tiles") {
     CAPTURE(rows);
     const std::vector<float> a = DrawMatrix<float>(rows * columns);
     for (const char* const coefficients : {"polar_express", "cubic5"}) {
-      ReverseOrder tiles;
+      ReverseTiles tiles;
       const auto alone = Orthogonalized<float>(WithCoefficients(coefficients, 2), rows, columns, a);
       CHECK(Orthogonalized<float>(WithCoefficients(coefficients, 2), rows, columns, a, &tiles) == alone);
-      CHECK(tiles.was_divided);
+      CHECK(tiles.most > 1);
     }
   }
 }
@@ -153,20 +145,19 @@ TEST_CASE(
     CAPTURE(rows);
     CAPTURE(columns);
     const std::vector<double> a = DrawMatrix<double>(rows * columns);
-    std::vector<double> turned(a.size());
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) turned[size_t(j * rows + i)] = a[size_t(i * columns + j)];
-    }
-    const auto x = Orthogonalized<double>(WithCoefficients("polar_express", 8), rows, columns, a);
-    const auto y = Orthogonalized<double>(WithCoefficients("polar_express", 8), columns, rows, turned);
-    CHECK(DistanceFromOrthogonal(rows, columns, x) < 0.2);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        CHECK(std::fabs(x[size_t(i * columns + j)] - y[size_t(j * rows + i)]) < 1e-12);
+    const auto turned = [](int64_t from_rows, int64_t from_columns, const std::vector<double>& from) {
+      std::vector<double> to(from.size());
+      for (int64_t i = 0; i < from_rows; ++i) {
+        for (int64_t j = 0; j < from_columns; ++j) to[At(j * from_rows + i)] = from[At(i * from_columns + j)];
       }
-    }
-    Settings exact;
-    exact.orthogonalization = Orthogonalization::kExact;
+      return to;
+    };
+    const auto x = Orthogonalized<double>(WithCoefficients("polar_express", 8), rows, columns, a);
+    const auto y =
+        Orthogonalized<double>(WithCoefficients("polar_express", 8), columns, rows, turned(rows, columns, a));
+    CHECK(DistanceFromOrthogonal(rows, columns, x) < 0.2);
+    CHECK(LargestDifference(turned(rows, columns, x), y) < 1e-12);
+    const Settings exact = ExactSettings();
     CHECK(DistanceFromOrthogonal(rows, columns, Orthogonalized<double>(exact, rows, columns, a)) < 1e-13);
     std::vector<float> narrow(a.begin(), a.end());
     CHECK(DistanceFromOrthogonal(rows, columns, Orthogonalized<float>(exact, rows, columns, narrow)) < 1e-6);
@@ -188,8 +179,7 @@ TEST_CASE("zeros stay zeros, and the largest and the smallest numbers neither ov
 }
 
 TEST_CASE("exact orthogonalization leaves out singular values at rounding level") {
-  Settings exact;
-  exact.orthogonalization = Orthogonalization::kExact;
+  const Settings exact = ExactSettings();
   const double above = 1.01 * kLeastSingularValue;
   const double below = 0.99 * kLeastSingularValue;
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, above}) == std::vector<double>{1, 0, 0, 1});
@@ -198,7 +188,7 @@ TEST_CASE("exact orthogonalization leaves out singular values at rounding level"
   // Rank 1: the result is the matrix divided by its norm, whatever a solver completes the null space with.
   const std::vector<double> a = {1, 2, 2, 2, 4, 4, 2, 4, 4};
   const std::vector<double> x = Orthogonalized<double>(exact, 3, 3, a);
-  for (size_t i = 0; i < a.size(); ++i) CHECK(std::fabs(x[i] - a[i] / 9) < 1e-15);
+  CHECK(LargestDifference(x, Scaled(a, 1 / 9.0)) < 1e-15);
 }
 
 double AfterExactSteps(double s) {

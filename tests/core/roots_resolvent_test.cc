@@ -12,7 +12,6 @@
 
 #include "core/base/kernels/kernels.h"
 #include "core/blas/blas.h"
-#include "core/blas/scratch.h"
 #include "core/roots/ladder.h"
 #include "core/roots/matrix.h"
 #include "core/roots/resolvent.h"
@@ -22,15 +21,6 @@
 
 namespace shampoo {
 namespace {
-
-using Doubles = std::vector<double>;
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-struct BlasMemory {
-  BlasMemory() { REQUIRE(blas::Scratch::Create({}, &scratch).ok()); }
-  blas::Scratch scratch;
-  blas::ScratchUse use{&scratch};
-};
 
 struct OwnedTridiagonal {
   Doubles d, e;
@@ -82,12 +72,6 @@ Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& 
   return result;
 }
 
-double LargestOf(const Doubles& a) {
-  double largest = 0;
-  for (const double element : a) largest = std::max(largest, std::fabs(element));
-  return largest;
-}
-
 // Assembles the matrix of a sum from blocks of `width` columns, as the computation of a root does.
 Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
   Doubles y(At(n * n)), generators(At(n * sum->poles()));
@@ -130,10 +114,8 @@ void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
   ResolventSum sum(view, bounds, shift, memory.data());
   const Doubles expected = Apply(n, t.Dense(), [&](double l) { return 1 / std::sqrt(l + shift); });
   const Doubles y = Assemble(n, &sum, width);
-  double error = 0;
-  for (size_t i = 0; i < y.size(); ++i) error = std::max(error, std::fabs(y[i] - expected[i]));
   // Factors between blocks are rounded to float32.
-  CHECK(error <= 3e-7 * LargestOf(expected));
+  CHECK(LargestDifference(y, expected) <= 3e-7 * LargestOf(expected));
   CHECK(sum.largest() * (1 + 1e-6) >= LargestOf(expected));
 
   Doubles b(At(n)), product(At(n)), dense_product(At(n));
@@ -141,9 +123,7 @@ void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
   for (double& element : b) element = std::normal_distribution<double>()(random);
   sum.Multiply(b.data(), scratch.data(), product.data());
   blas::Gemv(false, n, expected.data(), b.data(), dense_product.data());
-  for (int64_t i = 0; i < n; ++i) {
-    CHECK(std::fabs(product[At(i)] - dense_product[At(i)]) <= 1e-7 * sum.largest() * 10 * LargestOf(b));
-  }
+  CHECK(LargestDifference(product, dense_product) <= 1e-7 * sum.largest() * 10 * LargestOf(b));
 }
 
 RootSpec SquareRoot(double relative_epsilon) {
@@ -185,12 +165,17 @@ bool TakesResolvents(const RootSpec& spec, int64_t n, const Doubles& a) {
   return UsesResolvents(spec, Rung::kRequested, n) && RunResolvents(n, std::ldexp(epsilon, -scale), workspace).suitable;
 }
 
+// Returns the matrix with elements rounded to float32.
+Doubles Narrowed(Doubles a) {
+  for (double& element : a) element = static_cast<double>(static_cast<float>(element));
+  return a;
+}
+
 // `condition` is the condition number of A + epsilon I.
 void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);
-  Doubles a = matrix;
-  for (double& element : a) element = static_cast<double>(static_cast<float>(element));
+  const Doubles a = Narrowed(matrix);
   CHECK(TakesResolvents(spec, n, a));
   const ComputedRoot root = Compute(spec, n, a, Dtype::kF32);
   const ComputedRoot exact = Compute(spec, n, a, Dtype::kF64);
@@ -198,20 +183,14 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   REQUIRE(exact.outcome.ok());
   CHECK(root.outcome.rungs_used == 0);
   CHECK(root.outcome.kind == RootKind::kEigen);
-  double error = 0;
-  bool symmetric = true;
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      error = std::max(error, std::fabs(root.x[At(i * n + j)] - exact.x[At(i * n + j)]));
-      symmetric = symmetric && root.x[At(i * n + j)] == root.x[At(j * n + i)];
-    }
-  }
-  CHECK(symmetric);
+  Doubles mirrored = root.x;
+  Mirror(n, mirrored.data());
+  CHECK(mirrored == root.x);  // symmetric
   const double unit = std::numeric_limits<float>::epsilon();
   // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. To first order,
   // the relative change of the inverse square root is that of A times half the condition number.
   const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 2;
-  CHECK(error <= bound * LargestOf(exact.x));
+  CHECK(LargestDifference(root.x, exact.x) <= bound * LargestOf(exact.x));
   CHECK(root.outcome.epsilon == exact.outcome.epsilon);
   CHECK(std::fabs(root.outcome.shift - exact.outcome.shift) <=
         4 * unit * std::sqrt(static_cast<double>(n)) * LargestOf(a));
@@ -241,7 +220,7 @@ TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for con
 }
 
 TEST_CASE("bounds on eigenvalues hold, and are sharp if the least eigenvalue is negative") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 16, 33, 100}) {
     for (const double shift : {0.0, 1e-7, 1e-3, 0.5, 5.0, -0.3, -20.0}) {
       CAPTURE(n);
@@ -262,7 +241,7 @@ TEST_CASE("bounds on eigenvalues hold, and are sharp if the least eigenvalue is 
 }
 
 TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any number of columns per block") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 64, 100}) {
     for (const int64_t width : {1, 7, 32}) {
       CheckSum(DrawTridiagonal(n, 1000, 0.5), 0, width);
@@ -273,13 +252,13 @@ TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any nu
 }
 
 TEST_CASE("the one-pass reduction keeps the eigenvalues and can be reversed") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no faster reduction: nothing is compared");
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     const auto reduce = (*kernels)->tridiagonal.reduce;
     if (reduce == nullptr) continue;
-    CAPTURE((*kernels)->name);
+    CAPTURE(std::string((*kernels)->name));
     for (const int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 18, 31, 33, 64, 97}) {
       for (const int kind : {0, 1, 2}) {
         CAPTURE(n);
@@ -311,16 +290,14 @@ TEST_CASE("the one-pass reduction keeps the eigenvalues and can be reversed") {
             }
           }
         }
-        double error = 0;
-        for (size_t i = 0; i < a.size(); ++i) error = std::max(error, std::fabs(product[i] - a[i]));
-        CHECK(error <= 4e-7 * std::sqrt(static_cast<double>(n)));
+        CHECK(LargestDifference(product, a) <= 4e-7 * std::sqrt(static_cast<double>(n)));
       }
     }
   }
 }
 
 TEST_CASE("inverse square roots in float32 without eigenvectors agree with float64") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   const RootSpec spec = SquareRoot(1e-5);
   for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
     const double size = static_cast<double>(n);
@@ -335,7 +312,7 @@ TEST_CASE("inverse square roots in float32 without eigenvectors agree with float
 }
 
 TEST_CASE("inverse square roots of matrices with many diagonal blocks and with negative eigenvalues are accurate") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   for (const int64_t n : {8, 33, 96, 160}) {
     // Two diagonal blocks, and rows without elements off the diagonal.
     Doubles blocks = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
@@ -354,16 +331,13 @@ TEST_CASE("inverse square roots of matrices with many diagonal blocks and with n
     absolute.epsilon = 0.01;
     CheckRoot(absolute, WithEigenvaluesBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }),
               330);
-    for (const double factor : {0x1p-120, 0x1p120}) {
-      Doubles scaled = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 9); });
-      for (double& element : scaled) element *= factor;
-      CheckRoot(SquareRoot(1e-5), scaled, 9);
-    }
+    const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 9); });
+    for (const double factor : {0x1p-120, 0x1p120}) CheckRoot(SquareRoot(1e-5), Scaled(a, factor), 9);
   }
 }
 
 TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and with the faster reduction agree") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no faster reduction: nothing is compared");
   for (const int64_t n : {8, 33, 100, 130}) {
@@ -380,29 +354,26 @@ TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and 
       CHECK(result.root_error <= 3e-7);
       roots[by_lapack ? 1 : 0].assign(result.x, result.x + n * n);
     }
-    for (size_t i = 0; i < roots[0].size(); ++i) CHECK(std::fabs(roots[0][i] - roots[1][i]) <= 2e-5);
+    CHECK(LargestDifference(roots[0], roots[1]) <= 2e-5);
   }
 }
 
 TEST_CASE("matrices that differ by a power of four have inverse square roots with the same digits") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   for (const int64_t n : {8, 40, 130}) {
-    Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); });
-    for (double& element : a) element = static_cast<double>(static_cast<float>(element));
+    const Doubles a =
+        Narrowed(WithEigenvaluesBy(n, [](int64_t i) { return std::pow(2, -static_cast<double>(i % 12)); }));
     const Doubles x = Compute(SquareRoot(1e-5), n, a, Dtype::kF32).x;
     for (const int power : {-60, -7, 1, 30, 60}) {
       CAPTURE(power);
-      Doubles scaled = a;
-      for (double& element : scaled) element = std::ldexp(element, 2 * power);
-      Doubles expected = x;
-      for (double& element : expected) element = std::ldexp(element, -power);
-      CHECK(Compute(SquareRoot(1e-5), n, scaled, Dtype::kF32).x == expected);
+      const Doubles scaled = Scaled(a, std::ldexp(1, 2 * power));
+      CHECK(Compute(SquareRoot(1e-5), n, scaled, Dtype::kF32).x == Scaled(x, std::ldexp(1, -power)));
     }
   }
 }
 
 TEST_CASE("matrices with condition numbers beyond float32, and roots other than the square root, use eigenvectors") {
-  const BlasMemory inside;
+  const BlasFixture blas;
   const int64_t n = 20;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });
   RootSpec spec = SquareRoot(0);

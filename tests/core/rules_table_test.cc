@@ -133,19 +133,12 @@ void CheckFilter(const KernelsOf<Real>& kernels, const FilterScalars<Real>& scal
 
 template <typename Real>
 void CheckKernels(const KernelsOf<Real>& kernels) {
-  for (const double decay : {0.0, 0.01}) {
-    for (const bool nesterov : {false, true}) {
-      for (const bool has_momentum : {false, true}) {
-        for (const double shrinkage : {0.0, 0.01}) {
-          for (const bool cautious : {false, true}) {
-            CheckApply<Real>(kernels,
-                             {Real(0.7), Real(1.3), Real(decay), Real(0.9), Real(0.75), Real(0.1), Real(shrinkage),
-                              nesterov, cautious},
-                             has_momentum);
-          }
-        }
-      }
-    }
+  for (int flags = 0; flags < 32; ++flags) {
+    const auto flag = [flags](int bit) { return (flags >> bit & 1) != 0; };
+    CheckApply<Real>(kernels,
+                     {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.75), Real(0.1),
+                      flag(1) ? Real(0.01) : Real(0), flag(2), flag(3)},
+                     flag(4));
   }
   CheckFilter<Real>(
       kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.7), Real(0.3), Real(0.36), Real(0.19), Real(1e-3)});

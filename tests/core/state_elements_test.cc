@@ -12,7 +12,7 @@ namespace shampoo {
 namespace {
 
 struct MatrixWithMomentum : StepFixture {
-  MatrixWithMomentum() : StepFixture({{"use_merge_dims", "false"}, {"momentum", "0.5"}}, {{2, 3}}) {}
+  MatrixWithMomentum() : StepFixture("use_merge_dims=false momentum=0.5", {{2, 3}}) {}
 };
 
 int64_t NumberOfEntry(const OptimizerState& state, const std::string& key) {

@@ -9,22 +9,21 @@
 namespace shampoo {
 namespace {
 
-using KeyValues = StepFixture::Keys;
-
 // The hyper-parameters of two groups, each with a matrix.
 struct TwoGroups {
-  explicit TwoGroups(const KeyValues& keys = {}, const KeyValues& second = {}, size_t scalar_alignment = 1)
-      : fixture(SetupOf(keys, second)), values(fixture.plan(), scalar_alignment) {}
+  explicit TwoGroups(const OptionKeys& keys = {}, const OptionKeys& second = {}, size_t scalar_alignment = 1)
+      : fixture(StepFixture::TwoGroups(keys, second, {{2, 3}, {2, 3}})), values(fixture.plan(), scalar_alignment) {}
 
-  static StepFixture::Setup SetupOf(const KeyValues& keys, const KeyValues& second) {
-    StepFixture::Setup setup{
-        .keys = keys, .params = StepFixture::Describe({{2, 3}, {2, 3}}), .more_groups = {second}, .placement = {}};
-    setup.params[1].group = 1;
-    return setup;
-  }
   Status Set(const char* key, double value, int group = 0) {
     return values.Set(group, key, value, &roots_depend_on_it);
   }
+  Status Bind(const char* key, const float* value, int group = 0) {
+    return values.Bind(group, key, static_cast<int>(Dtype::kF32), value);
+  }
+  Status Bind(const char* key, const double* value, int group = 0) {
+    return values.Bind(group, key, static_cast<int>(Dtype::kF64), value);
+  }
+  Status Unbind(const char* key, int group = 0) { return values.Bind(group, key, 0, nullptr); }
   double Get(const char* key, int group = 0) const {
     double value = -1;
     CheckOk(values.Get(group, key, &value));
@@ -37,7 +36,7 @@ struct TwoGroups {
 };
 
 TEST_CASE("a hyper-parameter that was set is returned, and other groups are unchanged") {
-  TwoGroups groups({{"lr", "0.5"}}, {{"lr", "0.25"}});
+  TwoGroups groups("lr=0.5", "lr=0.25");
   CheckOk(groups.Set("lr", 2, 1));
   CHECK(groups.Get("lr", 0) == 0.5);
   CHECK(groups.Get("lr", 1) == 2);
@@ -46,7 +45,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups are unch
 }
 
 TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value does not") {
-  TwoGroups groups(KeyValues{{"beta2", "0.5"}, {"root_relative_epsilon", "0.5"}});
+  TwoGroups groups("beta2=0.5 root_relative_epsilon=0.5");
   struct Case {
     const char* key;
     double value;
@@ -55,17 +54,17 @@ TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value doe
   for (const Case& one : {Case{"beta2", 0.5, false}, Case{"beta2", 0.75, true}, Case{"beta2", 0.75, false},
                           Case{"root_relative_epsilon", 0.25, true}, Case{"root_relative_epsilon", 0.25, false},
                           Case{"lr", 9, false}, Case{"weight_decay", 1, false}}) {
-    CAPTURE(one.key);
+    CAPTURE(std::string(one.key));
     CheckOk(groups.Set(one.key, one.value));
     CHECK(groups.roots_depend_on_it == one.depends);
   }
-  TwoGroups absolute(KeyValues{{"root_relative_epsilon", "0"}, {"epsilon", "1e-3"}});
+  TwoGroups absolute("root_relative_epsilon=0 epsilon=1e-3");
   CheckOk(absolute.Set("epsilon", 1e-4));
   CHECK(absolute.roots_depend_on_it);
 }
 
 TEST_CASE("a value that cannot be set is an error that names the key, and changes nothing") {
-  TwoGroups groups(KeyValues{{"root_relative_epsilon", "0.5"}, {"grafting", "adagrad"}, {"beta1", "0"}});
+  TwoGroups groups("root_relative_epsilon=0.5 grafting=adagrad beta1=0");
   struct Case {
     const char* key;
     double value;
@@ -95,27 +94,26 @@ TEST_CASE("a value that cannot be set is an error that names the key, and change
 }
 
 TEST_CASE("a key whose state exists can be set to 0 and back") {
-  TwoGroups groups(KeyValues{{"momentum", "0.5"}});
+  TwoGroups groups("momentum=0.5");
   CheckOk(groups.Set("momentum", 0));
   CheckOk(groups.Set("momentum", 0.9));
   CHECK(groups.Get("momentum") == 0.9);
 }
 
 TEST_CASE("a decay whose effect would be lost in 16 bits is rejected") {
-  TwoGroups groups(KeyValues{{"factor_dtype", "bf16"}, {"beta2", "0.5"}});
+  TwoGroups groups("factor_dtype=bf16 beta2=0.5");
   CheckError(groups.Set("beta2", 0.9999), Code::kInvalid, "rounding would undo every decay of ");
   CHECK(groups.Get("beta2") == 0.5);
 }
 
 TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
-  TwoGroups groups(KeyValues{{"root_rank_handling", "pseudo_inverse"}, {"root_relative_epsilon", "0"}});
+  TwoGroups groups("root_rank_handling=pseudo_inverse root_relative_epsilon=0");
   CheckError(groups.Set("epsilon", 1), Code::kInvalid, "while root_rank_handling pseudo_inverse is in use");
   CheckOk(groups.Set("epsilon", 0));
 }
 
 TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose values are not numbers") {
-  const TwoGroups groups(
-      KeyValues{{"precondition_frequency", "7"}, {"use_nesterov", "true"}, {"checkpoint_keep", "5"}});
+  const TwoGroups groups("precondition_frequency=7 use_nesterov=true checkpoint_keep=5");
   CHECK(groups.Get("precondition_frequency") == 7);
   CHECK(groups.Get("use_nesterov") == 1);
   CHECK(groups.Get("threads") == 1);
@@ -130,17 +128,17 @@ TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose value
 }
 
 TEST_CASE("a bound scalar is the current value until it is unbound") {
-  TwoGroups groups(KeyValues{{"lr", "0.5"}, {"gradient_scale", "2"}});
+  TwoGroups groups("lr=0.5 gradient_scale=2");
   float lr = 3;
   double scale = 4;
-  CheckOk(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF64), &scale));
+  CheckOk(groups.Bind("lr", &lr));
+  CheckOk(groups.Bind("gradient_scale", &scale));
   CHECK(groups.values.InForce(0).lr == 3);
   CHECK(groups.values.InForce(0).gradient_scale == 4);
   lr = 6;
   CHECK(groups.values.InForce(0).lr == 6);
   CHECK(groups.Get("lr") == 0.5);  // no step has used the scalar yet
-  CheckOk(groups.values.Bind(0, "lr", 0, nullptr));
+  CheckOk(groups.Unbind("lr"));
   CHECK(groups.values.InForce(0).lr == 0.5);
 }
 
@@ -158,7 +156,7 @@ TEST_CASE("Bind rejects keys that cannot be bound, invalid dtypes, and addresses
   CheckError(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF64), memory + 4), Code::kInvalid,
              "expected an address that is a multiple of 8");
   CHECK(groups.values.bound(0)[0].value == nullptr);
-  TwoGroups without(KeyValues{{"beta1", "0"}});
+  TwoGroups without("beta1=0");
   CheckError(without.values.Bind(0, "beta1", f32, memory), Code::kState,
              "key beta1 was 0 when the plan was made, so there is no state for it");
   CheckOk(without.values.Bind(0, "beta1", f32, nullptr));
@@ -169,8 +167,8 @@ TEST_CASE("a bound scalar with an invalid value is an error that names its group
   TwoGroups groups;
   float lr = 1;
   float scale = 1;
-  CheckOk(groups.values.Bind(1, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(1, "gradient_scale", static_cast<int>(Dtype::kF32), &scale));
+  CheckOk(groups.Bind("lr", &lr, 1));
+  CheckOk(groups.Bind("gradient_scale", &scale, 1));
   CheckOk(groups.values.CheckBoundScalars());
   lr = -1;
   CheckError(groups.values.CheckBoundScalars(), Code::kInvalid, "the scalar bound to group 1: key lr: the value -1");
@@ -185,23 +183,23 @@ TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unboun
   TwoGroups groups;
   float lr = 3;
   float scale = 4;
-  CheckOk(groups.values.Bind(0, "lr", static_cast<int>(Dtype::kF32), &lr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", static_cast<int>(Dtype::kF32), &scale));
+  CheckOk(groups.Bind("lr", &lr));
+  CheckOk(groups.Bind("gradient_scale", &scale));
   groups.values.StoreBoundScalars();
-  CheckOk(groups.values.Bind(0, "lr", 0, nullptr));
-  CheckOk(groups.values.Bind(0, "gradient_scale", 0, nullptr));
+  CheckOk(groups.Unbind("lr"));
+  CheckOk(groups.Unbind("gradient_scale"));
   CHECK(groups.Get("lr") == 3);
   CHECK(groups.Get("gradient_scale") == 4);
 }
 
 TEST_CASE("the hash depends on every changeable value, and on bound scalars if they are read") {
-  TwoGroups groups(KeyValues{{"momentum", "0.5"}});
+  TwoGroups groups("momentum=0.5");
   const uint64_t start = groups.values.Hash(true);
   CHECK(groups.values.Hash(false) == start);
-  CHECK(TwoGroups(KeyValues{{"momentum", "0.5"}}).values.Hash(true) == start);
+  CHECK(TwoGroups("momentum=0.5").values.Hash(true) == start);
   for (const int group : {0, 1}) {
     for (const char* const key : {"lr", "beta1", "beta2", "weight_decay", "gradient_scale", "root_relative_epsilon"}) {
-      CAPTURE(key);
+      CAPTURE(std::string(key));
       const double before = groups.Get(key, group);
       CheckOk(groups.Set(key, before / 2 + 0.125, group));
       CHECK(groups.values.Hash(true) != start);
@@ -211,10 +209,10 @@ TEST_CASE("the hash depends on every changeable value, and on bound scalars if t
   }
   for (const char* const key : {"lr", "gradient_scale"}) {
     const double value = 7;
-    CheckOk(groups.values.Bind(1, key, static_cast<int>(Dtype::kF64), &value));
+    CheckOk(groups.Bind(key, &value, 1));
     CHECK(groups.values.Hash(true) != start);
     CHECK(groups.values.Hash(false) == start);
-    CheckOk(groups.values.Bind(1, key, 0, nullptr));
+    CheckOk(groups.Unbind(key, 1));
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 using CallNames = std::vector<std::string>;
 
 struct OwnedMatrix : StepFixture {
-  OwnedMatrix() : StepFixture({{"use_merge_dims", "false"}}, {{2, 3}, {2, 3}}) {}
+  OwnedMatrix() : StepFixture("use_merge_dims=false", {{2, 3}, {2, 3}}) {}
   int64_t bytes() const { return plan().state_bytes(); }
 };
 
@@ -106,8 +106,7 @@ TEST_CASE("uploads and downloads use the arena that steps write, and the observe
 }
 
 TEST_CASE("each group has a step counter of its own") {
-  StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {{}}, .placement = {}};
-  StepFixture fixture(setup);
+  StepFixture fixture({.keys = {}, .params = StepFixture::Describe({{2, 3}}), .more_groups = {{}}});
   CheckOk(fixture.state().WriteSteps(1, 7));
   CHECK(fixture.steps(0) == 0);
   CHECK(fixture.steps(1) == 7);

@@ -13,11 +13,16 @@ namespace shampoo {
 
 // Checks that a call failed with this code and that its message contains `says`.
 inline void CheckError(const Status& status, Code code, const std::string& says) {
-  CHECK_MESSAGE(status.code() == code, CodeName(status.code()), ": ", status.message());
+  CHECK_MESSAGE(status.code() == code, std::string(CodeName(status.code())), ": ", status.message());
   CHECK_MESSAGE(status.message().find(says) != std::string::npos, "expected \"", says, "\" in: ", status.message());
 }
 
 inline void CheckOk(const Status& status) { CHECK_MESSAGE(status.ok(), status.message()); }
+
+// Checks that a call succeeded if `is_ok`, and otherwise that it failed as CheckError expects.
+inline void CheckOkIf(bool is_ok, const Status& status, Code code, const std::string& says) {
+  is_ok ? CheckOk(status) : CheckError(status, code, says);
+}
 
 // The same for the statuses of all ranks.
 inline void CheckAllFail(const std::vector<Status>& statuses, Code code, const std::string& says) {

@@ -18,7 +18,7 @@ using FlagsOfParams = std::vector<char>;
 // A shard rank that only exchanges, in two passes.
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
-      : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + Keys{{"comm_bucket_bytes", "1"}})) {
+      : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + "comm_bucket_bytes=1")) {
     comm->SetRankName("shard rank");
     Ok(BlockGather::Create(plan(), comm, comm->TakeOptimizerId(), {}, backend().get(), &gather));
     arrived.resize(static_cast<size_t>(plan().gather_bytes().held));
@@ -66,8 +66,7 @@ using GatheringShards = RanksOnThreads<GatheringShard>;
 TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank the updates of its elements") {
   for (const bool with_all_to_all : {false, true}) {
     CAPTURE(with_all_to_all);
-    ThreadRanks threads(3, with_all_to_all);
-    GatheringShards shards(&threads);
+    GatheringShards shards(ThreadWorld{3, with_all_to_all});
     REQUIRE(shards[0].gather->pass_count() == 2);
     std::atomic<size_t> collected = 0;
     CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
@@ -99,8 +98,7 @@ TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank 
 }
 
 TEST_CASE("blocks of parameters that take no part in a step are not collected") {
-  ThreadRanks threads(2);
-  GatheringShards shards(&threads);
+  GatheringShards shards(2);
   CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     for (size_t pass = 0; pass < 2; ++pass) {
       SHAMPOO_RETURN_IF_ERROR(rank.Collect(pass));
@@ -116,8 +114,7 @@ TEST_CASE("blocks of parameters that take no part in a step are not collected") 
 }
 
 TEST_CASE("instead of an update that its owner skipped, the mark of a skipped update is delivered") {
-  ThreadRanks threads(2);
-  GatheringShards shards(&threads);
+  GatheringShards shards(2);
   CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     SHAMPOO_RETURN_IF_ERROR(rank.Collect(0));
     SHAMPOO_RETURN_IF_ERROR(rank.Deliver(0, rank.SkippedOfBlocks(1)));
@@ -133,8 +130,7 @@ TEST_CASE("a rank that joins a round only to report a failure makes the communic
   enum class In { kCollect, kJoinedCollect, kDeliver };
   for (const bool with_all_to_all : {false, true}) {
     for (const In round : {In::kCollect, In::kJoinedCollect, In::kDeliver}) {
-      ThreadRanks threads(3, with_all_to_all);
-      GatheringShards shards(&threads);
+      GatheringShards shards(ThreadWorld{3, with_all_to_all});
       const Status failure = Numeric("its gradient has NaN");
       const auto statuses = shards.Run([&](int number, GatheringShard& rank) {
         BlockGather& gather = *rank.gather;
@@ -153,7 +149,7 @@ TEST_CASE("a rank that joins a round only to report a failure makes the communic
       for (const size_t rank : {size_t{0}, size_t{2}}) {
         CheckError(statuses[rank], Code::kComm, "shard rank 1: its gradient has NaN");
       }
-      for (int rank = 0; rank < 3; ++rank) CHECK(threads.comm(rank)->failed());
+      for (int rank = 0; rank < 3; ++rank) CHECK(shards.threads.comm(rank)->failed());
     }
   }
 }

@@ -11,8 +11,7 @@ namespace {
 struct ThreeParams {
   ThreeParams() : fixture(SetupOf()), bound(fixture.plan()) {}
   static StepFixture::Setup SetupOf() {
-    StepFixture::Setup setup{
-        .keys = {}, .params = StepFixture::Describe({{2, 2}, {0, 2}, {2, 2}}), .more_groups = {}, .placement = {}};
+    StepFixture::Setup setup{.keys = {}, .params = StepFixture::Describe({{2, 2}, {0, 2}, {2, 2}})};
     setup.params[2].out_dtype = Dtype::kF64;
     return setup;
   }

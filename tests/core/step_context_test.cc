@@ -3,45 +3,34 @@
 #include "core/step/step_context.h"
 
 #include "core/plan/cost.h"
-#include "core/step/host_step.h"
+#include "tests/core/context_fixture.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
-#include "tests/core/step_fixture.h"
 
 namespace shampoo {
 namespace {
 
 using Floats = std::vector<float>;
 
-// Parameters of plain gradient descent and the context of their steps.
-struct Descent : StepFixture {
+// Parameters of plain gradient descent.
+struct Descent : ContextFixture {
+  using ContextFixture::ContextFixture;
   explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const Keys& keys = {}, Placement placement = {})
-      : StepFixture(kPlainDescent + keys, shapes, placement),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {}
-  explicit Descent(const Setup& setup)
-      : StepFixture(setup), context(inputs(), backend().get(), TargetsInBuffers(inputs())) {}
+      : ContextFixture(kPlainDescent + keys, shapes, placement) {}
 
-  Status List() {
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    return context.List();
+  void Compute() {
+    context.Compute(context.items());
+    context.Finish(true);
   }
   void Step() {
     CheckOk(List());
     context.Begin();
-    context.Compute(context.items());
-    context.Finish(true);
+    Compute();
   }
-
-  StepContext context;
 };
 
 TEST_CASE("the parameters with a gradient take part, and their groups are active") {
-  StepFixture::Setup setup{.keys = kPlainDescent,
-                           .params = StepFixture::Describe({{2, 2}, {2, 2}, {2, 2}}),
-                           .more_groups = {kPlainDescent},
-                           .placement = {}};
-  setup.params[2].group = 1;
-  Descent descent(setup);
+  Descent descent(StepFixture::TwoGroups(kPlainDescent, kPlainDescent, {{2, 2}, {2, 2}, {2, 2}}));
   descent.Bind(1, nullptr);
   descent.Bind(2, nullptr);
   CheckOk(descent.List());
@@ -61,9 +50,7 @@ TEST_CASE("large blocks are stepped first, and small ones in the order of the pl
   Descent descent({{2, 2}, {100, 90}, {3, 3}, {200, 190}});
   REQUIRE(StepCost(descent.plan().blocks[1]) > kCostOfSmallBlock);
   CheckOk(descent.List());
-  std::vector<int64_t> blocks;
-  for (const StepItem& item : descent.context.items()) blocks.push_back(descent.context.BlockOf(item));
-  CHECK(blocks == std::vector<int64_t>{3, 1, 0, 2});
+  CHECK(descent.BlocksOf(descent.context.items()) == std::vector<int64_t>{3, 1, 0, 2});
   CHECK(descent.context.ItemOf(1).block == &descent.plan().blocks[1]);
 }
 
@@ -100,12 +87,7 @@ TEST_CASE("a step uses the bound scalars and stores their values") {
 }
 
 TEST_CASE("a parameter without a gradient is copied to its output, and its group keeps its counter") {
-  StepFixture::Setup setup{.keys = kPlainDescent,
-                           .params = StepFixture::Describe({{2, 2}, {2, 2}}),
-                           .more_groups = {kPlainDescent},
-                           .placement = {}};
-  setup.params[1].group = 1;
-  Descent descent(setup);
+  Descent descent(StepFixture::TwoGroups(kPlainDescent, kPlainDescent, {{2, 2}, {2, 2}}));
   Floats out(4, 9.0F);
   descent.Bind(1, nullptr, out.data());
   CheckOk(descent.state().WriteSteps(1, 6));
@@ -117,15 +99,14 @@ TEST_CASE("a parameter without a gradient is copied to its output, and its group
 }
 
 TEST_CASE("an excluded block is copied to its output and counted, and its state is unchanged") {
-  Descent descent({{2, 2}, {2, 2}}, {{"momentum", "0.5"}});
+  Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
   CheckOk(descent.List());
   descent.context.Exclude(descent.context.ItemOf(0));
   descent.context.Begin();
   CHECK(descent.context.items().size() == 1);
-  descent.context.Compute(descent.context.items());
-  descent.context.Finish(true);
+  descent.Compute();
   CHECK(out == Floats(4, 1.0F));
   CHECK(descent.params[1] == Floats(4, 0.5F));
   CHECK(descent.StateOf("p0/0/momentum")[0] == 0);
@@ -147,8 +128,7 @@ TEST_CASE("BeginWithExcluded keeps excluded blocks among the items and reports t
   CHECK(descent.context.items().size() == 2);
   CHECK(!descent.context.ItemOf(0).skip_update);
   CHECK(descent.context.ItemOf(1).skip_update);
-  descent.context.Compute(descent.context.items());
-  descent.context.Finish(true);
+  descent.Compute();
   CHECK(descent.params[1] == Floats(4, 1.0F));
   CHECK(descent.context.update_skipped()[0] == 0);
   CHECK(descent.context.update_skipped()[1] == 1);
@@ -176,7 +156,7 @@ TEST_CASE("a skipped step copies the state and all parameters to their outputs, 
 
 TEST_CASE("a block whose update does not fit is unchanged, and the next step fails unless on_nonfinite is skip_block") {
   for (const char* const choice : {"error", "skip_block"}) {
-    Descent descent({{2, 2}, {2, 2}}, {{"lr", "1e30"}, {"on_nonfinite", choice}});
+    Descent descent({{2, 2}, {2, 2}}, Cat("lr=1e30 on_nonfinite=", choice));
     descent.gradients[0][0] = 1e10F;
     const LogCapture log;
     descent.Step();
@@ -192,7 +172,7 @@ TEST_CASE("a block whose update does not fit is unchanged, and the next step fai
 }
 
 TEST_CASE("the items of a bucket are returned for all its blocks or only for the blocks of this rank") {
-  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, {{"comm_bucket_bytes", "1"}}, ReplicaPlacement(1, 2));
+  Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, "comm_bucket_bytes=1", ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());
   for (int64_t bucket = 0; bucket < 2; ++bucket) {
@@ -208,7 +188,7 @@ TEST_CASE("the items of a bucket are returned for all its blocks or only for the
 }
 
 TEST_CASE("roots that a step refreshed are recorded once") {
-  Descent descent({{2, 3}}, {{"refresh_growth", "0.1"}, {"precondition_frequency", "2"}});
+  Descent descent({{2, 3}}, "refresh_growth=0.1 precondition_frequency=2");
   double computed = -1;
   for (const double expected : {2.0, 4.0}) {
     descent.Step();
@@ -219,7 +199,7 @@ TEST_CASE("roots that a step refreshed are recorded once") {
 }
 
 TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds none") {
-  Descent descent({{2, 2}, {2, 2}}, {{"averaging", "schedule_free"}, {"average_lr_power", "1"}});
+  Descent descent({{2, 2}, {2, 2}}, "averaging=schedule_free average_lr_power=1");
   descent.Bind(1, nullptr);
   const auto lr_sum = [&](size_t block) {
     return *reinterpret_cast<double*>(descent.state().out() + descent.plan().blocks[block].lr_sum.offset);
@@ -235,7 +215,7 @@ TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, an
 }
 
 TEST_CASE("the average of weight_ema advances in every step, also in blocks that are not updated") {
-  Descent descent({{2, 2}, {2, 2}}, {{"weight_ema", "0.5"}});
+  Descent descent({{2, 2}, {2, 2}}, "weight_ema=0.5");
   descent.Bind(1, nullptr);
   CheckOk(descent.state().WriteSteps(0, 1));  // the averages start after step 1
   for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
@@ -250,21 +230,18 @@ TEST_CASE("the average of weight_ema advances in every step, also in blocks that
 }
 
 TEST_CASE("an invalid count of gradients is an error") {
-  StepFixture fixture({{"method", "soap"}}, {{2, 2}});
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  ContextFixture fixture("method=soap", {{2, 2}});
+  CheckOk(fixture.List());
   auto* const count =
       reinterpret_cast<int64_t*>(fixture.state().out() + fixture.plan().blocks[0].gradient_count.offset);
   *count = -1;
-  CheckError(context.List(), Code::kState, "the state \"p0/0/gradient_count\" is -1");
+  CheckError(fixture.List(), Code::kState, "the state \"p0/0/gradient_count\" is -1");
 }
 
 TEST_CASE("parameters that method muon cannot orthogonalize are stepped by the program of method adam") {
-  StepFixture fixture({{"method", "muon"}}, {{4, 4}, {5}});
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  ContextFixture fixture("method=muon", {{4, 4}, {5}});
+  CheckOk(fixture.List());
+  StepContext& context = fixture.context;
   CHECK(context.ItemOf(0).program->settings->method == Method::kMuon);
   CHECK(context.ItemOf(1).program->settings->method == Method::kAdam);
   CHECK(context.ItemOf(1).program->t == 1);

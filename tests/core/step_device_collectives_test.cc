@@ -59,6 +59,9 @@ class RankOfThree {
   }
 };
 
+const std::vector<size_t> kSendBytes = {5, 0, 2};
+const std::vector<size_t> kRecvBytes = {1, 3, 6};
+
 // The collectives of a rank on a fake device, which has memory for exchanges.
 struct Collectives {
   explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
@@ -82,6 +85,9 @@ struct Collectives {
     const cuda::DeviceAllToAll all = collectives->all_to_all();
     return all.exchange(all.user, send.data(), send_bytes.data(), recv->data(), recv_bytes.data(), &stream) == 0;
   }
+  bool Exchange(bool gathers, Bytes* buffer) {
+    return gathers ? Gather(buffer) : AllToAll(Bytes(7), kSendBytes, buffer, kRecvBytes);
+  }
   const char* host_memory() const { return engine->exchange_memory().data(); }
 
   RankOfThree rank;
@@ -91,8 +97,6 @@ struct Collectives {
   int stream = 0;
 };
 
-const std::vector<size_t> kSendBytes = {5, 0, 2};
-const std::vector<size_t> kRecvBytes = {1, 3, 6};
 const Bytes kReceived = {10, 11, 11, 11, 12, 12, 12, 12, 12, 12};
 
 TEST_CASE("a communicator of device memory exchanges the buffers of the device in the stream of the step") {
@@ -151,7 +155,7 @@ TEST_CASE("the failure of a collective is returned once, and its data is not cop
       Collectives one(takes_device_memory);
       one.rank.error = 4;
       Bytes buffer(12, 9);
-      CHECK(!(gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes)));
+      CHECK(!one.Exchange(gathers, &buffer));
       if (!takes_device_memory) CHECK(buffer == Bytes(12, 9));
       CheckError(one.collectives->TakeFailure(), Code::kComm,
                  Cat("rank 1: ", gathers ? "all_gather" : "all_to_all", " of the communicator returned 4"));
@@ -167,19 +171,16 @@ TEST_CASE("a failed copy between the device and the host fails the step, and the
       CAPTURE(before);
       Collectives one(false);
       Bytes buffer(12, 9);
-      const auto exchange = [&] {
-        return gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes);
-      };
       const auto fail = [&] { one.device.exchange_error = "the copy failed"; };
       if (before) fail();
       if (!before) one.rank.at_end = fail;
-      CHECK(!exchange());
+      CHECK(!one.Exchange(gathers, &buffer));
       CheckError(one.collectives->TakeFailure(), Code::kDevice, "the copy failed");
       CHECK(one.rank.calls.size() == (before ? 0 : 1));
       CHECK(!one.rank.comm->failed());
       one.rank.at_end = [] {};
       one.device.exchange_error.clear();
-      CHECK(exchange());
+      CHECK(one.Exchange(gathers, &buffer));
       CheckOk(one.collectives->TakeFailure());
     }
   }
@@ -229,16 +230,13 @@ TEST_CASE("a collective that fails while a step is captured does not fail the co
   for (const bool gathers : {true, false}) {
     Collectives one(true);
     Bytes buffer(12);
-    const auto exchange = [&] {
-      return gathers ? one.Gather(&buffer) : one.AllToAll(Bytes(7), kSendBytes, &buffer, kRecvBytes);
-    };
     one.rank.error = 4;
     one.collectives->Begin(true);
-    CHECK(!exchange());
+    CHECK(!one.Exchange(gathers, &buffer));
     CheckError(one.collectives->TakeFailure(), Code::kState, "returned 4 while the stream is captured");
     CHECK(!one.rank.comm->failed());
     one.collectives->Begin(false);
-    CHECK(!exchange());
+    CHECK(!one.Exchange(gathers, &buffer));
     CheckError(one.collectives->TakeFailure(), Code::kComm, "of the communicator returned 4");
     CHECK(one.rank.comm->failed());
   }

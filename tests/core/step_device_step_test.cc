@@ -16,7 +16,9 @@
 namespace shampoo {
 namespace {
 
+using cuda::RankDifference;
 using cuda::Rejection;
+using Ints = std::vector<int64_t>;
 
 const StepFixture::Setup kOneMatrix = {.keys = {}, .params = StepFixture::Describe({{2, 3}})};
 
@@ -28,7 +30,7 @@ struct OnDevice {
   explicit OnDevice(const Keys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
-    setup.keys = Keys{{"use_merge_dims", "false"}, {"refresh_growth", "0"}} + keys;
+    setup.keys = "use_merge_dims=false refresh_growth=0" + keys;
     setup.placement.device = DeviceType::kCuda;
     if (comm != nullptr) setup.placement.replica_world = comm->world();
     if (shard_comm != nullptr) setup.placement.shard_world = shard_comm->world();
@@ -65,6 +67,20 @@ struct OnDevice {
 
   StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
   Status Step() { return step->Step({}, nullptr); }
+  Status StepWithMistake() { return step->Step(Invalid("a caller's mistake"), nullptr); }
+  // Makes a step, which must have this number.
+  void StepAs(int64_t number) {
+    CheckOk(Step());
+    CHECK(last().expected_step == Ints{number});
+  }
+  void CaptureAs(int64_t number) {
+    CheckOk(Capture());
+    CHECK(last().expected_step == Ints{number});
+  }
+  void StepAndFinish() {
+    CheckOk(Step());
+    CheckOk(state->FinishSteps(nullptr));
+  }
   Status Capture() {
     device.captures = true;
     Status status = Step();
@@ -85,6 +101,26 @@ struct OnDevice {
   void RejectNextGradient() {
     device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
   }
+  // Rejects the next step or export for a difference between ranks.
+  void RejectNext(RankDifference difference, bool among_shards = false) {
+    device.rejection = {Rejection::kOtherRank, 0, difference, among_shards};
+  }
+  // Makes a step that is rejected for a difference between ranks, and returns its error.
+  Status ErrorOfStep(RankDifference difference, bool among_shards = false) {
+    RejectNext(difference, among_shards);
+    CheckOk(Step());
+    return Report();
+  }
+  Status ExportTo(void* address, double blend = 1, Status caller_status = {}) {
+    addresses[0] = address;
+    return step->Export(std::move(caller_status), blend, addresses);
+  }
+  Status Export(double blend = 1, Status caller_status = {}) {
+    return ExportTo(weights, blend, std::move(caller_status));
+  }
+  // The step that was enqueued last.
+  const FakeDevice::Step& last() const { return device.steps.back(); }
+  float* StateAt(const StateSlot& slot) const { return reinterpret_cast<float*>(state->out() + slot.offset); }
 
   FakeDevice& device;
   std::shared_ptr<const PlanData> plan;
@@ -94,16 +130,15 @@ struct OnDevice {
   std::unique_ptr<BoundBuffers> buffers;
   std::unique_ptr<StepHistory> history;
   std::unique_ptr<DeviceStep> step;
-  float param[6] = {}, gradient[6] = {};
+  float param[6] = {}, gradient[6] = {}, weights[6] = {};
+  void* addresses[1] = {};
 };
 
-using Ints = std::vector<int64_t>;
-
 TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
-  OnDevice one(OnDevice::Keys{{"precondition_frequency", "2"}});
+  OnDevice one("precondition_frequency=2");
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
-    const FakeDevice::Step& step = one.device.steps.back();
+    const FakeDevice::Step& step = one.last();
     CHECK(step.expected_step == Ints{number});
     CHECK(step.tasks[0] == (number % 2 == 0 ? RootTask::kCompute : RootTask::kNone));
     CHECK(step.buffers_changed == (number == 1));
@@ -113,27 +148,24 @@ TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
   CHECK(one.history->counts().steps == 4);
   one.step->OnBindBuffers();
   CheckOk(one.Step());
-  CHECK(one.device.steps.back().buffers_changed);
+  CHECK(one.last().buffers_changed);
 }
 
 TEST_CASE("counters that were written outside of steps are read before the next step") {
   OnDevice one;
-  CheckOk(one.Step());
-  CheckOk(one.state->FinishSteps(nullptr));
+  one.StepAndFinish();
   CheckOk(one.state->WriteSteps(0, 41));
-  CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Ints{42});
+  one.StepAs(42);
   CallerArena other(one.plan->state_bytes());
   reinterpret_cast<int64_t*>(other.data())[0] = 6;
   CheckOk(one.state->Bind(other.data(), other.data()));
-  CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Ints{7});
+  one.StepAs(7);
 }
 
 TEST_CASE(
     "the error of a rejected step is returned by the next call or, with status_lag 0, by the call of the step itself") {
   for (const char* const lag : {"0", "1"}) {
-    OnDevice one(OnDevice::Keys{{"status_lag", lag}});
+    OnDevice one(Cat("status_lag=", lag));
     one.RejectNextGradient();
     Status status = one.Step();
     if (std::string(lag) == "1") {
@@ -143,8 +175,7 @@ TEST_CASE(
       CHECK(one.device.steps.size() == 1);
     }
     CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has an infinity");
-    CheckOk(one.Step());
-    CHECK(one.device.steps.back().expected_step == Ints{1});  // the rejected step does not count
+    one.StepAs(1);  // the rejected step does not count
   }
 }
 
@@ -163,15 +194,14 @@ TEST_CASE("a report returns the error of a rejected step with the number of its 
 TEST_CASE("replacing the state discards the error of a rejected step") {
   OnDevice one;
   one.RejectNextGradient();
-  CheckOk(one.Step());
-  CheckOk(one.state->FinishSteps(nullptr));
+  one.StepAndFinish();
   one.state->MarkReplaced();
   CheckOk(one.Step());
 }
 
 TEST_CASE("an invalid step is not enqueued") {
   OnDevice one;
-  CheckError(one.step->Step(Invalid("a caller's mistake"), nullptr), Code::kInvalid, "a caller's mistake");
+  CheckError(one.StepWithMistake(), Code::kInvalid, "a caller's mistake");
   one.state->MarkUnusable("the load failed");
   CheckError(one.Step(), Code::kState, "the load failed");
   one.state->MarkReplaced();
@@ -182,26 +212,22 @@ TEST_CASE("an invalid step is not enqueued") {
   one.device.fails = "no memory on the device";
   CheckError(one.Step(), Code::kDevice, "no memory on the device");
   one.device.fails.clear();
-  CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Ints{4});
+  one.StepAs(4);
 }
 
 TEST_CASE("a step can be captured unless roots are due or its number is unknown") {
-  OnDevice one(OnDevice::Keys{{"precondition_frequency", "3"}});
+  OnDevice one("precondition_frequency=3");
   CheckOk(one.Step());
-  CheckOk(one.Capture());
-  CHECK(one.device.steps.back().captured);
-  CHECK(one.device.steps.back().expected_step == Ints{2});
+  one.CaptureAs(2);
+  CHECK(one.last().captured);
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
-  CheckOk(one.Step());
-  CHECK(one.device.steps.back().expected_step == Ints{8});
+  one.StepAs(8);
   CheckError(one.Capture(), Code::kState, "at step 9 of group 0 inverse roots are due");
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 0));
   CheckError(one.Capture(), Code::kState, "the number of steps in state_in is not known");
   CheckOk(one.Report());  // reads the number
-  CheckOk(one.Capture());
-  CHECK(one.device.steps.back().expected_step == Ints{1});
+  one.CaptureAs(1);
 }
 
 TEST_CASE("an update that a device skipped is counted, and the next step reports it as an error") {
@@ -216,20 +242,19 @@ TEST_CASE("an update that a device skipped is counted, and the next step reports
 }
 
 // Keys with roots at step 4, and a snapshot at step 8 whose roots are used from step 10 on.
-const OnDevice::Keys kAsync = {{"precondition_frequency", "4"}, {"root_async", "2"}};
+const OptionKeys kAsync = "precondition_frequency=4 root_async=2";
 
 void TakeSnapshot(OnDevice* one) {
   for (int step = 1; step <= 8; ++step) CheckOk(one->Step());
-  REQUIRE(one->device.steps.back().tasks[0] == RootTask::kTakeSnapshot);
+  REQUIRE(one->last().tasks[0] == RootTask::kTakeSnapshot);
 }
 
 // Makes steps 9 and 10. Checks how step 10 gets the roots of the snapshot: it adopts the roots that were started at the
 // snapshot (if `are_used`) or computes them itself.
 void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CheckOk(one->Step());
-  CheckOk(one->Step());
-  CHECK(one->device.steps.back().expected_step == Ints{10});
-  CHECK(one->device.steps.back().tasks[0] == (are_used ? RootTask::kAdoptDeviceRoots : RootTask::kFromSnapshot));
+  one->StepAs(10);
+  CHECK(one->last().tasks[0] == (are_used ? RootTask::kAdoptDeviceRoots : RootTask::kFromSnapshot));
 }
 
 TEST_CASE("an error of async roots is returned by the next step that is not captured, and the roots are not used") {
@@ -249,11 +274,8 @@ TEST_CASE("an error of async roots is returned by the next step that is not capt
 // A device that reports that it could not compute the root of the matrix diag(4, 16).
 struct FailedRoot : OnDevice {
   explicit FailedRoot(RootFailure failure)
-      : OnDevice(OnDevice::Keys{{"precondition_frequency", "1"},
-                                {"use_bias_correction", "false"},
-                                {"root_relative_epsilon", "0"},
-                                {"epsilon", "1e-30"}}) {
-    float* const factor = reinterpret_cast<float*>(state->out() + plan->blocks[0].factor[0].offset);
+      : OnDevice("precondition_frequency=1 use_bias_correction=false root_relative_epsilon=0 epsilon=1e-30") {
+    float* const factor = StateAt(plan->blocks[0].factor[0]);
     factor[0] = 4;
     factor[3] = 16;
     device.roots[0].ticket = 1;
@@ -266,10 +288,8 @@ TEST_CASE("a failed eigenproblem is retried on the device, first as a single pro
     FailedRoot one(RootFailure::kSolver);
     one.device.successful_retry = successful;
     const LogCapture log;
-    CheckOk(one.Step());
-    CheckOk(one.state->FinishSteps(nullptr));
-    const StateSlot& slot = one.plan->blocks[0].inverse[0];
-    CHECK(reinterpret_cast<const float*>(one.state->out() + slot.offset)[0] == 0.125F);
+    one.StepAndFinish();
+    CHECK(one.StateAt(one.plan->blocks[0].inverse[0])[0] == 0.125F);
     REQUIRE(one.device.retries.size() == static_cast<size_t>(successful));
     CHECK(one.device.retries[0] == cuda::RetryMethod::kSingle);
     CHECK(one.device.retries.back() == (successful == 1 ? cuda::RetryMethod::kSingle : cuda::RetryMethod::kNewton));
@@ -283,23 +303,20 @@ TEST_CASE("a failed eigenproblem is retried on the device, first as a single pro
 
 TEST_CASE("a root that does not fit its dtype is not computed on the device again") {
   FailedRoot one(RootFailure::kOutOfRange);
-  CheckOk(one.Step());
-  CheckOk(one.state->FinishSteps(nullptr));
+  one.StepAndFinish();
   CHECK(one.device.retries.empty());
 }
 
 TEST_CASE("a root that the device could not compute is computed by the host") {
   FailedRoot one(RootFailure::kNotConverged);
-  const Block& block = one.plan->blocks[0];
   const LogCapture log;
-  CheckOk(one.Step());
-  CheckOk(one.state->FinishSteps(nullptr));
-  const auto* const inverse = reinterpret_cast<const float*>(one.state->out() + block.inverse[0].offset);
+  one.StepAndFinish();
+  const float* const inverse = one.StateAt(one.plan->blocks[0].inverse[0]);
   CHECK(inverse[0] == doctest::Approx(0.5));
   CHECK(inverse[3] == doctest::Approx(0.25));
-  const RootReport* const reports = one.history->roots().ReportsOf(0);
-  CHECK(reports[0].outcome.ok());
-  CHECK(reports[0].outcome.rung == Rung::kFloat64);
+  const RootOutcome& outcome = one.history->roots().ReportsOf(0)[0].outcome;
+  CHECK(outcome.ok());
+  CHECK(outcome.rung == Rung::kFloat64);
   CHECK(one.device.retries.size() == 2);
   CHECK(log.messages().size() == 1);
 }
@@ -328,53 +345,51 @@ TEST_CASE("device memory is copied, and is not read while its stream is captured
 
 constexpr bool kTakesDeviceMemory = true;
 
-// Rank 0 of two replicas on a fake device.
-struct DeviceReplica {
-  explicit DeviceReplica(bool takes_device_memory = kTakesDeviceMemory, const OnDevice::Keys& keys = {})
-      : comm(2, 0, takes_device_memory), one(keys, comm.shared()) {}
-  // Rejects the next step for a difference between ranks.
-  Status RejectFor(cuda::RankDifference difference) {
-    one.device.rejection = {Rejection::kOtherRank, 0, difference};
-    CheckOk(one.Step());
-    return one.Report();
-  }
+// The communicator of rank 0 of two.
+struct RankOfTwo {
+  explicit RankOfTwo(bool takes_device_memory = kTakesDeviceMemory) : comm(2, 0, takes_device_memory) {}
 
   MirrorComm comm;
-  OnDevice one;
+};
+
+// Rank 0 of two replicas on a fake device.
+struct DeviceReplica : RankOfTwo, OnDevice {
+  explicit DeviceReplica(const Keys& keys = {}, bool takes_device_memory = kTakesDeviceMemory)
+      : RankOfTwo(takes_device_memory), OnDevice(keys, comm.shared()) {}
 };
 
 TEST_CASE("a rank that cannot make a step on a device enqueues its failure for the others") {
   DeviceReplica rank;
-  CheckOk(rank.one.step->Step(Invalid("a caller's mistake"), nullptr));
-  REQUIRE(rank.one.device.steps.size() == 1);
-  CHECK(rank.one.device.steps[0].failure == Code::kInvalid);
-  CHECK(rank.one.device.steps[0].expected_step == Ints{0});
+  CheckOk(rank.StepWithMistake());
+  REQUIRE(rank.device.steps.size() == 1);
+  CHECK(rank.device.steps[0].failure == Code::kInvalid);
+  CHECK(rank.device.steps[0].expected_step == Ints{0});
 }
 
 TEST_CASE("a rank joins a step to report an error of its async roots, and does not use the roots") {
-  DeviceReplica rank(kTakesDeviceMemory, kAsync);
-  TakeSnapshot(&rank.one);
-  rank.one.device.root_error = "no memory for the roots";
-  CheckOk(rank.one.Capture());
-  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
-  CheckOk(rank.one.Step());
-  const FakeDevice::Step& joined = rank.one.device.steps.back();
-  CHECK(rank.one.device.steps.size() == 10);
+  DeviceReplica rank(kAsync);
+  TakeSnapshot(&rank);
+  rank.device.root_error = "no memory for the roots";
+  CheckOk(rank.Capture());
+  rank.RejectNext(RankDifference::kFailed);
+  CheckOk(rank.Step());
+  const FakeDevice::Step& joined = rank.last();
+  CHECK(rank.device.steps.size() == 10);
   CHECK(joined.failure == Code::kDevice);
   CHECK(joined.expected_step == Ints{0});
   CHECK(joined.tasks[0] == RootTask::kNone);
-  CheckError(rank.one.Report(), Code::kDevice, "no memory for the roots");
-  CheckRootsAfterSnapshot(&rank.one, false);
+  CheckError(rank.Report(), Code::kDevice, "no memory for the roots");
+  CheckRootsAfterSnapshot(&rank, false);
 }
 
 TEST_CASE("a rank that cannot make a step still passes the device the scalars that are bound now") {
   DeviceReplica rank;
-  HyperParameters& hyper_parameters = rank.one.state->hyper_parameters();
+  HyperParameters& hyper_parameters = rank.state->hyper_parameters();
   const float rates[] = {0.5F, 0.25F};
   for (const float* const rate : {&rates[0], &rates[1], static_cast<const float*>(nullptr)}) {
     CheckOk(hyper_parameters.Bind(0, "lr", static_cast<int>(Dtype::kF32), rate));
-    CheckOk(rank.one.step->Step(rate == &rates[0] ? Status() : Invalid("a caller's mistake"), nullptr));
-    const FakeDevice::Step& step = rank.one.device.steps.back();
+    CheckOk(rank.step->Step(rate == &rates[0] ? Status() : Invalid("a caller's mistake"), nullptr));
+    const FakeDevice::Step& step = rank.last();
     CHECK(step.failure == (rate == &rates[0] ? Code::kOk : Code::kInvalid));
     CHECK(step.bound_lr == std::vector<const void*>{rate});
   }
@@ -382,44 +397,40 @@ TEST_CASE("a rank that cannot make a step still passes the device the scalars th
 
 TEST_CASE("a difference between ranks on devices is an error that names a rank") {
   struct Case {
-    cuda::RankDifference difference;
+    RankDifference difference;
     Code code;
     const char* says;
   };
   for (const Case& one :
-       {Case{cuda::RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
-        Case{cuda::RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
-        Case{cuda::RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
-        Case{cuda::RankDifference::kInputs, Code::kNumeric,
+       {Case{RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
+        Case{RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
+        Case{RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
+        Case{RankDifference::kInputs, Code::kNumeric,
              "rank 1 and rank 0 find gradients that are not finite in different blocks"},
-        Case{cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error"}}) {
+        Case{RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error"}}) {
     DeviceReplica rank;
-    rank.comm.change = [&](int64_t, int from, char* segment, size_t) {
-      if (from == 1 && one.difference == cuda::RankDifference::kStep) Put(segment, 0, int64_t{7});
-    };
-    CheckError(rank.RejectFor(one.difference), one.code, one.says);
+    if (one.difference == RankDifference::kStep) rank.comm.PutFrom(1, 0, int64_t{7});
+    CheckError(rank.ErrorOfStep(one.difference), one.code, one.says);
   }
 }
 
 // A captured step is not executed, so capturing it does not yet report the error of the previous step.
 TEST_CASE("a report returns the error of a step that the ranks rejected, even if a later step was captured") {
   const auto capture_and_report = [](DeviceReplica* rank) {
-    CheckOk(rank->one.Capture());
-    return rank->one.Report();
+    CheckOk(rank->Capture());
+    return rank->Report();
   };
   DeviceReplica failing;
-  failing.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
-  CheckOk(failing.one.step->Step(Invalid("a caller's mistake"), nullptr));
+  failing.RejectNext(RankDifference::kFailed);
+  CheckOk(failing.StepWithMistake());
   CheckError(capture_and_report(&failing), Code::kInvalid, "a caller's mistake");
 
   DeviceReplica without_gradient;
-  without_gradient.comm.change = [](int64_t, int from, char* segment, size_t) {
-    if (from == 1) Put(segment, 0, int64_t{1});
-  };
-  without_gradient.one.BindGradient(nullptr);
-  without_gradient.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kInputs};
-  CheckOk(without_gradient.one.Step());
-  without_gradient.one.BindGradient(without_gradient.one.gradient);
+  without_gradient.comm.PutFrom(1, 0, int64_t{1});
+  without_gradient.BindGradient(nullptr);
+  without_gradient.RejectNext(RankDifference::kInputs);
+  CheckOk(without_gradient.Step());
+  without_gradient.BindGradient(without_gradient.gradient);
   CheckError(capture_and_report(&without_gradient), Code::kInvalid,
              "rank 1 has a gradient for parameter \"p0\" and rank 0 has no gradient");
 }
@@ -429,31 +440,27 @@ TEST_CASE("a rank that cannot read its counters reports this in a step, but abor
   for (const bool captures : {false, true}) {
     CAPTURE(captures);
     DeviceReplica rank;
-    if (captures) CheckOk(rank.one.Capture());
-    rank.one.step->OnWrite(true);
-    rank.one.device.download_error = "no counters";
-    const size_t steps = rank.one.device.steps.size();
-    const Status status = rank.one.Step();
-    CHECK(rank.one.device.steps.size() == steps + (captures ? 0 : 1));
+    if (captures) CheckOk(rank.Capture());
+    rank.step->OnWrite(true);
+    rank.device.download_error = "no counters";
+    const size_t steps = rank.device.steps.size();
+    const Status status = rank.Step();
+    CHECK(rank.device.steps.size() == steps + (captures ? 0 : 1));
     CHECK(rank.comm.aborts == (captures ? 1 : 0));
-    if (captures) {
-      CheckError(status, Code::kDevice, "no counters");
-    } else {
-      CheckOk(status);
-      CHECK(rank.one.device.steps.back().failure == Code::kDevice);
-    }
+    CheckOkIf(!captures, status, Code::kDevice, "no counters");
+    if (!captures) CHECK(rank.last().failure == Code::kDevice);
   }
 }
 
 // The streams of the other ranks may not be captured.
 TEST_CASE("if a capture of another thread makes a step fail, the rank aborts, but not if it makes a report fail") {
   DeviceReplica rank;
-  CheckOk(rank.one.Step());
-  rank.one.device.capture_error = "a capture does not allow this call";
-  CheckError(rank.one.Report(), Code::kState, "a capture does not allow this call");
+  CheckOk(rank.Step());
+  rank.device.capture_error = "a capture does not allow this call";
+  CheckError(rank.Report(), Code::kState, "a capture does not allow this call");
   CHECK(rank.comm.aborts == 0);
   const LogCapture log(LogLevel::kError);
-  CheckError(rank.one.Step(), Code::kState, "a capture does not allow this call");
+  CheckError(rank.Step(), Code::kState, "a capture does not allow this call");
   CHECK(rank.comm.aborts == 1);
   CHECK(log.messages() ==
         std::vector<std::string>{"rank 0 aborts the communicator: a capture does not allow this call"});
@@ -461,80 +468,75 @@ TEST_CASE("if a capture of another thread makes a step fail, the rank aborts, bu
 
 TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {
   DeviceReplica rank;
-  CheckOk(rank.one.Step());
+  CheckOk(rank.Step());
   CHECK(rank.comm.calls == 1);
   rank.comm.error = 5;
-  CheckError(rank.one.Step(), Code::kComm, "rank 0: all_gather of the communicator returned 5");
-  CheckError(rank.one.Step(), Code::kComm, "a collective or a CUDA call failed before");
-  CheckError(rank.one.Report(), Code::kComm, "a collective or a CUDA call failed before");
+  CheckError(rank.Step(), Code::kComm, "rank 0: all_gather of the communicator returned 5");
+  CheckError(rank.Step(), Code::kComm, "a collective or a CUDA call failed before");
+  CheckError(rank.Report(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
 TEST_CASE(
     "a communicator of host memory exchanges the data of a device without a stream, and is rejected in a capture") {
   int stream = 0;
   for (const bool takes_device_memory : {true, false}) {
-    DeviceReplica rank(takes_device_memory);
-    CheckOk(rank.one.step->Step({}, &stream));
+    DeviceReplica rank({}, takes_device_memory);
+    CheckOk(rank.step->Step({}, &stream));
     CHECK(rank.comm.calls == 1);
     CHECK(rank.comm.last_stream == (takes_device_memory ? &stream : nullptr));
-    CHECK(rank.one.device.exchanged() == std::vector<char>(128, FakeDevice::kSent));
-    const Status captured = rank.one.Capture();
-    CHECK(captured.ok() == takes_device_memory);
+    CHECK(rank.device.exchanged() == std::vector<char>(128, FakeDevice::kSent));
+    CheckOkIf(takes_device_memory, rank.Capture(), Code::kState,
+              "the stream is captured, and replica_comm takes host memory");
     if (takes_device_memory) continue;
-    CheckError(captured, Code::kState, "the stream is captured, and replica_comm takes host memory");
-    CHECK(rank.one.device.steps.size() == 1);  // nothing was enqueued
+    CHECK(rank.device.steps.size() == 1);  // nothing was enqueued
     CHECK(rank.comm.calls == 1);
-    CheckOk(rank.one.Step());
-    CHECK(rank.one.device.steps.size() == 2);
+    CheckOk(rank.Step());
+    CHECK(rank.device.steps.size() == 2);
   }
 }
 
 // Rank 0 of two shards on a fake device. Both shards send the same. By default, each holds the whole parameter.
-struct DeviceShard {
-  explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OnDevice::Keys& keys = {},
+struct DeviceShard : RankOfTwo, OnDevice {
+  explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const Keys& keys = {},
                        const StepFixture::Setup& setup = kOneMatrix)
-      : one(keys, std::move(replicas), comm.shared(), setup) {
+      : OnDevice(keys, std::move(replicas), comm.shared(), setup) {
     comm.get()->SetRankName("shard rank");
-    one.device.counted_steps.resize(one.plan->groups.size());
+    device.counted_steps.resize(plan->groups.size());
   }
-  Status RejectFor(FakeDevice::Rejection rejection) {
-    one.device.rejection = rejection;
-    CheckOk(one.Step());
-    return one.Report();
-  }
-
-  MirrorComm comm{2, 0, kTakesDeviceMemory};
-  OnDevice one;
 };
 
-constexpr FakeDevice::Rejection RejectedBy(cuda::RankDifference difference) {
-  return {Rejection::kOtherRank, 0, difference, true};
-}
+constexpr bool kAmongShards = true;
 
 TEST_CASE(
     "shards on devices take all step counters from the device, even of groups that are active only on other shards") {
   DeviceShard rank;
-  rank.one.device.counted_steps = {5};
-  CheckOk(rank.one.Step());
-  CheckOk(rank.one.Step());
-  CHECK(rank.one.device.steps[1].expected_step == Ints{6});
+  rank.device.counted_steps = {5};
+  CheckOk(rank.Step());
+  CheckOk(rank.Step());
+  CHECK(rank.device.steps[1].expected_step == Ints{6});
   CHECK(rank.comm.calls == 2);  // one exchange in each step
-  CHECK(rank.one.device.steps[0].shard_place == rank.one.device.steps[1].shard_place);
+  CHECK(rank.device.steps[0].shard_place == rank.device.steps[1].shard_place);
 }
 
-// Adds a matrix of which shard rank 0 of two holds all elements, or none.
-void AddGatheredMatrix(StepFixture::Setup* setup, bool is_held, int group = 0) {
-  ParamDesc own = StepFixture::Describe({{2, 3}})[0];
-  own.name = "p" + std::to_string(setup->params.size());
-  own.group = group;
-  own.form = ShardForm::kFlat;
-  ParamDesc other = own;
-  (is_held ? own : other).flat_count = own.shape.Product();
-  setup->params.push_back(own);
-  setup->params_of_shard_1.push_back(other);
+// A setup of gathered matrices, of which shard rank 0 of two holds all elements or none. With a second group, the last
+// matrix is in it.
+StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const OptionKeys& second_group = {}) {
+  StepFixture::Setup setup{.keys = {}, .params = {}};
+  if (!second_group.empty()) setup.more_groups = {second_group};
+  for (size_t p = 0; p < is_held.size(); ++p) {
+    ParamDesc own = StepFixture::Describe({{2, 3}})[0];
+    own.name = Cat("p", p);
+    own.group = !second_group.empty() && p + 1 == is_held.size() ? 1 : 0;
+    own.form = ShardForm::kFlat;
+    ParamDesc other = own;
+    (is_held[p] ? own : other).flat_count = own.shape.Product();
+    setup.params.push_back(own);
+    setup.params_of_shard_1.push_back(other);
+  }
+  return setup;
 }
 
-const OnDevice::Keys kGathered = {{"shard_mode", "gather"}};
+const OptionKeys kGathered = "shard_mode=gather";
 
 TEST_CASE("a shard cannot capture a step before it knows whether the group took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
@@ -542,72 +544,53 @@ TEST_CASE("a shard cannot capture a step before it knows whether the group took 
   for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
     CAPTURE(gathers);
     CAPTURE(std::string(counts));
-    StepFixture::Setup setup;
-    AddGatheredMatrix(&setup, false);
-    const OnDevice::Keys keys = {{"count_empty_steps", counts}};
-    DeviceShard rank(nullptr, gathers ? kGathered + keys : keys, gathers ? setup : kOneMatrix);
-    rank.one.BindGradient(nullptr);
-    rank.one.device.counted_steps = {5};
-    CheckOk(rank.one.Step());
-    rank.one.BindGradient(rank.one.gradient);
-    CheckError(rank.one.Capture(), Code::kState, says);
-    CHECK(rank.one.device.steps.size() == 1);
-    CheckOk(rank.one.Report());
-    CheckOk(rank.one.Capture());
-    CHECK(rank.one.device.steps.back().expected_step == Ints{6});
+    const OptionKeys keys = Cat("count_empty_steps=", counts);
+    DeviceShard rank(nullptr, gathers ? kGathered + keys : keys, gathers ? GatheredMatrices({false}) : kOneMatrix);
+    rank.BindGradient(nullptr);
+    rank.device.counted_steps = {5};
+    CheckOk(rank.Step());
+    rank.BindGradient(rank.gradient);
+    CheckError(rank.Capture(), Code::kState, says);
+    CHECK(rank.device.steps.size() == 1);
+    CheckOk(rank.Report());
+    rank.CaptureAs(6);
   }
 }
 
-TEST_CASE("roots of a gathered group without gradients do not prevent the capture of a step") {
-  for (const bool is_stepped : {false, true}) {
-    CAPTURE(is_stepped);
-    StepFixture::Setup setup;
-    AddGatheredMatrix(&setup, true);
-    AddGatheredMatrix(&setup, false, 1);
-    setup.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}}};
-    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, setup);
-    rank.one.device.counted_steps = {1, is_stepped ? 1 : 0};
-    CheckOk(rank.one.Step());
-    CheckOk(rank.one.Report());
-    const Status captured = rank.one.Capture();
-    CHECK(captured.ok() == !is_stepped);
-    if (is_stepped) CheckError(captured, Code::kState, "at step 2 of group 1 inverse roots are due");
-  }
-}
-
-TEST_CASE("roots of a gathered group that only counts steps do not prevent the capture of a step") {
-  for (const int64_t counted : {int64_t{-4}, int64_t{4}}) {
-    CAPTURE(counted);
-    StepFixture::Setup setup;
-    AddGatheredMatrix(&setup, true);
-    AddGatheredMatrix(&setup, false, 1);
-    setup.more_groups = {kGathered + OnDevice::Keys{{"precondition_frequency", "1"}, {"count_empty_steps", "true"}}};
-    DeviceShard rank(nullptr, kGathered + OnDevice::Keys{{"precondition_frequency", "100"}}, setup);
-    rank.one.device.counted_steps = {1, counted};
-    CheckOk(rank.one.Step());
-    CheckOk(rank.one.Report());
-    const Status captured = rank.one.Capture();
-    CHECK(captured.ok() == (counted < 0));
-    if (counted > 0) CheckError(captured, Code::kState, "at step 5 of group 1 inverse roots are due");
-    if (counted < 0) CHECK(rank.one.device.steps.back().expected_step == Ints{2, 5});
+TEST_CASE("roots of a gathered group that makes no step, or only counts it, do not prevent the capture of a step") {
+  struct Case {
+    const char* counts;  // count_empty_steps of the group
+    int64_t counted;     // what the device reports about the group
+    Ints captured;       // the numbers of the captured step by group; empty: the capture is an error
+    const char* says;
+  };
+  for (const Case& one : {Case{"false", 0, {2, 1}, ""},
+                          {"false", 1, {}, "at step 2 of group 1 inverse roots are due"},
+                          {"true", -4, {2, 5}, ""},
+                          {"true", 4, {}, "at step 5 of group 1 inverse roots are due"}}) {
+    CAPTURE(std::string(one.counts));
+    CAPTURE(one.counted);
+    const OptionKeys with_roots = Cat("precondition_frequency=1 count_empty_steps=", one.counts);
+    DeviceShard rank(nullptr, kGathered + "precondition_frequency=100",
+                     GatheredMatrices({true, false}, kGathered + with_roots));
+    rank.device.counted_steps = {1, one.counted};
+    CheckOk(rank.Step());
+    CheckOk(rank.Report());
+    CheckOkIf(!one.captured.empty(), rank.Capture(), Code::kState, one.says);
+    if (!one.captured.empty()) CHECK(rank.last().expected_step == one.captured);
   }
 }
 
 TEST_CASE("a step counts in groups without gradients if count_empty_steps is set, also before its report is known") {
-  const OnDevice::Keys keys = {{"count_empty_steps", "true"}};
+  const OptionKeys keys = "count_empty_steps=true";
   DeviceShard rank(nullptr, keys);
-  rank.one.BindGradient(nullptr);
-  rank.one.device.counted_steps = {-1};
-  CheckOk(rank.one.Step());
-  CHECK(rank.one.device.steps.back().expected_step == Ints{1});
-  CheckOk(rank.one.Capture());
-  CHECK(rank.one.device.steps.back().expected_step == Ints{2});
+  rank.BindGradient(nullptr);
+  rank.device.counted_steps = {-1};
+  rank.StepAs(1);
+  rank.CaptureAs(2);
   OnDevice one(keys);
   one.BindGradient(nullptr);
-  for (const int64_t number : {1, 2, 3}) {
-    CheckOk(one.Step());
-    CHECK(one.device.steps.back().expected_step == Ints{number});
-  }
+  for (const int64_t number : {1, 2, 3}) one.StepAs(number);
 }
 
 // An optimizer whose first step is pending. The parameters of the group were bound with gradients as `had_gradient`
@@ -627,16 +610,15 @@ struct AfterFirstStep : OnDevice {
 };
 
 TEST_CASE("the host expects that a pending step counts the gradients of the blocks that had one") {
-  const OnDevice::Keys soap = {{"method", "soap"}, {"refresh_growth", "0.1"}, {"precondition_frequency", "100"}};
+  const OptionKeys soap = "method=soap refresh_growth=0.1 precondition_frequency=100";
   for (const char* const counts : {"false", "true"}) {
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
       CAPTURE(std::string(counts));
       CAPTURE(had_gradient[0]);
       CAPTURE(had_gradient[1]);
-      AfterFirstStep one(soap + OnDevice::Keys{{"count_empty_steps", counts}}, had_gradient);
-      const Status captured = one.Capture();
-      CHECK(captured.ok() == had_gradient[1]);  // the first gradient of each block initializes its eigenbases
-      if (!had_gradient[1]) CheckError(captured, Code::kState, "of group 0 eigenbases are due");
+      AfterFirstStep one(soap + Cat("count_empty_steps=", counts), had_gradient);
+      // The first gradient of each block initializes its eigenbases.
+      CheckOkIf(had_gradient[1], one.Capture(), Code::kState, "of group 0 eigenbases are due");
     }
   }
 }
@@ -646,17 +628,13 @@ TEST_CASE("a capture after a pending step with gradients does not depend on whet
     for (const int64_t reported : {0, -1, 1}) {
       CAPTURE(has_gradient);
       CAPTURE(reported);
-      StepFixture::Setup setup;
-      AddGatheredMatrix(&setup, true);
-      AddGatheredMatrix(&setup, false);
-      const OnDevice::Keys keys = {{"precondition_frequency", "1"}, {"count_empty_steps", "true"}};
-      DeviceShard rank(nullptr, kGathered + keys, setup);
-      if (!has_gradient) rank.one.BindGradient(nullptr);
-      CheckOk(rank.one.Step());
-      rank.one.device.counted_steps = {reported};
-      rank.one.BindGradient(nullptr);
-      const Status captured = rank.one.Capture();
-      CheckError(captured, Code::kState,
+      const OptionKeys keys = "precondition_frequency=1 count_empty_steps=true";
+      DeviceShard rank(nullptr, kGathered + keys, GatheredMatrices({true, false}));
+      if (!has_gradient) rank.BindGradient(nullptr);
+      CheckOk(rank.Step());
+      rank.device.counted_steps = {reported};
+      rank.BindGradient(nullptr);
+      CheckError(rank.Capture(), Code::kState,
                  has_gradient ? "at step 2 of group 0 inverse roots are due" : "only the report of that step says");
     }
   }
@@ -666,33 +644,33 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
   const size_t step_at = sizeof(ShardHeader);
   const size_t gradient_at = step_at + sizeof(int64_t);
   struct Case {
-    cuda::RankDifference difference;
+    RankDifference difference;
     Code code;
     const char* says;
     std::function<void(char* segment)> change;  // changes the segment of the other rank
   };
   const Case cases[] = {
-      {cuda::RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
-      {cuda::RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0 and shard rank 0 at step 1",
+      {RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
+      {RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0 and shard rank 0 at step 1",
        [&](char* segment) { Put(segment, step_at, int64_t{7}); }},
-      {cuda::RankDifference::kInputs, Code::kInvalid,
+      {RankDifference::kInputs, Code::kInvalid,
        "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none",
        [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
       // The hosts see no difference: the numbers are bound in device memory.
-      {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
-      {cuda::RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
+      {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
+      {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
        [&](char* segment) { Put(segment, gradient_at, static_cast<unsigned char>(kNoGradient)); }},
       // A CUDA call of the other rank has failed since the devices compared the numbers.
-      {cuda::RankDifference::kScalars, Code::kDevice, "shard rank 1 failed",
+      {RankDifference::kScalars, Code::kDevice, "shard rank 1 failed",
        [&](char* segment) { Put(segment, 0, static_cast<int32_t>(Code::kDevice)); }},
-      {cuda::RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
+      {RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
   for (const Case& one : cases) {
-    CAPTURE(one.says);
+    CAPTURE(std::string(one.says));
     DeviceShard rank;
     rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
       if (from == 1 && call == 2) one.change(segment);
     };
-    CheckError(rank.RejectFor(RejectedBy(one.difference)), one.code, one.says);
+    CheckError(rank.ErrorOfStep(one.difference, kAmongShards), one.code, one.says);
     CHECK((rank.comm.aborts > 0) == (one.code == Code::kComm));
   }
 }
@@ -702,10 +680,10 @@ TEST_CASE("the error of one shard is returned with the rank of that shard") {
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 2 && from == 1) std::memset(segment, 0, bytes);  // the other rank has no error
   };
-  rank.one.device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(),
-                               cuda::RankDifference::kFailed, true};
-  CheckOk(rank.one.Step());
-  CheckError(rank.one.Report(), Code::kNumeric, "shard rank 0: the gradient of");
+  rank.device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(),
+                           RankDifference::kFailed, true};
+  CheckOk(rank.Step());
+  CheckError(rank.Report(), Code::kNumeric, "shard rank 0: the gradient of");
 }
 
 TEST_CASE("a collective that fails among the shards aborts the communicator of the replicas, and vice versa") {
@@ -713,12 +691,12 @@ TEST_CASE("a collective that fails among the shards aborts the communicator of t
     CAPTURE(of_shards);
     MirrorComm replicas;
     DeviceShard rank(replicas.shared());
-    CheckOk(rank.one.Step());
+    CheckOk(rank.Step());
     (of_shards ? rank.comm : replicas).error = 5;
-    CheckError(rank.one.Step(), Code::kComm, "all_gather of the communicator returned 5");
+    CheckError(rank.Step(), Code::kComm, "all_gather of the communicator returned 5");
     CHECK(rank.comm.aborts == 1);
     CHECK(replicas.aborts == 1);
-    CheckError(rank.one.Step(), Code::kComm, "a collective or a CUDA call failed before");
+    CheckError(rank.Step(), Code::kComm, "a collective or a CUDA call failed before");
   }
 }
 
@@ -731,14 +709,13 @@ TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enq
     CAPTURE(one.fails_at);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
     DeviceShard rank(replicas.shared());
-    rank.one.device.fails_at = one.fails_at;
+    rank.device.fails_at = one.fails_at;
     const LogCapture log(LogLevel::kError);
-    const Status status = rank.one.Step();
-    REQUIRE(rank.one.device.steps.size() == (one.is_enqueued_again ? 2 : 1));
-    CHECK(rank.one.device.steps.back().failure == (one.is_enqueued_again ? Code::kDevice : Code::kOk));
-    if (one.is_enqueued_again) CheckOk(status);
-    if (!one.is_enqueued_again) CheckError(status, Code::kDevice, "a CUDA call failed");
-    CHECK(rank.one.device.steps.back().again == one.is_enqueued_again);
+    const Status status = rank.Step();
+    REQUIRE(rank.device.steps.size() == (one.is_enqueued_again ? 2 : 1));
+    CHECK(rank.last().failure == (one.is_enqueued_again ? Code::kDevice : Code::kOk));
+    CheckOkIf(one.is_enqueued_again, status, Code::kDevice, "a CUDA call failed");
+    CHECK(rank.last().again == one.is_enqueued_again);
     CHECK(log.messages().size() == (one.is_enqueued_again ? 0 : 2));
     for (const MirrorComm* comm : {&rank.comm, &replicas}) {
       CHECK(comm->calls == 1);
@@ -755,39 +732,32 @@ TEST_CASE("roots of a snapshot are not used after the caller may have written th
 }
 
 TEST_CASE("an export is enqueued for the state that steps write, but not in a capture") {
-  OnDevice one(OnDevice::Keys{{"weight_ema", "0.5"}});
-  float weights[6];
-  void* const addresses[] = {weights};
-  CheckError(one.step->Export(Invalid("a caller's mistake"), 0.25, addresses), Code::kInvalid, "a caller's mistake");
+  OnDevice one("weight_ema=0.5");
+  CheckError(one.Export(0.25, Invalid("a caller's mistake")), Code::kInvalid, "a caller's mistake");
   one.device.captures = true;
-  CheckError(one.step->Export({}, 0.25, addresses), Code::kState, "the state of the averages cannot be read");
+  CheckError(one.Export(0.25), Code::kState, "the state of the averages cannot be read");
   one.device.captures = false;
-  void* const own_param[] = {one.param};
-  CheckError(one.step->Export({}, 0.25, own_param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
+  CheckError(one.ExportTo(one.param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
   CHECK(one.device.exports.empty());
-  CheckOk(one.step->Export({}, 0.25, addresses));
+  CheckOk(one.Export(0.25));
   REQUIRE(one.device.exports.size() == 1);
   CHECK(one.device.exports[0].state == one.state->out());
-  CHECK(one.device.exports[0].weights == addresses);
+  CHECK(one.device.exports[0].weights == one.addresses);
+  CHECK(one.addresses[0] == one.weights);
   CHECK(one.device.exports[0].blend == 0.25);
 }
 
-const OnDevice::Keys kExportsEma = {{"weight_ema", "0.5"}};
+const OptionKeys kExportsEma = "weight_ema=0.5";
 
 TEST_CASE("an export of several ranks is enqueued like a step, but waits, has its own ticket, and is not a step") {
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
-    StepFixture::Setup setup;
-    AddGatheredMatrix(&setup, true);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
-    DeviceShard shards(gathers ? nullptr : replicas.shared(), gathers ? kGathered + kExportsEma : kExportsEma,
-                       gathers ? setup : kOneMatrix);
-    OnDevice& one = shards.one;
+    DeviceShard one(gathers ? nullptr : replicas.shared(), gathers ? kGathered + kExportsEma : kExportsEma,
+                    gathers ? GatheredMatrices({true}) : kOneMatrix);
     one.device.counted_steps = {1};
     CheckOk(one.Step());
-    float weights[6];
-    void* const addresses[] = {weights};
-    CheckOk(one.step->Export({}, 0.25, addresses));
+    CheckOk(one.Export(0.25));
     REQUIRE(one.device.steps.size() == 2);
     CHECK(one.device.exports.empty());
     const FakeDevice::Step& enqueued = one.device.steps[1];
@@ -797,7 +767,7 @@ TEST_CASE("an export of several ranks is enqueued like a step, but waits, has it
     CHECK(enqueued.failure == Code::kOk);
     CHECK(enqueued.buffers[0].param == one.param);
     CHECK(enqueued.buffers[0].grad == nullptr);
-    CHECK(enqueued.buffers[0].out == weights);
+    CHECK(enqueued.buffers[0].out == one.weights);
     CHECK(one.device.awaited == -1);
     CHECK(one.history->counts().steps == 1);
     CheckOk(one.Step());
@@ -809,33 +779,26 @@ TEST_CASE("an export of several ranks is enqueued like a step, but waits, has it
 }
 
 TEST_CASE("a rank whose export has a bad argument enqueues its failure, without outputs, and all ranks return it") {
-  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
-  CheckOk(rank.one.Step());
-  float weights[6];
-  void* const addresses[] = {weights};
-  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
-  CheckError(rank.one.step->Export(Invalid("a caller's mistake"), 0.25, addresses), Code::kInvalid,
-             "a caller's mistake");
-  CHECK(rank.one.device.steps.back().failure == Code::kInvalid);
-  CHECK(rank.one.device.steps.back().buffers[0].out == nullptr);
-  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
-  void* const own_param[] = {rank.one.param};
-  CheckError(rank.one.step->Export({}, 0.25, own_param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
-  CheckOk(rank.one.step->Export({}, 0.25, addresses));
-  CheckOk(rank.one.Step());
-  CheckOk(rank.one.Report());
+  DeviceReplica rank(kExportsEma);
+  CheckOk(rank.Step());
+  rank.RejectNext(RankDifference::kFailed);
+  CheckError(rank.Export(0.25, Invalid("a caller's mistake")), Code::kInvalid, "a caller's mistake");
+  CHECK(rank.last().failure == Code::kInvalid);
+  CHECK(rank.last().buffers[0].out == nullptr);
+  rank.RejectNext(RankDifference::kFailed);
+  CheckError(rank.ExportTo(rank.param), Code::kInvalid, "weights[0] overlaps the parameter \"p0\"");
+  CheckOk(rank.Export(0.25));
+  CheckOk(rank.Step());
+  CheckOk(rank.Report());
 }
 
 TEST_CASE("an export returns the error of the step before it, and is not enqueued") {
-  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
-  rank.one.device.rejection = {Rejection::kCounter, -5, cuda::RankDifference::kFailed};
-  CheckOk(rank.one.Step());
-  float weights[6];
-  void* const addresses[] = {weights};
-  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState,
-             "an earlier step was rejected, and nothing was exported: rank 0: ");
-  CHECK(rank.one.device.steps.size() == 1);
-  CheckOk(rank.one.step->Export({}, 1, addresses));
+  DeviceReplica rank(kExportsEma);
+  rank.device.rejection = {Rejection::kCounter, -5, RankDifference::kFailed};
+  CheckOk(rank.Step());
+  CheckError(rank.Export(), Code::kState, "an earlier step was rejected, and nothing was exported: rank 0: ");
+  CHECK(rank.device.steps.size() == 1);
+  CheckOk(rank.Export());
 }
 
 TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is enqueued again with the error") {
@@ -843,16 +806,14 @@ TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is 
     CAPTURE(is_enqueued_again);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
     DeviceShard rank(replicas.shared(), kExportsEma);
-    CheckOk(rank.one.Step());
-    CheckOk(rank.one.Report());
-    float weights[6];
-    void* const addresses[] = {weights};
+    CheckOk(rank.Step());
+    CheckOk(rank.Report());
     const LogCapture log(LogLevel::kError);
-    rank.one.device.fails_at = is_enqueued_again ? 1 : 2;
-    rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kFailed};
-    CheckError(rank.one.step->Export({}, 1, addresses), Code::kDevice, "a CUDA call failed");
-    CHECK(rank.one.device.steps.size() == (is_enqueued_again ? 3 : 2));
-    const FakeDevice::Step& last = rank.one.device.steps.back();
+    rank.device.fails_at = is_enqueued_again ? 1 : 2;
+    rank.RejectNext(RankDifference::kFailed);
+    CheckError(rank.Export(), Code::kDevice, "a CUDA call failed");
+    CHECK(rank.device.steps.size() == (is_enqueued_again ? 3 : 2));
+    const FakeDevice::Step& last = rank.last();
     CHECK(last.exports);
     CHECK(last.again == is_enqueued_again);
     CHECK(last.failure == (is_enqueued_again ? Code::kDevice : Code::kOk));
@@ -861,34 +822,30 @@ TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is 
 }
 
 TEST_CASE("in an export, the hosts find the rank that makes a step, and the rank at another step") {
-  float weights[6];
-  void* const addresses[] = {weights};
-  DeviceReplica rank(kTakesDeviceMemory, kExportsEma);
-  CheckOk(rank.one.Step());
-  CheckOk(rank.one.Report());
+  DeviceReplica rank(kExportsEma);
+  CheckOk(rank.Step());
+  CheckOk(rank.Report());
   // The values that replicas compare end with what the rank does.
   const size_t action_at = 2 * sizeof(int64_t);
   rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});
   };
-  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kInputs};
-  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState, "rank 0 exports averages and rank 1 makes a step");
+  rank.RejectNext(RankDifference::kInputs);
+  CheckError(rank.Export(), Code::kState, "rank 0 exports averages and rank 1 makes a step");
   const int64_t of_devices = rank.comm.calls + 1;  // the exchange of the export
   rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
     if (from == 1 && call > of_devices) Put(segment, 0, int64_t{7});
   };
-  rank.one.device.rejection = {Rejection::kOtherRank, 0, cuda::RankDifference::kStep};
-  CheckError(rank.one.step->Export({}, 1, addresses), Code::kState, "rank 1 is at step 7 and rank 0 at step 1");
+  rank.RejectNext(RankDifference::kStep);
+  CheckError(rank.Export(), Code::kState, "rank 1 is at step 7 and rank 0 at step 1");
 
-  StepFixture::Setup setup;
-  AddGatheredMatrix(&setup, true);
-  DeviceShard shard(nullptr, kGathered + kExportsEma, setup);
+  DeviceShard shard(nullptr, kGathered + kExportsEma, GatheredMatrices({true}));
   shard.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     const bool is_agreement = bytes == static_cast<size_t>(ShardSegmentBytes(1, 1));
     if (from == 1 && is_agreement) Put(segment, offsetof(RoundHeader, flags), uint32_t{0});
   };
-  shard.one.device.rejection = RejectedBy(cuda::RankDifference::kInputs);
-  CheckError(shard.one.step->Export({}, 1, addresses), Code::kState,
+  shard.RejectNext(RankDifference::kInputs, kAmongShards);
+  CheckError(shard.Export(), Code::kState,
              "shard rank 0 exports averages and shard rank 1 makes a step; nothing has changed. Call");
 }
 
@@ -900,8 +857,7 @@ TEST_CASE("an error that only the replicas of another shard have found is return
     if (call == 3) Put(segment, 0, static_cast<int32_t>(Code::kNumeric));  // the second agreement of the shards
     if (bytes == kTextBytes) std::strcpy(segment, "its replicas differ");
   };
-  CheckError(rank.RejectFor({Rejection::kOtherRank, 0, cuda::RankDifference::kFailed}), Code::kNumeric,
-             "shard rank 1: its replicas differ");
+  CheckError(rank.ErrorOfStep(RankDifference::kFailed), Code::kNumeric, "shard rank 1: its replicas differ");
 }
 
 }  // namespace

@@ -17,9 +17,7 @@ namespace {
 
 using cuda::Rejection;
 
-StepFixture::Keys AsyncKeys() {
-  return {{"use_merge_dims", "false"}, {"refresh_growth", "0"}, {"precondition_frequency", "4"}, {"root_async", "2"}};
-}
+const OptionKeys kAsyncRoots = "use_merge_dims=false refresh_growth=0 precondition_frequency=4 root_async=2";
 
 TEST_CASE("the host knows the counters of one arena until other code may have written them") {
   const StepFixture fixture({}, {{2, 3}});
@@ -45,17 +43,17 @@ TEST_CASE("the host knows the counters of one arena until other code may have wr
 
 TEST_CASE("counters include the steps of snapshots if a block of this rank takes snapshots") {
   CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
-  const StepFixture async(AsyncKeys(), {{2, 3}});
+  const StepFixture async(kAsyncRoots, {{2, 3}});
   DeviceCounters counters(async.plan());
   CHECK(counters.has_block_counters());
   counters.block_counters[0] = 5;
   counters.SetInitial(nullptr);
   CHECK(counters.block_counters[0] == 0);
-  CHECK(!DeviceCounters(StepFixture(AsyncKeys(), {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_block_counters());
+  CHECK(!DeviceCounters(StepFixture(kAsyncRoots, {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_block_counters());
 }
 
 TEST_CASE("pending roots belong to the snapshot from which they were started") {
-  const StepFixture fixture(AsyncKeys(), {{2, 3}, {2, 3}});
+  const StepFixture fixture(kAsyncRoots, {{2, 3}, {2, 3}});
   StartedRoots roots(2);
   const char arena[2] = {};
   const RootTask tasks[] = {RootTask::kTakeSnapshot, RootTask::kNone};
@@ -90,7 +88,7 @@ cuda::StepReport ReportOf(Rejection rejection, double value) {
 }
 
 TEST_CASE("each reason for which a device rejects a step has its own error") {
-  StepFixture fixture({{"use_merge_dims", "false"}, {"grafting", "rmsprop"}}, {{2, 3}});
+  StepFixture fixture("use_merge_dims=false grafting=rmsprop", {{2, 3}});
   const double infinity = std::numeric_limits<double>::infinity();
   struct Case {
     Rejection rejection;
@@ -120,7 +118,7 @@ TEST_CASE("each reason for which a device rejects a step has its own error") {
 }
 
 TEST_CASE("if a step finds another state than the host expected, the error names the state or the replay") {
-  StepFixture fixture(AsyncKeys(), {{2, 3}});
+  StepFixture fixture(kAsyncRoots, {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);
   CheckError(DeviceError(fixture.inputs(), report, expected, 8), Code::kState,
@@ -133,7 +131,7 @@ TEST_CASE("if a step finds another state than the host expected, the error names
 }
 
 TEST_CASE("a step that cannot be captured is an error with its number and the reason") {
-  StepFixture fixture(AsyncKeys(), {{2, 3}});
+  StepFixture fixture(kAsyncRoots, {{2, 3}});
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,

@@ -9,7 +9,7 @@
 namespace shampoo {
 namespace {
 
-const StepFixture::Keys kWithEma = {{"weight_ema", "0.5"}};
+const OptionKeys kWithEma = "weight_ema=0.5";
 
 // Exports the middle between each parameter and its average to the memory of the gradients.
 Status ExportToGradients(StepStrategy* step, StepFixture* rank, Status caller_status = {}) {
@@ -34,9 +34,8 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
   CHECK(expected != alone.params[1][4]);
   CHECK(alone.gradients[1][4] == expected);
   for (const char* const bucket_bytes : {"0", "1"}) {
-    const StepFixture::Keys keys = kWithEma + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}};
-    ThreadRanks two(2);
-    SteppingRanks<ReplicaRank> replicas(&two, keys);
+    const OptionKeys keys = kWithEma + Cat("comm_bucket_bytes=", bucket_bytes);
+    SteppingRanks<ReplicaRank> replicas(2, keys);
     for (const int step : {0, 1}) {
       for (size_t rank = 0; rank < 2; ++rank) FillGradients(step, &replicas[rank]);
       replicas.StepOk();
@@ -44,8 +43,7 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
     CheckAllOk(ExportOnAll(&replicas));
     for (size_t rank = 0; rank < 2; ++rank) CHECK(replicas[rank].gradients == alone.gradients);
 
-    ThreadRanks three(3);
-    SteppingRanks<ShardRank> shards(&three, kGather + keys);
+    SteppingRanks<ShardRank> shards(3, kGather + keys);
     for (const int step : {0, 1}) {
       for (size_t rank = 0; rank < 3; ++rank) shards[rank].Fill(step);
       shards.StepOk();
@@ -60,9 +58,8 @@ TEST_CASE("an export of replicas or of gathered shards is bit-identical to that 
 }
 
 template <typename Rank>
-void CheckErrorOfOneRank(const StepFixture::Keys& keys) {
-  ThreadRanks comms(2);
-  SteppingRanks<Rank> two(&comms, kWithEma + keys);
+void CheckErrorOfOneRank(const OptionKeys& keys) {
+  SteppingRanks<Rank> two(2, kWithEma + keys);
   std::vector<std::vector<std::vector<float>>> before;
   for (size_t rank = 0; rank < 2; ++rank) {
     for (std::vector<float>& gradient : two[rank].gradients) FillGradient(0, 0, &gradient);
@@ -93,13 +90,12 @@ TEST_CASE("an error of one rank in an export is returned by all ranks, and nothi
 // Calls work(gathering shards) with a failure of each collective of shard rank 1 in turn, and checks that all ranks
 // fail in this call or the next one.
 template <typename Work>
-void FailEachCollective(const StepFixture::Keys& keys, Work&& work) {
+void FailEachCollective(const OptionKeys& keys, Work&& work) {
   int64_t calls = 0;
   for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: none fails
     CAPTURE(failing);
-    ThreadRanks comms(2);
-    SteppingRanks<ShardRank> shards(&comms, kGather + keys);
-    comms.fails = [&](int rank, int64_t call) {
+    SteppingRanks<ShardRank> shards(2, kGather + keys);
+    shards.threads.fails = [&](int rank, int64_t call) {
       if (failing == 0 && rank == 1) calls = call;
       return rank == 1 && call == failing;
     };
@@ -110,13 +106,13 @@ void FailEachCollective(const StepFixture::Keys& keys, Work&& work) {
     const std::string of_rank_0 = (statuses[0].ok() ? later[0] : statuses[0]).message();
     REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);  // not that rank 0 waited
     CHECK(later[1].code() == Code::kComm);
-    for (int rank = 0; rank < 2; ++rank) CHECK(comms.comm(rank)->failed());
+    for (int rank = 0; rank < 2; ++rank) CHECK(shards.threads.comm(rank)->failed());
   }
   CHECK(calls > 2);
 }
 
 TEST_CASE("any collective that fails in an export or a step of gathered shards fails all ranks") {
-  const StepFixture::Keys buckets = {{"comm_bucket_bytes", "1"}};
+  const OptionKeys buckets = "comm_bucket_bytes=1";
   FailEachCollective(kWithEma + buckets, [](SteppingRanks<ShardRank>* shards) { return ExportOnAll(shards); });
   const auto step = [](SteppingRanks<ShardRank>* shards) { return shards->Step(); };
   FailEachCollective(buckets, step);
@@ -124,7 +120,7 @@ TEST_CASE("any collective that fails in an export or a step of gathered shards f
     (*shards)[0].gradients[0][0] = kNan;
     return shards->Step();
   };
-  FailEachCollective(buckets + StepFixture::Keys{{"on_nonfinite", "skip_step"}}, step_with_nan);
+  FailEachCollective(buckets + "on_nonfinite=skip_step", step_with_nan);
 }
 
 }  // namespace

@@ -6,12 +6,14 @@
 
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/backend/cpu/host_memory.h"
 #include "core/backend/cpu/slot_memory.h"
+#include "core/config/option_text.h"
 #include "core/plan/memory_layout.h"
 #include "core/step/step_strategy.h"
 
@@ -64,11 +66,22 @@ inline Placement ReplicaPlacement(int rank, int world) {
   return placement;
 }
 
+// Keys of a config as option text, such as "lr=0.5 grafting=none".
+struct OptionKeys {
+  OptionKeys() = default;
+  OptionKeys(const char* option_text) : text(option_text) {}
+  OptionKeys(std::string option_text) : text(std::move(option_text)) {}
+  bool empty() const { return text.empty(); }
+  friend OptionKeys operator+(const OptionKeys& first, const OptionKeys& more) { return first.text + " " + more.text; }
+
+  std::string text;
+};
+
 // The parts of an optimizer on one rank from which the classes of core/step can be constructed. All elements of
 // parameters and gradients are 1, in float32.
 class StepFixture {
  public:
-  using Keys = std::vector<std::pair<std::string, std::string>>;
+  using Keys = OptionKeys;
   struct Setup {
     Keys keys;
     std::vector<ParamDesc> params;
@@ -84,6 +97,7 @@ class StepFixture {
     std::unique_ptr<StateMemory> memory;
     Ok(HostMemory::Create(*plan_, {}, nullptr, backend_, &memory));
     state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), 1);
+    state_pointer_ = state_.get();
     state_->Observe(&observer);
     Ok(state_->Initialize());
     observer.calls.clear();
@@ -111,10 +125,19 @@ class StepFixture {
     return params;
   }
 
+  // A setup of two groups. The last parameter is in the second group.
+  static Setup TwoGroups(const Keys& first, const Keys& second, const std::vector<std::vector<int64_t>>& shapes,
+                         Placement placement = {}) {
+    Setup setup{.keys = first, .params = Describe(shapes), .more_groups = {second}, .placement = placement};
+    setup.params.back().group = 1;
+    return setup;
+  }
+
   StepInputs inputs() { return {*plan_, *state_, *buffers_, *history_}; }
   const PlanData& plan() const { return *plan_; }
   std::shared_ptr<const PlanData> shared_plan() const { return plan_; }
   OptimizerState& state() { return *state_; }
+  std::span<OptimizerState* const> states() const { return {&state_pointer_, 1}; }
   StepHistory& history() { return *history_; }
   std::shared_ptr<CpuBackend> backend() const { return backend_; }
   // Binds a parameter that is updated in place.
@@ -147,25 +170,28 @@ class StepFixture {
     return bytes;
   }
 
-  static std::shared_ptr<const PlanData> MakePlan(const Setup& setup) {
+  // Creates a plan, with one thread unless the placement has a number of threads.
+  static Status CreatePlan(const Setup& setup, std::unique_ptr<Plan>* plan) {
     Placement placement = setup.placement;
-    placement.threads = 1;
-    std::unique_ptr<Plan> plan;
-    Ok(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, &plan));
+    if (placement.threads == 0) placement.threads = 1;
+    SHAMPOO_RETURN_IF_ERROR(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, plan));
     int index = 0;
-    for (const Keys& keys : setup.more_groups) Ok(plan->AddGroup(MakeConfig(keys), &index));
+    for (const Keys& keys : setup.more_groups) SHAMPOO_RETURN_IF_ERROR((*plan)->AddGroup(MakeConfig(keys), &index));
     for (const ParamDesc& desc : setup.params) {
-      Ok(plan->AddParam(desc, &index));
-      if (!setup.params_of_shard_1.empty()) {
-        Ok(plan->AddShard(index, 1, setup.params_of_shard_1[static_cast<size_t>(index)]));
-      }
+      SHAMPOO_RETURN_IF_ERROR((*plan)->AddParam(desc, &index));
+      if (setup.params_of_shard_1.empty()) continue;
+      SHAMPOO_RETURN_IF_ERROR((*plan)->AddShard(index, 1, setup.params_of_shard_1[static_cast<size_t>(index)]));
     }
-    Ok(plan->Finish());
+    return (*plan)->Finish();
+  }
+  static std::shared_ptr<const PlanData> MakePlan(const Setup& setup) {
+    std::unique_ptr<Plan> plan;
+    Ok(CreatePlan(setup, &plan));
     return plan->data();
   }
   static Config MakeConfig(const Keys& keys) {
     Config config;
-    for (const auto& [key, value] : keys) Ok(config.SetText(key.c_str(), value.c_str()));
+    Ok(SetFromOptionText(keys.text.c_str(), &config));
     return config;
   }
   static void Ok(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
@@ -178,21 +204,13 @@ class StepFixture {
   std::shared_ptr<const PlanData> plan_;
   std::shared_ptr<CpuBackend> backend_;
   std::unique_ptr<OptimizerState> state_;
+  OptimizerState* state_pointer_;  // for states()
   std::unique_ptr<BoundBuffers> buffers_;
   std::unique_ptr<StepHistory> history_;
 };
 
 // Keys for plain gradient descent: parameter - lr * gradient.
-inline const StepFixture::Keys kPlainDescent = {{"lr", "0.5"},
-                                                {"beta1", "0"},
-                                                {"grafting", "none"},
-                                                {"refresh_growth", "0"},
-                                                {"precondition_frequency", "1000"},
-                                                {"use_merge_dims", "false"}};
-
-inline StepFixture::Keys operator+(StepFixture::Keys keys, const StepFixture::Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
+inline const OptionKeys kPlainDescent =
+    "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
 
 }  // namespace shampoo

@@ -4,11 +4,10 @@
 #include <limits>
 
 #include "core/step/gradient_checker.h"
-#include "core/step/host_step.h"
 #include "core/step/scan_spans.h"
+#include "tests/core/context_fixture.h"
 #include "tests/core/log_capture.h"
 #include "tests/core/status_check.h"
-#include "tests/core/step_fixture.h"
 
 namespace shampoo {
 namespace {
@@ -16,38 +15,29 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
-struct Checked : StepFixture {
+struct Checked : ContextFixture {
   explicit Checked(const Keys& keys = {}, bool defers_state_errors = false)
-      : StepFixture(Keys{{"max_preconditioner_dim", "4"},
-                         {"use_merge_dims", "false"},
-                         {"beta1", "0"},
-                         {"beta2", "1"},
-                         {"grafting", "none"},
-                         {"precondition_frequency", "1"}} +
-                        keys,
-                    {{2, 8}, {2, 4}}),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())),
+      : ContextFixture(
+            "max_preconditioner_dim=4 use_merge_dims=false beta1=0 beta2=1 grafting=none precondition_frequency=1" +
+                keys,
+            {{2, 8}, {2, 4}}),
         checker(inputs(), backend().get(), defers_state_errors) {
     gradients[0].assign(16, 1.0F);
   }
 
-  Status List() {
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    return context.List();
-  }
   Status CheckGradients() {
     CheckOk(List());
     result = {};
     return checker.CheckGradients(&context, &result);
   }
-  // The numbers of the excluded blocks.
-  std::vector<int64_t> Excluded() {
-    std::vector<int64_t> blocks;
-    for (const StepItem& item : context.excluded()) blocks.push_back(context.BlockOf(item));
-    return blocks;
+  // Checks the factor matrices of the blocks that take part in a step.
+  Status CheckFactors() {
+    CheckOk(List());
+    return checker.CheckFactors(context.items());
   }
+  // The numbers of the excluded blocks.
+  std::vector<int64_t> Excluded() { return BlocksOf(context.excluded()); }
 
-  StepContext context;
   GradientChecker checker;
   CheckResult result;
 };
@@ -74,7 +64,7 @@ TEST_CASE("a gradient that is not finite is an error with the position") {
 }
 
 TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  Checked checked("on_nonfinite=skip_block");
   checked.gradients[0][13] = kNan;
   checked.gradients[1][0] = kInfinity;
   const LogCapture log;
@@ -94,7 +84,7 @@ TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded")
 }
 
 TEST_CASE("with on_nonfinite=skip_step, the step is skipped, and only the first block is logged") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  Checked checked("on_nonfinite=skip_step");
   checked.gradients[0][0] = kNan;
   checked.gradients[1][0] = kNan;
   const LogCapture log;
@@ -107,11 +97,10 @@ TEST_CASE("with on_nonfinite=skip_step, the step is skipped, and only the first 
 
 TEST_CASE("a parameter is checked only with coupled weight decay") {
   for (const char* const type : {"decoupled", "coupled"}) {
-    Checked checked({{"weight_decay", "0.5"}, {"weight_decay_type", type}});
+    Checked checked(Cat("weight_decay=0.5 weight_decay_type=", type));
     checked.params[1][3] = kNan;
-    const Status status = checked.CheckGradients();
-    CHECK(status.ok() == (std::string(type) == "decoupled"));
-    if (!status.ok()) CheckError(status, Code::kNumeric, "parameter \"p1\" has NaN at element 3");
+    CheckOkIf(std::string(type) == "decoupled", checked.CheckGradients(), Code::kNumeric,
+              "parameter \"p1\" has NaN at element 3");
   }
 }
 
@@ -129,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error that names a wider dtype") {
-  Checked checked(StepFixture::Keys{{"factor_dtype", "f16"}});
+  Checked checked("factor_dtype=f16");
   checked.gradients[1][0] = 1000;
   CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f16");
   checked.gradients[1][0] = 100;
@@ -137,16 +126,16 @@ TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error tha
 }
 
 TEST_CASE("a gradient that does not fit the filtered gradient or the grafting state is an error") {
-  Checked filtered({{"beta1", "0.9"}, {"filtered_grad_dtype", "f16"}});
+  Checked filtered("beta1=0.9 filtered_grad_dtype=f16");
   filtered.gradients[1][0] = 1e5F;
   CheckError(filtered.CheckGradients(), Code::kNumeric, "it would overflow f16; the largest value is 1e+05");
-  Checked grafted({{"grafting", "rmsprop"}, {"grafting_beta2", "0.5"}, {"grafting_dtype", "f16"}});
+  Checked grafted("grafting=rmsprop grafting_beta2=0.5 grafting_dtype=f16");
   grafted.gradients[1][0] = 1000;
   CheckError(grafted.CheckGradients(), Code::kNumeric, "the grafting state would overflow f16");
 }
 
 TEST_CASE("the check for overflow includes gradient_scale") {
-  Checked checked(StepFixture::Keys{{"gradient_scale", "1e10"}});
+  Checked checked("gradient_scale=1e10");
   checked.gradients[1][0] = 1e20F;
   CheckError(checked.CheckGradients(), Code::kNumeric, "is too large");
   checked.Set("gradient_scale", 1e-10);
@@ -170,7 +159,7 @@ TEST_CASE("a state that would overflow is an error, even if the error can be def
 TEST_CASE("a block whose state would overflow is excluded, or marked as skipped if only its owner can detect this") {
   for (const bool defers : {false, true}) {
     for (const char* const choice : {"skip_block", "skip_step"}) {
-      Checked checked(StepFixture::Keys{{"on_nonfinite", choice}}, defers);
+      Checked checked(Cat("on_nonfinite=", choice), defers);
       FillFactor(&checked);
       CheckOk(checked.CheckGradients());
       CHECK(checked.Excluded() == (defers ? BlockNumbers{} : BlockNumbers{2}));
@@ -184,38 +173,32 @@ TEST_CASE("a factor matrix that is not finite is an error if its root is about t
   for (const float value : {kNan, kInfinity}) {
     Checked checked;
     checked.StateOf("p1/0/factor.1")[5] = value;
-    CheckOk(checked.List());
-    CheckError(checked.checker.CheckFactors(checked.context.items()), Code::kNumeric,
+    CheckError(checked.CheckFactors(), Code::kNumeric,
                Cat("the factor matrix p1/0/factor.1 has ", std::isnan(value) ? "NaN" : "an infinity"));
     checked.Bind(1, nullptr);  // its block does not take part
-    CheckOk(checked.List());
-    CheckOk(checked.checker.CheckFactors(checked.context.items()));
+    CheckOk(checked.CheckFactors());
   }
 }
 
 TEST_CASE("a factor matrix is not checked in steps that compute no root from it") {
-  Checked checked({{"refresh_growth", "0"}, {"precondition_frequency", "2"}});
+  Checked checked("refresh_growth=0 precondition_frequency=2");
   checked.StateOf("p1/0/factor.1")[5] = kNan;
-  CheckOk(checked.List());
-  CheckOk(checked.checker.CheckFactors(checked.context.items()));
+  CheckOk(checked.CheckFactors());
   CheckOk(checked.state().WriteSteps(0, 1));
-  CheckOk(checked.List());
-  CHECK(!checked.checker.CheckFactors(checked.context.items()).ok());
+  CHECK(!checked.CheckFactors().ok());
 }
 
 TEST_CASE("an inverse root that shares its array with a factor matrix may have any values") {
-  StepFixture fixture({{"use_merge_dims", "false"}, {"precondition_frequency", "1"}}, {{130, 2}});
+  ContextFixture fixture("use_merge_dims=false precondition_frequency=1", {{130, 2}});
   const StateEntry& inverse = fixture.EntryOf("p0/0/inverse.0");
   REQUIRE(inverse.form == SymmetricForm::kUpper);
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  CheckOk(fixture.List());
   float* const shared = fixture.StateOf("p0/0/inverse.0");
   shared[KeptAt(inverse.form, 130, 3, 9)] = kNan;
-  CheckOk(checker.CheckFactors(context.items()));
+  CheckOk(checker.CheckFactors(fixture.context.items()));
   shared[KeptAt(SymmetricForm::kLower, 130, 9, 3)] = kNan;
-  CheckError(checker.CheckFactors(context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
+  CheckError(checker.CheckFactors(fixture.context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
 }
 
 TEST_CASE("MayReject checks only gradients and excludes nothing") {
@@ -232,7 +215,7 @@ TEST_CASE("MayReject checks only gradients and excludes nothing") {
 }
 
 TEST_CASE("scanned items are checked one by one, first without and then with their states") {
-  Checked checked(StepFixture::Keys{{"on_nonfinite", "skip_block"}}, true);
+  Checked checked("on_nonfinite=skip_block", true);
   FillFactor(&checked);
   CheckOk(checked.List());
   // Gathered blocks are checked in this way, one at a time.
@@ -255,18 +238,16 @@ TEST_CASE("scanned items are checked one by one, first without and then with the
 }
 
 TEST_CASE("large parameters are scanned in spans, to the last element") {
-  StepFixture fixture(kPlainDescent, {{3 * kScanElements}});
+  ContextFixture fixture(kPlainDescent, {{3 * kScanElements}});
   CHECK(ScanSpans(3 * kScanElements) == 3);
   CHECK(ScanSpans(3 * kScanElements + 1) == 4);
-  StepContext context(fixture.inputs(), fixture.backend().get(), TargetsInBuffers(fixture.inputs()));
   GradientChecker checker(fixture.inputs(), fixture.backend().get(), false);
-  context.participants().ChooseOwnGradients(fixture.inputs().buffers);
-  CheckOk(context.List());
+  CheckOk(fixture.List());
   CheckResult result;
-  CheckOk(checker.CheckGradients(&context, &result));
+  CheckOk(checker.CheckGradients(&fixture.context, &result));
   for (const size_t at : {size_t{0}, static_cast<size_t>(kScanElements), fixture.gradients[0].size() - 1}) {
     fixture.gradients[0][at] = kNan;
-    CheckError(checker.CheckGradients(&context, &result), Code::kNumeric, Cat("at element ", at, " "));
+    CheckError(checker.CheckGradients(&fixture.context, &result), Code::kNumeric, Cat("at element ", at, " "));
     fixture.gradients[0][at] = 1;
   }
 }

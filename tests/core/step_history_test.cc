@@ -14,17 +14,19 @@ namespace {
 
 // Two matrices with two factor matrices each.
 struct TwoMatrices : StepFixture {
-  explicit TwoMatrices(const Keys& keys = {})
-      : StepFixture(keys + Keys{{"use_merge_dims", "false"}}, {{2, 3}, {2, 3}}) {}
+  explicit TwoMatrices(const Keys& keys = {}) : StepFixture(keys + "use_merge_dims=false", {{2, 3}, {2, 3}}) {}
 
   RootLedger& roots() { return history().roots(); }
   RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
   void Fail(int64_t block, int dim) { Report(block, dim).outcome.failure = RootFailure::kNanInput; }
   void Record(int64_t block) { roots().Record(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
-  double Stat(const std::string& name) {
-    double value = -1;
-    CHECK_MESSAGE(history().Stat(name, &value), name);
-    return value;
+  void CheckStats(const std::vector<std::pair<std::string, double>>& expected) {
+    for (const auto& [name, number] : expected) {
+      CAPTURE(std::string(name));
+      double value = -1;
+      CHECK(history().Stat(name, &value));
+      CHECK(value == number);
+    }
   }
 };
 
@@ -47,7 +49,7 @@ TEST_CASE("a group with skip_block or skip_step gets no error for a skipped upda
 }
 
 TEST_CASE("more consecutive failures of a root than root_failure_tolerance are reported as an error once") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   bool is_forwarded = false;
   const LogCapture log;
   two.Fail(0, 1);
@@ -64,7 +66,7 @@ TEST_CASE("more consecutive failures of a root than root_failure_tolerance are r
 }
 
 TEST_CASE("a successful root resets the count of failures") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   const LogCapture log;
   two.Fail(0, 0);
   two.Record(0);
@@ -76,7 +78,7 @@ TEST_CASE("a successful root resets the count of failures") {
 }
 
 TEST_CASE("a failed root of another rank is reported as a forwarded error, after this rank's own errors") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "0"}});
+  TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;
   two.history().DeferRootFailureOfOtherRank(2);
@@ -91,7 +93,7 @@ TEST_CASE("a failed root of another rank is reported as a forwarded error, after
 }
 
 TEST_CASE("replacing the state discards the deferred errors") {
-  TwoMatrices two(StepFixture::Keys{{"root_failure_tolerance", "1"}});
+  TwoMatrices two("root_failure_tolerance=1");
   const LogCapture log;
   bool is_forwarded = false;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kError);
@@ -123,33 +125,29 @@ TEST_CASE("roots are counted by their outcome") {
   two.Fail(1, 0);
   two.Report(1, 1).outcome.kind = RootKind::kScalar;
   two.Record(1);
-  CHECK(two.Stat("root_computed") == 3);
-  CHECK(two.Stat("root_reused") == 1);
-  CHECK(two.Stat("root_retried") == 1);
-  CHECK(two.Stat("root_retried_dsyev") == 1);
-  CHECK(two.Stat("root_retried_float64") == 0);
-  CHECK(two.Stat("root_diagonal") == 1);
-  CHECK(two.Stat("root_eigen") == 1);
-  CHECK(two.Stat("root_scalar") == 1);
+  two.CheckStats({{"root_computed", 3},
+                  {"root_reused", 1},
+                  {"root_retried", 1},
+                  {"root_retried_dsyev", 1},
+                  {"root_retried_float64", 0},
+                  {"root_diagonal", 1},
+                  {"root_eigen", 1},
+                  {"root_scalar", 1}});
   REQUIRE(log.messages().size() == 2);
   CHECK(log.messages()[0].find("p0/0/factor.1 could not be computed at first") != std::string::npos);
   CHECK(log.messages()[1].find("p1/0/factor.0 could not be computed: ") != std::string::npos);
 }
 
 TEST_CASE("the statistics of residuals cover the factor matrices whose last refresh was measured") {
-  TwoMatrices two(StepFixture::Keys{{"track_root_residuals", "true"}});
+  TwoMatrices two("track_root_residuals=true");
   const double errors[] = {1, 5, 3, 100};
   for (int i = 0; i < 4; ++i) two.Report(i / 2, i % 2).residuals.error = errors[i];
   const LogCapture warnings;
   two.Fail(1, 1);  // a failed root is not measured
   two.Record(0);
   two.Record(1);
-  CHECK(two.Stat("root_error.mean") == 3);
-  CHECK(two.Stat("root_error.median") == 3);
-  CHECK(two.Stat("root_error.p90") == 5);
-  CHECK(two.Stat("root_error.max") == 5);
-  CHECK(two.Stat("root_error.worst") == 1);
-  CHECK(two.Stat("root_residual.max") == 0);
+  two.CheckStats({{"root_error.mean", 3}, {"root_error.median", 3}, {"root_error.p90", 5}});
+  two.CheckStats({{"root_error.max", 5}, {"root_error.worst", 1}, {"root_residual.max", 0}});
   const LogCapture log(LogLevel::kInfo);
   two.roots().FinishRefresh(false);
   CHECK(log.messages().empty());
@@ -160,20 +158,16 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
 
 TEST_CASE("without measured roots, root_error.worst is -1 and the other statistics of residuals are 0") {
   TwoMatrices two;
-  CHECK(two.Stat("root_error.mean") == 0);
-  CHECK(two.Stat("root_error.max") == 0);
-  CHECK(two.Stat("root_error.worst") == -1);
+  two.CheckStats({{"root_error.mean", 0}, {"root_error.max", 0}, {"root_error.worst", -1}});
 }
 
 TEST_CASE("the step history has exactly the listed statistics") {
   TwoMatrices two;
   two.history().counts() = {3, 2, 1};
-  CHECK(two.Stat("steps") == 3);
-  CHECK(two.Stat("skipped_steps") == 2);
-  CHECK(two.Stat("nonfinite_blocks") == 1);
+  two.CheckStats({{"steps", 3}, {"skipped_steps", 2}, {"nonfinite_blocks", 1}});
   double value = 0;
   for (const char* const name : {"", "root", "root_error", "root_error.", "root_error.most", "root_errors.max"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(!two.history().Stat(name, &value));
   }
   const std::string names = StepHistory::StatNames();

@@ -11,7 +11,7 @@ namespace {
 
 TEST_CASE("the roots of a job and their statuses are returned to the device, in the dtype of the computation") {
   for (const char* const dtype : {"f32", "f64"}) {
-    RootsOnHost one(1, {{"computation_dtype", dtype}}, {}, 3);
+    RootsOnHost one(1, Cat("computation_dtype=", dtype), {}, 3);
     one.host.matrices[{0, 1}] = {9, 0, 0, 0, 4, 0, 0, 0, 1};
     one.host.may_be_diagonal[{0, 1}] = true;
     one.Run();
@@ -28,7 +28,7 @@ TEST_CASE("the roots of a job and their statuses are returned to the device, in 
 }
 
 TEST_CASE("the status of a root has the iterations of its method") {
-  RootsOnHost one(1, {{"root_method", "newton"}});
+  RootsOnHost one(1, "root_method=newton");
   one.Run();
   const cuda::RootStatus& status = one.host.statuses[{0, 0}];
   CHECK(status.kind == RootKind::kNewton);
@@ -54,7 +54,7 @@ TEST_CASE("a root that its method cannot compute is computed by another rung, on
   for (const int threads : {1, 3}) {
     Placement placement;
     placement.threads = threads;
-    RootsOnHost one(4, {{"root_method", "newton"}, {"root_max_iterations", "2"}}, placement);
+    RootsOnHost one(4, "root_method=newton root_max_iterations=2", placement);
     one.Run();
     for (int64_t factor = 0; factor < 8; ++factor) {
       one.CheckRoot(factor / 2, static_cast<int>(factor % 2), kRootOnHost);
@@ -67,7 +67,7 @@ TEST_CASE("a root that its method cannot compute is computed by another rung, on
 
 TEST_CASE("the residuals of a root are measured if its group tracks them") {
   for (const bool tracks : {true, false}) {
-    RootsOnHost one(1, {{"track_root_residuals", tracks ? "true" : "false"}});
+    RootsOnHost one(1, Cat("track_root_residuals=", tracks ? "true" : "false"));
     one.Run();
     const RootResiduals& residuals = one.roots->ReportOf(0).residuals;
     CHECK(residuals.error < 1e-5);

@@ -45,7 +45,7 @@ TEST_CASE("a job consists of the blocks that have its task, and no job starts fo
 TEST_CASE(
     "factor matrices are divided by the bias correction of their step, and steps are counted by group or by block") {
   for (const bool by_block : {true, false}) {
-    RootsOnHost one(2, {{"beta2", "0.5"}});
+    RootsOnHost one(2, "beta2=0.5");
     for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
     one.steps = {1, 2};
     one.Create();
@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a job uses the settings and steps of its start, even if another job starts before its roots are computed") {
-  RootsOnHost one(2, {{"beta2", "0.5"}});
+  RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 2};
   one.tasks = {kTakesSnapshot, RootTask::kFromSnapshot};
   one.Create();
@@ -96,7 +96,7 @@ TEST_CASE("roots that do not fit one buffer are computed in chunks, which use th
 }
 
 TEST_CASE("dims without a factor matrix have no root on the host and no memory for one") {
-  RootsOnHost one(1, {{"skip_dim_size", "2"}, {"grafting", "adam"}}, {}, 3);
+  RootsOnHost one(1, "skip_dim_size=2 grafting=adam", {}, 3);
   CHECK(cuda::HostRootBufferBytes(*one.plan) == cuda::HostRootBytes(one.plan->blocks[0], 0));
   one.Run();
   CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0", "wait 0", "return 0.0", "end 1"});
@@ -125,7 +125,7 @@ TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or
 
 TEST_CASE("an error of the thread is returned once, and the job of the error is ended") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
-    CAPTURE(call);
+    CAPTURE(std::string(call));
     RootsOnHost one(1);
     one.host.fails = {call, "end"};
     one.Create();
@@ -192,7 +192,7 @@ TEST_CASE("roots of snapshots that are not available are computed before the ste
 }
 
 TEST_CASE("the roots of a step's snapshots are started with the step numbers of the groups") {
-  RootsOnHost one(2, {{"beta2", "0.5"}});
+  RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
   one.steps = {2};
   one.Create();

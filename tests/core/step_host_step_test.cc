@@ -14,24 +14,10 @@ namespace {
 
 using Floats = std::vector<float>;
 
-TEST_CASE("a step without preconditioning is gradient descent") {
-  Alone alone(kPlainDescent, {{2, 2}});
-  alone.gradients[0] = {1, -2, 0, 4};
-  CheckOk(alone.Step());
-  CHECK(alone.params[0] == Floats{0.5F, 2, 1, -1});
-  CHECK(alone.steps() == 1);
-  int64_t failed_call = -1;
-  CheckOk(alone.step.ReportSteps(true, &failed_call));
-  CHECK(failed_call == 0);
-}
-
 TEST_CASE("a preconditioned scalar moves by the learning rate in the first step") {
-  Alone alone(kPlainDescent + StepFixture::Keys{{"precondition_1d", "true"},
-                                                {"precondition_frequency", "1"},
-                                                {"beta2", "1"},
-                                                {"root_relative_epsilon", "0"},
-                                                {"epsilon", "1e-30"}},
-              {{1}});
+  Alone alone(
+      kPlainDescent + "precondition_1d=true precondition_frequency=1 beta2=1 root_relative_epsilon=0 epsilon=1e-30",
+      {{1}});
   alone.gradients[0] = {8};
   CheckOk(alone.Step());  // F = 64, so that the direction is 8 / sqrt(64)
   CHECK(alone.params[0][0] == doctest::Approx(0.5));
@@ -58,7 +44,7 @@ TEST_CASE("a step that is rejected leaves parameters and state unchanged") {
 }
 
 TEST_CASE("a step that is skipped changes nothing and succeeds") {
-  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  Alone alone(kAllStates + "on_nonfinite=skip_step");
   const LogCapture log;
   const auto params = alone.params;
   const auto arena = alone.States();
@@ -122,8 +108,7 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
 
 TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
-    ThreadRanks comms(3);
-    SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+    SteppingRanks<ReplicaRank> replicas(3, Cat("comm_bucket_bytes=", bucket_bytes));
     Alone alone;
     for (int step = 0; step < 5; ++step) {
       FillGradients(step, &alone);
@@ -139,8 +124,7 @@ TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several")
 }
 
 TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
-  ThreadRanks comms(2);
-  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"comm_bucket_bytes", "1"}});
+  SteppingRanks<ReplicaRank> replicas(2, "comm_bucket_bytes=1");
   replicas[1].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
   const std::vector<Status> statuses = replicas.Step();
@@ -154,8 +138,7 @@ TEST_CASE("a failure on one replica is an error on all, and no rank writes param
 }
 
 TEST_CASE("replicas skip a step together") {
-  ThreadRanks comms(2);
-  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ReplicaRank> replicas(2, "on_nonfinite=skip_step");
   const LogCapture log;
   for (size_t rank = 0; rank < 2; ++rank) replicas[rank].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
@@ -167,8 +150,7 @@ TEST_CASE("replicas skip a step together") {
 }
 
 TEST_CASE("verify_replicas detects parameters that differ between replicas") {
-  ThreadRanks comms(2);
-  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{{"verify_replicas", "2"}});
+  SteppingRanks<ReplicaRank> replicas(2, "verify_replicas=2");
   replicas.StepOk();
   replicas[1].params[1][0] += 1;
   replicas.StepOk();  // parameters are not compared in the second step
@@ -176,9 +158,8 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
 }
 
 TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
-  ThreadRanks comms(2);
-  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
-  SteppingRanks<ReplicaRank> replicas(&comms, StepFixture::Keys{});
+  SteppingRanks<ReplicaRank> replicas(2, StepFixture::Keys{});
+  replicas.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
   const std::vector<Status> first = replicas.Step();
   CheckOk(first[0]);
   CheckError(first[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
@@ -190,8 +171,7 @@ TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
   for (const bool with_all_to_all : {false, true}) {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);
-      ThreadRanks comms(3, with_all_to_all);
-      SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"comm_bucket_bytes", bucket_bytes}});
+      SteppingRanks<ShardRank> shards({3, with_all_to_all}, kGather + Cat("comm_bucket_bytes=", bucket_bytes));
       Alone alone;
       for (int step = 0; step < 5; ++step) {
         FillGradients(step, &alone);
@@ -209,8 +189,7 @@ TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
 
 TEST_CASE("a failure on one shard rank is an error on all and changes nothing") {
   for (const bool gathers : {false, true}) {
-    ThreadRanks comms(2);
-    SteppingRanks<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(2, gathers ? kGather : StepFixture::Keys{});
     shards[1].gradients[0][0] = kNan;
     const std::vector<std::vector<char>> before{shards[0].States(), shards[1].States()};
     const std::vector<Status> statuses = shards.Step();
@@ -226,9 +205,8 @@ TEST_CASE("a failure on one shard rank is an error on all and changes nothing") 
 }
 
 TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hold a part of it") {
-  ThreadRanks comms(2);
-  SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
-  Alone alone(kAllStates + StepFixture::Keys{{"on_nonfinite", "skip_block"}});
+  SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_block");
+  Alone alone(kAllStates + "on_nonfinite=skip_block");
   const LogCapture log;
   alone.gradients[0][13] = kNan;
   shards[1].gradients[0][1] = kNan;
@@ -244,8 +222,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
 
 TEST_CASE("the copy that a shard rank binds receives the rank's part of the new parameters") {
   for (const bool gathers : {false, true}) {
-    ThreadRanks comms(2);
-    SteppingRanks<ShardRank> shards(&comms, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(2, gathers ? kGather : StepFixture::Keys{});
     std::vector<Floats> copies;
     for (size_t rank = 0; rank < 2; ++rank) copies.emplace_back(12, 9.0F);
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -259,8 +236,7 @@ TEST_CASE("the copy that a shard rank binds receives the rank's part of the new 
 
 TEST_CASE("the owner of a gathered block skips an update that does not fit a copy on another rank") {
   for (const bool with_copy : {false, true}) {
-    ThreadRanks comms(2);
-    SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_block"}}, Dtype::kF16);
+    SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_block", Dtype::kF16);
     const LogCapture log;
     Floats copies(24);
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -278,8 +254,7 @@ TEST_CASE("the owner of a gathered block skips an update that does not fit a cop
 }
 
 TEST_CASE("a gathered step is skipped on all ranks") {
-  ThreadRanks comms(2);
-  SteppingRanks<ShardRank> shards(&comms, kGather + StepFixture::Keys{{"on_nonfinite", "skip_step"}});
+  SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_step");
   const LogCapture log;
   shards[0].gradients[0][1] = kNan;
   shards.StepOk();
@@ -292,9 +267,8 @@ TEST_CASE("a gathered step is skipped on all ranks") {
 
 TEST_CASE("a failed collect round of one shard rank is reported in the deliver round and fails the step on all ranks") {
   for (const bool with_all_to_all : {false, true}) {
-    ThreadRanks comms(2, with_all_to_all);
-    comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
-    SteppingRanks<ShardRank> shards(&comms, kGather);
+    SteppingRanks<ShardRank> shards({2, with_all_to_all}, kGather);
+    shards.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
     const std::vector<Status> statuses = shards.Step();
     CheckError(statuses[0], Code::kComm, "shard rank 1: ");
     CheckError(statuses[1], Code::kComm, with_all_to_all ? "all_to_all" : "all_gather");

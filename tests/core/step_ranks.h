@@ -9,26 +9,24 @@
 #include <utility>
 #include <vector>
 
-#include "core/step/host_step.h"
 #include "core/step/replica_exchange.h"
 #include "core/step/shard_agreement.h"
-#include "tests/core/step_fixture.h"
+#include "tests/core/context_fixture.h"
 
 namespace shampoo {
 
+// Byte offsets in the segment of a shard with one group: the step of the group, and the states of the gradients.
+constexpr size_t kStepInSegment = sizeof(ShardHeader);
+constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
+
 // A shard rank with parameters of these shapes. A shape without elements stands for a parameter whose elements are on
 // other ranks.
-struct AgreeingShard : StepFixture {
+struct AgreeingShard : ContextFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
-      : StepFixture({{"max_preconditioner_dim", "4"}}, shapes),
-        rounds(inputs(), comm, comm->TakeOptimizerId(), BoundScalars::kOnHost),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
+      : ContextFixture("max_preconditioner_dim=4", shapes),
+        rounds(inputs(), comm, comm->TakeOptimizerId(), BoundScalars::kOnHost) {
     comm->SetRankName("shard rank");
-    List();
-  }
-  void List() {
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    Ok(context.List());
+    Ok(List());
   }
   StepDecision Agree(StepDecision decision = {}) {
     rounds.Agree(&decision, &context);
@@ -36,7 +34,6 @@ struct AgreeingShard : StepFixture {
   }
 
   ShardRounds rounds;
-  StepContext context;
 };
 
 // Records the calls, and returns `agreed` from AgreeAgain.
@@ -56,21 +53,18 @@ class RecordingShards final : public ShardAgreement {
 };
 
 // A replica with parameters of these shapes. It exchanges their updates.
-struct SharingReplica : StepFixture {
+struct SharingReplica : ContextFixture {
   SharingReplica(const std::shared_ptr<Communicator>& comm, const Keys& keys,
                  const std::vector<std::vector<int64_t>>& shapes)
-      : StepFixture(keys, shapes, ReplicaPlacement(comm->rank(), comm->world())),
-        context(inputs(), backend().get(), TargetsInBuffers(inputs())) {
+      : ContextFixture(keys, shapes, ReplicaPlacement(comm->rank(), comm->world())) {
     Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
-    context.participants().ChooseOwnGradients(inputs().buffers);
-    Ok(context.List());
+    Ok(List());
   }
   Status Share(int64_t bucket, const StepDecision& decision = {}) {
     return exchange->Share(bucket, decision, context, &shards);
   }
 
   std::unique_ptr<ReplicaExchange> exchange;
-  StepContext context;
   RecordingShards shards;
 };
 

@@ -14,10 +14,7 @@ namespace {
 
 // Inputs of two parameters in two groups.
 struct Inputs {
-  Inputs() : fixture(SetupOf()), inputs(fixture.plan()) { Set(); }
-  static StepFixture::Setup SetupOf() {
-    return {.keys = {}, .params = StepFixture::Describe({{2, 3}, {4}}), .more_groups = {{}}, .placement = {}};
-  }
+  Inputs() { Set(); }
   void Set(int64_t first_counter = 3, bool second_takes_part = true, bool excludes = false, bool skip_step = false) {
     const int64_t counters[] = {first_counter, 5};
     const Param* const second = &fixture.plan().params[1];
@@ -27,24 +24,23 @@ struct Inputs {
                std::span<const StepItem>(&item, excludes ? 1 : 0), counters, skip_step);
   }
 
-  StepFixture fixture;
-  ReplicaInputs inputs;
+  StepFixture fixture{{.keys = {}, .params = StepFixture::Describe({{2, 3}, {4}}), .more_groups = {{}}}};
+  ReplicaInputs inputs{fixture.plan()};
 };
 
 TEST_CASE("the hash of a step's inputs depends on each of them") {
   Inputs one;
   const uint64_t start = one.inputs.Hash();
   CHECK(Inputs().inputs.Hash() == start);
-  one.Set(4);
-  CHECK(one.inputs.Hash() != start);
-  one.Set(3, false);
-  CHECK(one.inputs.Hash() != start);
-  one.Set(3, true, true);
-  CHECK(one.inputs.Hash() != start);
-  one.Set(3, true, false, true);
-  CHECK(one.inputs.Hash() != start);
-  one.Set();
-  CHECK(one.inputs.Hash() == start);
+  const auto hash_of = [&](auto... values) {
+    one.Set(values...);
+    return one.inputs.Hash();
+  };
+  CHECK(hash_of(4) != start);
+  CHECK(hash_of(3, false) != start);
+  CHECK(hash_of(3, true, true) != start);
+  CHECK(hash_of(3, true, false, true) != start);
+  CHECK(hash_of() == start);
 }
 
 TEST_CASE("the first input that differs is an error with the rank, its value and the value of the other ranks") {
@@ -62,9 +58,7 @@ TEST_CASE("the first input that differs is an error with the rank, its value and
         Case{4, 1, Code::kInvalid, "rank 2 skips this step"}}) {
     const Inputs inputs;
     MirrorComm comm(3, 0);
-    comm.change = [&](int64_t, int from, char* segment, size_t) {
-      if (from == 2) Put(segment, one.index * sizeof(int64_t), one.value);
-    };
+    comm.PutFrom(2, one.index * sizeof(int64_t), one.value);
     CheckError(inputs.inputs.FindDifference(comm.get()), one.code, one.says);
   }
   const MirrorComm same(3, 0);
@@ -87,9 +81,7 @@ TEST_CASE("the hash of parameters depends on each element, and FindDifference na
   CHECK(hashes.Hash() == start);
 
   MirrorComm comm(3, 0);
-  comm.change = [&](int64_t, int from, char* segment, size_t) {
-    if (from == 1) Put(segment, sizeof(int64_t), int64_t{1});
-  };
+  comm.PutFrom(1, sizeof(int64_t), int64_t{1});
   CheckError(hashes.FindDifference(comm.get()), Code::kState, "parameter \"p1\" differs between rank 1 and rank 0");
   const MirrorComm same;
   CheckCommError(hashes.FindDifference(same.get()), "received hashes of the parameters that differ");

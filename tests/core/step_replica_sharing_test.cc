@@ -15,7 +15,7 @@ namespace {
 
 using CallTexts = std::vector<std::string>;
 
-const StepFixture::Keys kTwoBuckets = {{"comm_bucket_bytes", "128"}, {"use_merge_dims", "false"}};
+const OptionKeys kTwoBuckets = "comm_bucket_bytes=128 use_merge_dims=false";
 
 const std::vector<std::vector<int64_t>> kFourMatrices = {{8, 8}, {8, 8}, {2, 2}, {2, 2}};
 
@@ -34,8 +34,7 @@ TEST_CASE("without other replicas, a rank returns its own decision about a step 
 }
 
 TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by bucket") {
-  ThreadRanks comms(2);
-  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+  RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
   REQUIRE(two[0].exchange->buckets() == 2);
   const PlanData& plan = two[0].plan();
   REQUIRE(plan.bucket_segment_bytes[0] != plan.bucket_segment_bytes[1]);
@@ -94,9 +93,8 @@ TEST_CASE("ranks that reject or skip a step also join the second exchange of upd
 TEST_CASE("a rank whose first exchange failed reports this in the second exchange, also to ranks that skip the step") {
   for (const bool skip : {false, true}) {
     CAPTURE(skip);
-    ThreadRanks comms(2);
-    comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
-    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+    RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
+    two.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
     const auto statuses = two.Run([&](int, SharingReplica& replica) {
       Status first = replica.Share(0, {.status = {}, .skip_step = skip});
       return first.ok() && !skip ? replica.Share(1) : std::move(first);
@@ -111,9 +109,8 @@ TEST_CASE("a rank whose first exchange failed reports this in the second exchang
 }
 
 TEST_CASE("a failure in the last exchange of a step is reported in the first exchange of the next step") {
-  ThreadRanks comms(2);
-  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
-  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+  RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
+  two.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
   const auto statuses = two.Run([&](int, SharingReplica& replica) {
     SHAMPOO_RETURN_IF_ERROR(replica.Share(0));
     return replica.Share(1);
@@ -141,8 +138,7 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
       {{}, false, 0, Code::kInvalid, "rank 1 has no gradient for parameter \"p2\" and rank 0 has a gradient"},
       {{}, true, 5, Code::kState, "rank 1 is at step 5 and rank 0 at step 0"}};
   for (const Case& one : cases) {
-    ThreadRanks comms(2);
-    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+    RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
     two[1].context.participants().flags()[2] = static_cast<char>(one.takes_part);
     CheckOk(two[1].state().WriteSteps(0, one.counter));
     const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
@@ -155,8 +151,7 @@ TEST_CASE("replicas whose steps have different inputs get an error that names th
 }
 
 TEST_CASE("a rank's own failure has priority over a failure that another rank forwards") {
-  ThreadRanks comms(2);
-  RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+  RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
   const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
     return replica.Share(0, {.status = Numeric(rank == 0 ? "heard of it" : "NaN"), .is_forwarded = rank == 0});
   });
@@ -168,8 +163,7 @@ TEST_CASE(
     "is the first") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
-    ThreadRanks comms(2);
-    RanksOnThreads<SharingReplica> two(&comms, kTwoBuckets, kFourMatrices);
+    RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);
     const auto statuses = two.Run([&](int rank, SharingReplica& replica) {
       if (bucket == 1) SHAMPOO_RETURN_IF_ERROR(replica.Share(0));
       if (rank == 0) return replica.Share(bucket);

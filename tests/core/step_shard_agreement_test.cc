@@ -13,10 +13,6 @@
 namespace shampoo {
 namespace {
 
-// Byte offsets in the segment of a shard: the step of the group, and the states of the gradients.
-constexpr size_t kStepInSegment = sizeof(ShardHeader);
-constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
-
 // Two parameters, and a third one of which only other ranks have elements.
 const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 
@@ -75,7 +71,7 @@ TEST_CASE("a shard sends its step, and which gradients and copies it has") {
   one.shard.Bind(0, nullptr);
   one.shard.Bind(1, one.shard.gradients[1].data(), one.shard.params[1].data(), copy.data());
   CheckOk(one.shard.state().WriteSteps(0, 6));
-  one.shard.List();
+  CheckOk(one.shard.List());
   CheckOk(one.shard.Agree().status);
   CHECK(one.SentStep() == 7);
   CHECK(one.SentGradients() == std::vector<char>{kNoGradient, kGradientAndCopy, kNoElements});
@@ -119,7 +115,7 @@ TEST_CASE("a group that is active only on other shards gets the step number of t
     segment[kGradientsInSegment + 2] = kGradient;
   });
   for (size_t p = 0; p < 2; ++p) one.shard.Bind(p, nullptr);
-  one.shard.List();
+  CheckOk(one.shard.List());
   REQUIRE(!one.shard.context.group(0).active);
   CheckOk(one.shard.Agree().status);
   CHECK(one.shard.context.group(0).active);
@@ -128,8 +124,7 @@ TEST_CASE("a group that is active only on other shards gets the step number of t
 
 TEST_CASE("an error of one shard is returned by all, and is marked as forwarded if that shard has forwarded it") {
   for (const bool is_forwarded : {false, true}) {
-    ThreadRanks comms(2);
-    RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
+    RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
     const std::vector<Status> statuses = two.Run([&](int rank, AgreeingShard& shard) {
       StepDecision decision;
       if (rank == 1) decision = {.status = Numeric("NaN"), .is_forwarded = is_forwarded};
@@ -142,8 +137,7 @@ TEST_CASE("an error of one shard is returned by all, and is marked as forwarded 
 }
 
 TEST_CASE("in the second agreement, a shard returns its own error or, if it has none, the error of another shard") {
-  ThreadRanks comms(2);
-  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
+  RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
   const auto agree = [&](bool first_fails) {
     return two.Run([&](int rank, AgreeingShard& shard) {
       Status own = rank == 1 ? Numeric("NaN") : first_fails ? Invalid("differs") : Status();
@@ -175,9 +169,8 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
   CHECK(one.SentStep() == 0);
   CHECK(one.SentGradients() == std::vector<char>(3, kNoElements));
 
-  ThreadRanks comms(2);
-  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
-  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
+  RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
+  two.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
   const std::vector<Status> statuses = two.Run([](int, AgreeingShard& shard) { return shard.Agree().status.Copy(); });
   CheckOk(statuses[0]);
   CheckError(statuses[1], Code::kComm, "shard rank 1: all_gather of the communicator returned 2");
@@ -193,8 +186,7 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
 }
 
 TEST_CASE("an agreement on codes returns only the code of an error, and the text of the error is fetched once") {
-  ThreadRanks comms(2);
-  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
+  RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int rank, AgreeingShard& shard) {
     StepDecision decision;
     if (rank == 1) decision.status = Numeric("NaN");
@@ -215,9 +207,8 @@ TEST_CASE("the text of an error is not fetched after a later agreement, or if th
     shard->rounds.AgreeOnCode(&decision, &shard->context);
     CHECK(shard->rounds.text_is_due());
   };
-  ThreadRanks comms(2);
-  comms.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
-  RanksOnThreads<AgreeingShard> two(&comms, kThirdElsewhere);
+  RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
+  two.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };
   const std::vector<Status> statuses = two.Run([&](int, AgreeingShard& shard) {
     fail(&shard);
     Status agreed = shard.Agree().status.Copy();

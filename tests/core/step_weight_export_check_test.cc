@@ -9,7 +9,7 @@
 namespace shampoo {
 namespace {
 
-const StepFixture::Keys kAveraged = {{"weight_ema", "0.5"}};
+const OptionKeys kAveraged = "weight_ema=0.5";
 
 TEST_CASE("an export needs a usable state and all buffers") {
   StepFixture fixture(kAveraged, {{2, 2}});
@@ -33,7 +33,7 @@ struct TwoDtypes : StepFixture {
     }
   }
   static Setup SetupOf() {
-    Setup setup{.keys = kAveraged, .params = Describe({{3}, {3}, {0}}), .more_groups = {}, .placement = {}};
+    Setup setup{.keys = kAveraged, .params = Describe({{3}, {3}, {0}})};
     setup.params[0].param_dtype = setup.params[1].out_dtype = Dtype::kF64;
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;

@@ -12,7 +12,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-const StepFixture::Keys kEma = {{"weight_ema", "0.5"}};
+const OptionKeys kEma = "weight_ema=0.5";
 
 // The initial value of the memory in which updates are exchanged. It is not 0, so that a block whose update is not
 // written is noticed.
@@ -74,11 +74,7 @@ TEST_CASE("an export adds a multiple of the stored difference to the parameter")
 
 TEST_CASE(
     "an export computes the average of the key averaging from the stored iterate, in each group by its own keys") {
-  StepFixture::Setup setup{.keys = kEma,
-                           .params = StepFixture::Describe({{2, 2}, {2, 2}}),
-                           .more_groups = {{{"averaging", "gpa"}, {"average_train", "0.5"}}}};
-  setup.params[1].group = 1;
-  Exported exported(setup);
+  Exported exported(StepFixture::TwoGroups(kEma, "averaging=gpa average_train=0.5", {{2, 2}, {2, 2}}));
   exported.Fill("p0/0/ema_offset", 3);
   exported.Fill("p1/0/iterate_offset", 3);  // W = (X + Z) / 2 and Z = W + 3, so that X = W - 3
   Floats first(4);
@@ -116,12 +112,7 @@ TEST_CASE("an export writes only the weights that the caller wants in this call"
 
 // Two parameters, of which the second is in a group without an average.
 StepFixture::Setup SetupWithPlainGroup(Placement placement = {}) {
-  StepFixture::Setup setup{.keys = kEma,
-                           .params = StepFixture::Describe({{2, 2}, {3}}),
-                           .more_groups = {StepFixture::Keys{}},
-                           .placement = placement};
-  setup.params[1].group = 1;
-  return setup;
+  return StepFixture::TwoGroups(kEma, {}, {{2, 2}, {3}}, placement);
 }
 
 TEST_CASE("an export of a parameter without an average copies the parameter") {
@@ -149,7 +140,7 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE("a replica sends the differences of its own blocks in a bucket, whether or not it wants the weights") {
-  const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
+  const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);
   Floats weights(4, 9.0F);
@@ -184,7 +175,7 @@ TEST_CASE("a replica sends nothing for a block without an average") {
 }
 
 TEST_CASE("a replica writes the weights that its caller wants, also in blocks of other ranks, and skips no update") {
-  const StepFixture::Keys keys = kEma + StepFixture::Keys{{"comm_bucket_bytes", "1"}};
+  const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(0, 2));
   std::vector<Floats> weights(4, Floats(4, 9.0F));
   std::vector<void*> wanted;

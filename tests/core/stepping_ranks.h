@@ -18,9 +18,8 @@
 namespace shampoo {
 
 // Keys with which all states affect the results from the first step on.
-inline const StepFixture::Keys kAllStates = {
-    {"max_preconditioner_dim", "4"}, {"momentum", "0.5"}, {"precondition_frequency", "2"},
-    {"use_merge_dims", "false"},     {"lr", "0.1"},       {"weight_decay", "0.01"}};
+inline const OptionKeys kAllStates =
+    "max_preconditioner_dim=4 momentum=0.5 precondition_frequency=2 use_merge_dims=false lr=0.1 weight_decay=0.01";
 inline const std::vector<std::vector<int64_t>> kSteppedShapes = {{4, 6}, {5}};
 
 // Sets gradients that differ from element to element, and from step to step.
@@ -125,6 +124,6 @@ struct ShardRank : StepFixture {
   std::unique_ptr<HostStep> step;
 };
 
-inline const StepFixture::Keys kGather = {{"shard_mode", "gather"}};
+inline const OptionKeys kGather = "shard_mode=gather";
 
 }  // namespace shampoo

@@ -15,27 +15,20 @@
 #   muon              all cases of data/muon
 #   later_release     all cases of data/later_release
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
-set(resume_sample_cases "")
-foreach(case bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16
-             lr_schedule_zero_two_groups nesterov_wd_graftphase none_partial_beta1_mom none_whole_group random_p031)
-  list(APPEND resume_sample_cases ${trajectories}/${case}.safetensors)
-endforeach()
-set(resume_rules_cases ${rules_cases})
-set(resume_elementwise_cases ${elementwise_cases})
-set(resume_norms_cases ${norms_cases})
-set(resume_eigenbasis_cases ${eigenbasis_cases})
-set(resume_muon_cases ${muon_cases})
-set(resume_later_release_cases ${later_release_cases})
-set(resume_rules_sample_cases "")
-foreach(case merged short_spread_async_late short_two_groups zeros_newton)
-  list(APPEND resume_rules_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/rules/${case}.safetensors)
-endforeach()
 
-set(resume_eigenbasis_sample_cases "")
-foreach(case kl_shampoo_freq2 kl_shampoo_missing_gradients kl_soap_order3 nemo_soap_missing soap_freq3 soap_h_missing
-             soap_two_groups soap_zero_first)
-  list(APPEND resume_eigenbasis_sample_cases ${CMAKE_CURRENT_SOURCE_DIR}/data/eigenbasis/${case}.safetensors)
-endforeach()
+# golden_sample(<set> <suite> <case>...): sets <set>_cases to the files of these cases.
+function(golden_sample set suite)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/data/${suite}/)
+  list(TRANSFORM ARGN APPEND .safetensors)
+  set(${set}_cases ${ARGN} PARENT_SCOPE)
+endfunction()
+golden_sample(sample trajectory
+  bf16_params_wd_mom betas_0.9_1_bc0 empty_param_no_merge f16_params f32_all_states_f16 lr_schedule_zero_two_groups
+  nesterov_wd_graftphase none_partial_beta1_mom none_whole_group random_p031)
+golden_sample(rules_sample rules merged short_spread_async_late short_two_groups zeros_newton)
+golden_sample(eigenbasis_sample eigenbasis
+  kl_shampoo_freq2 kl_shampoo_missing_gradients kl_soap_order3 nemo_soap_missing soap_freq3 soap_h_missing
+  soap_two_groups soap_zero_first)
 
 # golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): adds a
 # run from the start or from the checkpoints of another run. SAVES: the run saves checkpoints. RANKS: ranks other than
@@ -45,8 +38,8 @@ function(golden_resume set run)
   set(name golden.resume.${set}.${run})
   set(out ${resume_out}/${set}/${run})
   set(cases ${trajectory_cases})
-  if(DEFINED resume_${set}_cases)
-    set(cases ${resume_${set}_cases})
+  if(DEFINED ${set}_cases)
+    set(cases ${${set}_cases})
   endif()
   if(NOT arg_COMMAND)
     set(arg_COMMAND shampoo_replay)
@@ -86,10 +79,7 @@ function(golden_resume_same_bits set expected)
   get_property(checkpoints GLOBAL PROPERTY resume_${set}_checkpoints)
   set(name golden.resume.${set})
   list(PREPEND answers ${ARGV2})
-  add_test(NAME ${name}.same_bits
-           COMMAND ${CMAKE_COMMAND} -D "FOLDERS=${answers}" -D EXPECTED=${expected}
-                   -P ${CMAKE_CURRENT_SOURCE_DIR}/same_files.cmake)
-  set_tests_properties(${name}.same_bits PROPERTIES FIXTURES_REQUIRED "${runs};${ARGV3}")
+  golden_same_bits(${name}.same_bits ${expected} "${answers}" "${runs};${ARGV3}")
   add_test(NAME ${name}.clean COMMAND ${CMAKE_COMMAND} -E rm -rf ${checkpoints})
   set_tests_properties(${name}.clean PROPERTIES FIXTURES_CLEANUP "${runs}")
   if(NOT set MATCHES "sample$|^(elementwise|norms)$")

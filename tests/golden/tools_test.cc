@@ -64,7 +64,7 @@ TEST_CASE("a safetensors file is read back as it was written") {
   for (const auto& entry : file.tensors) {
     const std::string& name = entry.first;  // clang cannot capture a structured binding
     const Tensor& tensor = entry.second;
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK(back.At(name).dtype == tensor.dtype);
     CHECK(back.At(name).shape == tensor.shape);
     CHECK(back.At(name).bytes == tensor.bytes);
@@ -77,25 +77,26 @@ TEST_CASE("a safetensors file is read back as it was written") {
 
 TEST_CASE("damaged safetensors files are rejected") {
   const TemporaryFile temporary;
+  const auto read = [&](const std::string& header, const std::string& body) {
+    WriteRaw(temporary.Path(), header, body);
+    return ReadSafetensors(temporary.Path());
+  };
   const std::string good = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  WriteRaw(temporary.Path(), good, "12345678");
-  CHECK_NOTHROW(ReadSafetensors(temporary.Path()));
-  WriteRaw(temporary.Path(), good, "1234567");
-  CHECK_THROWS(ReadSafetensors(temporary.Path()));
+  CHECK_NOTHROW(read(good, "12345678"));
+  CHECK_THROWS(read(good, "1234567"));
   for (const char* bad : {R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
                           R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
                           R"({"x":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})",
                           R"({"x":{"dtype":"F32","shape":[-1,-2],"data_offsets":[0,8]}})",
                           R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})",
                           R"({"x":{"dtype":"F32","shape":[2]}})", R"({"x":)"}) {
-    CAPTURE(bad);
-    WriteRaw(temporary.Path(), bad, "12345678");
+    CAPTURE(std::string(bad));
+    CHECK_THROWS(read(bad, "12345678"));
+  }
+  for (const std::string& whole_file : {std::string(8, '\xff') + "{}", std::string("abc")}) {
+    std::ofstream(temporary.Path(), std::ios::binary) << whole_file;
     CHECK_THROWS(ReadSafetensors(temporary.Path()));
   }
-  std::ofstream(temporary.Path(), std::ios::binary) << std::string(8, '\xff') << "{}";
-  CHECK_THROWS(ReadSafetensors(temporary.Path()));
-  std::ofstream(temporary.Path(), std::ios::binary) << "abc";
-  CHECK_THROWS(ReadSafetensors(temporary.Path()));
 }
 
 template <typename Real>
@@ -219,7 +220,7 @@ TEST_CASE("the first loss of each recorded training run is reproduced") {
   const Tensor& images = data.At("x_train");
   const auto* labels = data.At("y_train").As<uint8_t>("U8");
   for (const char* name : {"shampoo_adam_freq5_full.safetensors", "shampoo_adam_freq1_mini.safetensors"}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     const TensorFile file = ReadSafetensors(folder / name);
     const auto settings = nlohmann::json::parse(file.metadata.at("case"));
     const Tensor* batches = file.Find("batches");

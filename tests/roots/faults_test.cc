@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <random>
 
 #include "tests/capi/behaviour/host.h"
@@ -30,7 +32,10 @@ Keys Basic(const char* method, const char* root_dtype) {
 }
 
 struct Fixture {
-  explicit Fixture(const Keys& keys) : host(keys, {Param("first", {6, 5}), Param("second", {4, 7})}, 2) {
+  explicit Fixture(const Keys& keys,
+                   const std::vector<shampoo_param_desc>& params = {Param("first", {6, 5}), Param("second", {4, 7})},
+                   int32_t threads = 2)
+      : host(keys, params, threads) {
     Faults().Clear();
     host.Fill(random);
   }
@@ -39,9 +44,46 @@ struct Fixture {
     host.FillGradients(random);
     host.Step();
   }
+  // Makes a step with new gradients, which must fail and change nothing.
+  void StepFails(std::initializer_list<const char*> says) {
+    host.FillGradients(random);
+    host.Bind();
+    const auto untouched = host.Everything();
+    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
+    CHECK_MESSAGE(Has(shampoo_last_error(), says), shampoo_last_error());
+    CHECK(host.Everything() == untouched);
+  }
+  // Makes steps in which one root fails. Each reuses the previous root and logs this in one message with `says`.
+  void CheckReused(
+      int steps, std::initializer_list<const char*> says, const std::function<void()>& check = [] {}) {
+    Listener listener(1);
+    for (int step = 1; step <= steps; ++step) {
+      Step();
+      check();
+      CHECK(host.Stat("root_reused") == step);
+      const std::vector<std::string> messages = listener.Take();
+      REQUIRE(messages.size() == 1);
+      CHECK_MESSAGE(Has(messages[0], says), messages[0]);
+    }
+  }
+  // Copies the states and the parameters of another optimizer.
+  void CopyFrom(const Fixture& from) {
+    for (const Host::Entry& entry : from.host.Entries()) host.Write(entry.info.key, from.host.Read(entry));
+    for (size_t p = 0; p < host.tensors.size(); ++p) host.tensors[p].w = from.host.tensors[p].w;
+  }
+
   std::mt19937_64 random{5};
   Host host;
 };
+
+// Checks that another solver has computed the same numbers, except their signs if `with_any_sign`.
+void CheckSame(const Array& got, const Array& expected, bool with_any_sign = false) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double one = got.Values()[i], other = expected.Values()[i];
+    CHECK((with_any_sign ? std::fabs(one) : one) ==
+          doctest::Approx(with_any_sign ? std::fabs(other) : other).epsilon(2e-3));
+  }
+}
 
 struct Ladder {
   const char* method;
@@ -84,11 +126,7 @@ TEST_CASE("when a rung fails, the next one gives the same root, is counted, and 
         for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, ladder.rungs[i].first, fault);
         Listener listener(1);
         faulty.Step();
-        // Another solver computes the same root.
-        const Array got = faulty.host.Read(kFaultyInverse);
-        for (size_t i = 0; i < expected.size(); ++i) {
-          CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
-        }
+        CheckSame(faulty.host.Read(kFaultyInverse), expected);
         CHECK(faulty.host.Read("first/0/inverse.0") == sound.host.Read("first/0/inverse.0"));
         CHECK(faulty.host.Stat("root_computed") == 4);
         CHECK(faulty.host.Stat("root_reused") == 0);
@@ -126,36 +164,20 @@ TEST_CASE(
     fixture.Step();
     const Array before = host.Read(kFaultyInverse);
     FailEverywhere(kFaulty);
-    Listener listener(1);
-    for (int refresh = 1; refresh <= 3; ++refresh) {
-      fixture.Step();
-      CHECK(host.Read(kFaultyInverse) == before);
-      CHECK(host.Stat("root_reused") == refresh);
-      const std::vector<std::string> messages = listener.Take();
-      REQUIRE(messages.size() == 1);
-      CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "previous inverse"}), messages[0]);
-    }
+    fixture.CheckReused(3, {"1 ", kFaultyName, "previous inverse"},
+                        [&] { CHECK(host.Read(kFaultyInverse) == before); });
     for (const Host::Tensors& tensor : host.tensors) {
       for (const double value : tensor.w.Values()) CHECK(std::isfinite(value));
     }
 
-    fixture.host.FillGradients(fixture.random);
-    host.Bind();
-    const auto untouched = host.Everything();
-    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
-    CHECK_MESSAGE(Has(shampoo_last_error(), {kFaultyName, "3 refreshes in a row", "root_failure_tolerance (2)",
-                                             "nothing", "larger epsilon", "learning rate"}),
-                  shampoo_last_error());
-    CHECK(host.Everything() == untouched);
+    fixture.StepFails({kFaultyName, "3 refreshes in a row", "root_failure_tolerance (2)", "nothing", "larger epsilon",
+                       "learning rate"});
 
     // The error is reported once: the next step succeeds. A step with a copy of the state gives the same result.
     Fixture other(Basic(ladder.method, ladder.root_dtype));
     FailEverywhere(kFaulty);
-    for (const Host::Entry& entry : host.Entries()) other.host.Write(entry.info.key, host.Read(entry));
-    for (size_t p = 0; p < host.tensors.size(); ++p) {
-      other.host.tensors[p].w = host.tensors[p].w;
-      other.host.tensors[p].g = host.tensors[p].g;
-    }
+    other.CopyFrom(fixture);
+    for (size_t p = 0; p < host.tensors.size(); ++p) other.host.tensors[p].g = host.tensors[p].g;
     host.Step();
     other.host.Step();
     CHECK(host.Everything() == other.host.Everything());
@@ -176,37 +198,26 @@ TEST_CASE(
     "if the solver of inverse square roots without eigenvectors fails, the root is computed in float64 and counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
   // Factor matrices of size 9 and 12; only/0/factor.1 is number 1.
-  const auto step = [&](Host* host) {
-    std::mt19937_64 random(8);
-    host->Fill(random);
-    host->FillGradients(random);
-    host->Step();
-  };
-  Faults().Clear();
-  Host sound(keys, {Param("only", {9, 12})});
-  step(&sound);
-  const Array expected = sound.Read("only/0/inverse.1");
-  CHECK(sound.Stat("root_retried") == 0);
+  const std::vector<shampoo_param_desc> only = {Param("only", {9, 12})};
+  Fixture sound(keys, only, 1);
+  sound.Step();
+  const Array expected = sound.host.Read("only/0/inverse.1");
+  CHECK(sound.host.Stat("root_retried") == 0);
   for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
     CAPTURE(static_cast<int>(fault));
-    Faults().Clear();
+    Fixture faulty(keys, only, 1);
     Faults().Add(1, Rung::kRequested, fault);
-    Host host(keys, {Param("only", {9, 12})});
     Listener listener(1);
-    step(&host);
+    faulty.Step();
     // Only the solver without eigenvectors was called, and no eigendecomposition in float32 after it.
     CHECK(Faults().Calls(1, Rung::kRequested) == 1);
-    CHECK(host.Stat("root_retried") == 1);
-    CHECK(host.Stat("root_retried_float64") == 1);
-    const Array got = host.Read("only/0/inverse.1");
-    for (size_t i = 0; i < expected.size(); ++i) {
-      CHECK(got.Values()[i] == doctest::Approx(expected.Values()[i]).epsilon(2e-3));
-    }
+    CHECK(faulty.host.Stat("root_retried") == 1);
+    CHECK(faulty.host.Stat("root_retried_float64") == 1);
+    CheckSame(faulty.host.Read("only/0/inverse.1"), expected);
     const std::vector<std::string> messages = listener.Take();
     REQUIRE(messages.size() == 1);
     CHECK_MESSAGE(Has(messages[0], {"only/0/factor.1", "could not be computed at first"}), messages[0]);
   }
-  Faults().Clear();
 }
 
 TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one failed call affects one refresh") {
@@ -239,8 +250,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
       Fixture fixture(BasisKeys(method, "1"));
       Fixture kept(BasisKeys(method, "100"));  // makes the same step without a refresh
       for (int t = 0; t < 3; ++t) fixture.Step();
-      for (const Host::Entry& entry : fixture.host.Entries()) kept.host.Write(entry.info.key, fixture.host.Read(entry));
-      for (size_t p = 0; p < 2; ++p) kept.host.tensors[p].w = fixture.host.tensors[p].w;
+      kept.CopyFrom(fixture);
       kept.random = fixture.random;
       FailEverywhere(kFaulty);
       if (both) FailEverywhere(kFaulty + 1);
@@ -250,7 +260,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
       CHECK(fixture.host.tensors[1].w == kept.host.tensors[1].w);
       for (const Host::Entry& entry : fixture.host.Entries()) {
         const std::string key = entry.info.key;
-        CAPTURE(key);
+        CAPTURE(std::string(key));
         if (key.rfind("second/", 0) != 0) continue;
         const bool is_same = fixture.host.Read(entry) == kept.host.Read(key);
         const bool never_turns = key == "second/0/gradient_count" || key.find("factor") != std::string::npos;
@@ -268,28 +278,14 @@ TEST_CASE("a basis that fails too often is an error, as for an inverse root, and
     Fixture fixture(BasisKeys(method, "1"));
     Host& host = fixture.host;
     FailEverywhere(kFaulty);
-    Listener listener(1);
-    for (int refresh = 1; refresh <= 3; ++refresh) {
-      fixture.Step();
-      CHECK(host.Stat("root_reused") == refresh);
-      const std::vector<std::string> messages = listener.Take();
-      REQUIRE(messages.size() == 1);
-      CHECK_MESSAGE(Has(messages[0], {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"}),
-                    messages[0]);
-    }
+    fixture.CheckReused(3, {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"});
     // The basis could not be computed at the first gradient either, so it is the identity.
     const std::vector<double> basis = host.Read("second/0/basis.0").Values();
     for (size_t i = 0; i < basis.size(); ++i) CHECK(basis[i] == (i % 5 == 0 ? 1 : 0));
     for (const double value : host.tensors[1].w.Values()) CHECK(std::isfinite(value));
 
-    fixture.host.FillGradients(fixture.random);
-    host.Bind();
-    const auto untouched = host.Everything();
-    CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
-    CHECK_MESSAGE(Has(shampoo_last_error(), {"eigenbasis of second/0/factor.0", "3 refreshes in a row",
-                                             "root_failure_tolerance (2)", "nothing", "learning rate"}),
-                  shampoo_last_error());
-    CHECK(host.Everything() == untouched);
+    fixture.StepFails({"eigenbasis of second/0/factor.0", "3 refreshes in a row", "root_failure_tolerance (2)",
+                       "nothing", "learning rate"});
     Faults().Clear();
     fixture.Step();
     CHECK(host.Stat("root_reused") == 3);
@@ -304,7 +300,7 @@ TEST_CASE("when a rung fails, the next one gives the same basis and is counted")
                                                 {Rung::kEigenQr, "root_retried_dsyev"}};
   Fixture sound(BasisKeys(kMethodsInEigenbases[0], "1"));
   sound.Step();
-  const std::vector<double> expected = sound.host.Read("second/0/basis.0").Values();
+  const Array expected = sound.host.Read("second/0/basis.0");
   for (size_t failing = 1; failing < 4; ++failing) {
     for (const Fault fault : {Fault::kReported, Fault::kNan, Fault::kGarbage}) {
       CAPTURE(failing);
@@ -313,10 +309,7 @@ TEST_CASE("when a rung fails, the next one gives the same basis and is counted")
       for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, rungs[i].first, fault);
       Listener listener(1);
       faulty.Step();
-      const std::vector<double> got = faulty.host.Read("second/0/basis.0").Values();
-      for (size_t i = 0; i < got.size(); ++i) {
-        CHECK(std::fabs(got[i]) == doctest::Approx(std::fabs(expected[i])).epsilon(2e-3));
-      }
+      CheckSame(faulty.host.Read("second/0/basis.0"), expected, true);
       CHECK(faulty.host.Stat("root_reused") == 0);
       CHECK(faulty.host.Stat("root_retried") == 1);
       CHECK(faulty.host.Stat(rungs[failing].second) == 1);
@@ -327,19 +320,13 @@ TEST_CASE("when a rung fails, the next one gives the same basis and is counted")
 TEST_CASE("results with failures are the same for every number of threads") {
   std::vector<std::vector<std::vector<char>>> results;
   for (const int32_t threads : {1, 2, 5}) {
-    Faults().Clear();
-    Host host(Basic("newton", "f32"), {Param("first", {6, 5}), Param("second", {4, 7})}, threads);
+    Fixture fixture(Basic("newton", "f32"), {Param("first", {6, 5}), Param("second", {4, 7})}, threads);
     for (const Rung rung : {Rung::kRequested, Rung::kFloat64}) {
       Faults().Add(FaultPlan::kEveryMatrix, rung, Fault::kGarbage);
     }
-    std::mt19937_64 random(3);
-    host.Fill(random);
-    for (int step = 0; step < 4; ++step) {
-      host.FillGradients(random);
-      host.Step();
-    }
-    CHECK(host.Stat("root_retried_eigen") == 16);
-    results.push_back(host.Everything());
+    for (int step = 0; step < 4; ++step) fixture.Step();
+    CHECK(fixture.host.Stat("root_retried_eigen") == 16);
+    results.push_back(fixture.host.Everything());
   }
   CHECK(results[0] == results[1]);
   CHECK(results[0] == results[2]);

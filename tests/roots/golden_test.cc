@@ -9,9 +9,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/blas/scratch.h"
 #include "core/roots/inverse_root.h"
 #include "core/roots/residual.h"
+#include "tests/core/blas_fixture.h"
 #include "tests/golden/safetensors.h"
 #include "tests/roots/high_precision.h"
 
@@ -39,9 +39,7 @@ std::vector<Case> Cases(const char* suite) {
 TEST_CASE("tracked residuals equal the recorded ones") {
   const std::vector<Case> cases = Cases("residuals");
   CHECK(cases.size() == 18);
-  blas::Scratch scratch;
-  REQUIRE(blas::Scratch::Create({}, &scratch).ok());
-  const blas::ScratchUse use(&scratch);
+  const BlasFixture blas;
   for (const Case& one : cases) {
     CAPTURE(one.name);
     const golden::Tensor& a = one.file.At("A");
@@ -95,29 +93,21 @@ void Check(const Case& one, RootMethod method, int64_t* accurate, int64_t* repor
   const Wide exponent =
       -static_cast<Wide>(settings.exponent_multiplier) * static_cast<Wide>(denominator) / static_cast<Wide>(numerator);
   const Eigen eigen = JacobiEigen(n, Matrix(a, a + n * n));
-  Wide lowest = std::numeric_limits<Wide>::infinity();
-  Wide highest = 0;
-  for (const Wide value : eigen.values) {
-    lowest = std::min(lowest, value + shift);
-    highest = std::max(highest, value + shift);
-  }
+  const auto [least, largest] = std::ranges::minmax(eigen.values);
+  const Wide lowest = least + shift;
+  const Wide highest = std::max(largest + shift, Wide{0});
   const Matrix exact = Apply(n, eigen, [&](Wide value) { return std::pow(value + shift, exponent); });
-  Wide error = 0;
-  Wide size = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    error = std::fmax(error, std::fabs(static_cast<Wide>(x[i]) - exact[i]));
-    size = std::fmax(size, std::fabs(exact[i]));
-  }
+  const double error = RelativeError(Matrix(x.begin(), x.end()), exact);
   const double unit = std::numeric_limits<Real>::epsilon() / 2.0;
   const double condition = static_cast<double>(highest / lowest);
   const double allowed = 10 * std::sqrt(static_cast<double>(n)) * unit * condition + 1e-5;
-  if (lowest > 0 && static_cast<double>(error / size) <= allowed) {
+  if (lowest > 0 && error <= allowed) {
     ++*accurate;
     return;
   }
-  CAPTURE(static_cast<double>(error / size));
+  CAPTURE(error);
   CAPTURE(condition);
-  CHECK((result.outcome.converged != 1 || static_cast<double>(error / size) <= 2 * result.residual));
+  CHECK((result.outcome.converged != 1 || error <= 2 * result.residual));
   ++*reported;
 }
 

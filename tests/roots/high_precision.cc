@@ -3,6 +3,7 @@
 #include "tests/roots/high_precision.h"
 
 #include <cmath>
+#include <limits>
 
 namespace shampoo::roots_test {
 namespace {
@@ -61,6 +62,17 @@ Eigen JacobiEigen(int64_t n, Matrix a) {
   }
   for (int64_t i = 0; i < n; ++i) eigen.values.push_back(a[static_cast<size_t>(i * n + i)]);
   return eigen;
+}
+
+double RelativeError(const Matrix& x, const Matrix& exact) {
+  Wide error = 0;
+  Wide size = 0;
+  for (size_t i = 0; i < exact.size(); ++i) {
+    if (std::isnan(x[i])) return std::numeric_limits<double>::quiet_NaN();
+    error = std::fmax(error, std::fabs(x[i] - exact[i]));
+    size = std::fmax(size, std::fabs(exact[i]));
+  }
+  return static_cast<double>(error / size);
 }
 
 double QuadResidual(int64_t n, const Matrix& b, const Matrix& x, int64_t power) {

@@ -35,6 +35,9 @@ Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
   return result;
 }
 
+// Returns max |X - E| / max |E| of a matrix X and the exact result E, or NaN if X has NaN.
+double RelativeError(const Matrix& x, const Matrix& exact);
+
 // Returns max |B X^power - I|, computed in quadruple precision.
 double QuadResidual(int64_t n, const Matrix& b, const Matrix& x, int64_t power);
 

@@ -3,6 +3,7 @@
 // Inverse roots of random difficult matrices. Each root must be finite with the stated residual, or have a status that
 // explains the failure. Of the roots whose condition number allows a comparison, at least 99 % must exist and agree
 // with a reference in higher precision.
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -94,12 +95,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   // The root is that of A + shift I. If the root could not be computed, the result has no shift, so the test computes
   // the exact shift of the method.
   const Eigen eigen = JacobiEigen(n, matrix.a);
-  Wide least = eigen.values[0];
-  Wide largest = eigen.values[0];
-  for (const Wide value : eigen.values) {
-    least = std::min(least, value);
-    largest = std::max(largest, value);
-  }
+  const auto [least, largest] = std::ranges::minmax(eigen.values);
   double shift = result.outcome.shift;
   if (!status.ok()) {
     shift = wanted.settings.epsilon;
@@ -118,20 +114,19 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const bool judged = condition * unit < 0.01 && representable && kept_whole;
   row->judged += judged;
 
+  const auto fail = [&](const char* what, double value) { Fail(matrix, wanted, kFloat32, what, value); };
   if (!status.ok()) {
     ++row->refused;
-    if (status.code() != Code::kNumeric) Fail(matrix, wanted, kFloat32, "a status other than SHAMPOO_E_NUMERIC", 0);
-    if (status.message().find("could not be computed: ") == std::string::npos) {
-      Fail(matrix, wanted, kFloat32, "a status without the reason", 0);
-    }
+    if (status.code() != Code::kNumeric) fail("a status other than SHAMPOO_E_NUMERIC", 0);
+    if (status.message().find("could not be computed: ") == std::string::npos) fail("a status without the reason", 0);
     for (const Real value : x) {
-      if (value != Real{-77}) Fail(matrix, wanted, kFloat32, "x written on failure", static_cast<double>(value));
+      if (value != Real{-77}) fail("x written on failure", static_cast<double>(value));
     }
     // A pseudo-inverse keeps no eigenvalue below unit times the largest one.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
     // After the shift no eigenvalue is below epsilon.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
-      Fail(matrix, wanted, kFloat32, status.message().c_str(), lowest);
+      fail(status.message().c_str(), lowest);
     }
     return;
   }
@@ -141,9 +136,9 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   double norm = 0;
   for (int64_t i = 0; i < n * n; ++i) {
     const double value = static_cast<double>(x[static_cast<size_t>(i)]);
-    if (!std::isfinite(value)) Fail(matrix, wanted, kFloat32, "an element is not finite", value);
+    if (!std::isfinite(value)) fail("an element is not finite", value);
     if (x[static_cast<size_t>(i)] != x[static_cast<size_t>(i % n * n + i / n)]) {
-      Fail(matrix, wanted, kFloat32, "not symmetric", value);
+      fail("not symmetric", value);
     }
     norm = std::fmax(norm, std::fabs(value));
   }
@@ -157,29 +152,23 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     const double rounding = 64.0 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
                             (1 + size * std::pow(norm, static_cast<double>(wanted.numerator)));
     if (!std::isnan(result.residual) && !(residual <= 2 * result.residual + rounding)) {
-      Fail(matrix, wanted, kFloat32, "the residual is above the stated one", residual / result.residual);
+      fail("the residual is above the stated one", residual / result.residual);
     }
-    if (std::isnan(result.residual) && judged) Fail(matrix, wanted, kFloat32, "no residual is stated", residual);
+    if (std::isnan(result.residual) && judged) fail("no residual is stated", residual);
   }
   if (!judged) return;
   const Matrix exact = Apply(n, eigen, [&](Wide value) {
     return std::pow(value + static_cast<Wide>(shift),
                     -static_cast<Wide>(wanted.denominator) / static_cast<Wide>(wanted.numerator));
   });
-  Wide error = 0;
-  Wide size = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    error = std::fmax(error, std::fabs(root[i] - exact[i]));
-    size = std::fmax(size, std::fabs(exact[i]));
-  }
-  const double relative = static_cast<double>(error / size);
+  const double relative = RelativeError(root, exact);
   const double allowed = 10 * std::sqrt(static_cast<double>(n)) * unit * condition + 1e-5;
   if (relative <= allowed) {
     ++row->judged_right;
     row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
     // The status reports success, and the stated residual is too small for this error.
-    Fail(matrix, wanted, kFloat32, "the root is wrong, but its status reports success", relative / allowed);
+    fail("the root is wrong, but its status reports success", relative / allowed);
   }
 }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import math
 import sys
 from collections.abc import Iterable
@@ -439,12 +440,8 @@ def trajectories() -> list[Trajectory]:
         settings = {"root_method": method, "lr": 0.1, "use_merge_dims": False, **settings}
         return Trajectory(f"{method}.{name}", settings, shapes, scale, silent_steps)
 
-    def newton_case(name: str, shapes: list[tuple[int, ...]], **settings: Any) -> Trajectory:
-        return case("newton", name, shapes, **settings)
-
-    def higher_order_case(name: str, shapes: list[tuple[int, ...]], **settings: Any) -> Trajectory:
-        return case("higher_order", name, shapes, **settings)
-
+    newton_case = functools.partial(case, "newton")
+    higher_order_case = functools.partial(case, "higher_order")
     return [
         newton_case("matrix", [(5, 6)], epsilon=1e-4, root_tolerance=0.03),
         newton_case("vector", [(7,)], epsilon=1e-3, root_tolerance=0.05, beta1=0.0, beta2=0.95,

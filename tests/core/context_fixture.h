@@ -1,0 +1,32 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/step/host_step.h"
+#include "tests/core/step_fixture.h"
+
+namespace shampoo {
+
+// A rank with the context of its steps.
+struct ContextFixture : StepFixture {
+  using StepFixture::StepFixture;
+  // Lists the blocks of the parameters that have gradients.
+  Status List() {
+    context.participants().ChooseOwnGradients(inputs().buffers);
+    return context.List();
+  }
+  // The numbers of the blocks of these items.
+  template <typename Items>
+  std::vector<int64_t> BlocksOf(const Items& items) const {
+    std::vector<int64_t> blocks;
+    for (const StepItem& item : items) blocks.push_back(context.BlockOf(item));
+    return blocks;
+  }
+
+  StepContext context{inputs(), backend().get(), TargetsInBuffers(inputs())};
+};
+
+}  // namespace shampoo
