@@ -8,25 +8,23 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "tests/keys.h"
 #include "tests/preset.h"
 
 namespace shampoo_test {
-
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-inline Keys operator+(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
 
 inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
   for (const char* word : words) {
     if (text.find(word) == std::string::npos) return false;
   }
   return true;
+}
+
+// Checks that the last error has these words.
+inline void CheckLastError(std::initializer_list<const char*> words) {
+  CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
 }
 
 struct Destroy {
@@ -58,11 +56,29 @@ inline PlanPtr MakePlan(const Keys& keys = {}, const shampoo_plan_desc& desc = S
   return PlanPtr(plan);
 }
 
+// Checks that these keys do not give a plan, and returns the error.
+inline std::string PlanError(const Keys& keys) {
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan* plan = nullptr;
+  CHECK(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc) == SHAMPOO_E_INVALID);
+  CHECK(plan == nullptr);
+  return shampoo_last_error();
+}
+
 inline OptimizerPtr MakeOptimizer(const PlanPtr& plan) {
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* optimizer = nullptr;
   RequireOk(shampoo_optimizer_create(&optimizer, plan.get(), &desc));
   return OptimizerPtr(optimizer);
+}
+
+// Creates an optimizer, destroys it, and returns the status of the creation.
+inline shampoo_status TryCreate(const PlanPtr& plan, const shampoo_optimizer_desc& desc = SHAMPOO_OPTIMIZER_DESC_INIT) {
+  shampoo_optimizer* optimizer = nullptr;
+  const shampoo_status status = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
+  CHECK((status == SHAMPOO_OK) == (optimizer != nullptr));
+  shampoo_optimizer_destroy(optimizer);
+  return status;
 }
 
 inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& shape, int32_t dtype = SHAMPOO_F32) {

@@ -11,9 +11,9 @@ namespace shampoo_test {
 
 using BasisVector = std::vector<double>;
 
-inline const Keys kSoap = {{"method", "soap"}, {"lr", "1"}};
-inline const Keys kKlSoap = {{"method", "soap"}, {"factor_correction", "kl"}, {"lr", "1"}};
-inline const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"lr", "1"}};
+inline const Keys kSoap = "method=soap lr=1";
+inline const Keys kKlSoap = "method=soap factor_correction=kl lr=1";
+inline const Keys kKlShampoo = "method=kl_shampoo lr=1";
 inline const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
 
 // Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
@@ -22,9 +22,7 @@ inline BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
   tensor.w = Array(tensor.w.dtype(), tensor.w.size());
   tensor.g = ArrayOf(tensor.g.dtype(), gradient);
   host->Step();
-  BasisVector direction = tensor.w.Values();
-  for (double& element : direction) element = -element;
-  return direction;
+  return Scaled(tensor.w.Values(), -1);
 }
 
 // Copies all states of one optimizer to another optimizer with the same states.
@@ -41,13 +39,6 @@ inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
 inline double LargestOf(const BasisVector& values) {
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::fabs(value));
-  return largest;
-}
-
-inline double DistanceOf(const BasisVector& a, const BasisVector& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
   return largest;
 }
 

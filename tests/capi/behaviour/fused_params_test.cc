@@ -7,28 +7,28 @@
 #include <numeric>
 
 #include "tests/capi/behaviour/host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
 // The preset that the tests use by default sets these keys to other values.
-const Keys kRouted = {
-    {"route", "auto"}, {"precondition_1d", "false"}, {"use_merge_dims", "false"}, {"precondition_frequency", "2"}};
+const Keys kRouted = "route=auto precondition_1d=false use_merge_dims=false precondition_frequency=2";
 
 const std::vector<Keys> kMethods = {
-    {{"method", "shampoo"}, {"grafting", "adam"}, {"weight_decay", "0.1"}, {"precondition_frequency", "2"}},
-    {{"method", "shampoo"}, {"max_preconditioner_dim", "3"}},
-    {{"method", "soap"}, {"precondition_frequency", "2"}, {"max_preconditioner_dim", "3"}},
-    {{"method", "soap"}, {"update_norm", "rms"}},
-    {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
-    {{"method", "adam"}, {"norm_control", "hyperball"}},
-    {{"method", "muon"}, {"weight_decay", "0.1"}, {"second_moment", "row"}, {"shape_scale", "sqrt_max"}},
-    {{"method", "muon"}, {"second_moment", "short"}, {"norm_control", "relative"}, {"cautious_decay", "true"}},
-    {{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "radial"}, {"update_floor", "0.5"}},
-    {{"method", "muon"}, {"orthogonalization", "exact"}, {"dual_norm_scale", "true"}, {"grafting", "adam"}},
-    {{"method", "muon"}, {"update_floor", "2"}, {"update_floor_rows", "true"}, {"norm_control", "radial_brake"}},
-    {{"method", "sign"}, {"beta3", "0.5"}, {"weight_decay", "0.1"}},
-    {{"method", "sign"}, {"dual_norm_scale", "true"}, {"norm_control", "hyperball"}, {"shape_scale", "spectral"}},
+    "method=shampoo grafting=adam weight_decay=0.1 precondition_frequency=2",
+    "method=shampoo max_preconditioner_dim=3",
+    "method=soap precondition_frequency=2 max_preconditioner_dim=3",
+    "method=soap update_norm=rms",
+    "method=kl_shampoo precondition_frequency=2",
+    "method=adam norm_control=hyperball",
+    "method=muon weight_decay=0.1 second_moment=row shape_scale=sqrt_max",
+    "method=muon second_moment=short norm_control=relative cautious_decay=true",
+    "method=muon second_moment=element norm_control=radial update_floor=0.5",
+    "method=muon orthogonalization=exact dual_norm_scale=true grafting=adam",
+    "method=muon update_floor=2 update_floor_rows=true norm_control=radial_brake",
+    "method=sign beta3=0.5 weight_decay=0.1",
+    "method=sign dual_norm_scale=true norm_control=hyperball shape_scale=spectral",
 };
 
 void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
@@ -109,7 +109,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
         params.push_back(Param(names.back().c_str(), shape));
         params.back().fan = SHAMPOO_IN_OUT;
       }
-      const Keys unmerged = keys + Keys{{"use_merge_dims", "false"}};
+      const Keys unmerged = keys + "use_merge_dims=false";
       const std::string method = keys[0].second;  // only methods with factor matrices read the key
       const bool merges = method != "adam" && method != "muon" && method != "sign";
       Host one(merges ? unmerged : keys, {fused});
@@ -136,11 +136,10 @@ TEST_CASE("a single size in row_splits divides each stacked tensor into equal pa
 }
 
 TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts") {
-  const Keys keys = kMethods[0] + Keys{{"use_merge_dims", "false"}};
+  const Keys keys = kMethods[0] + "use_merge_dims=false";
   for (int64_t begin = 0; begin < 45; begin += 4) {
     for (int64_t end = begin + 1; end <= 45; end += 7) {
-      CAPTURE(begin);
-      CAPTURE(end);
+      CAPTURE_ALL(begin, end);
       shampoo_param_desc fused = Param("qkv", {9, 5});
       SetRowSplits({4, 2, 3}, &fused);
       fused.shard_form = 1;
@@ -206,7 +205,7 @@ TEST_CASE("parameters with a role have no factor matrices and are updated like v
       shampoo_param_desc table = Param("table", {6, 5});
       table.role = role;
       CHECK(FactorsOf(keys, table) == 0);
-      CHECK(FactorsOf(keys + Keys{{"route", "off"}}, table) == 2);
+      CHECK(FactorsOf(keys + "route=off", table) == 2);
       Host one(keys, {table});
       Host many(keys, {Param("table", {30})});  // the same elements as a vector
       std::vector<size_t> order(30);

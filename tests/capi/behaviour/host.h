@@ -46,6 +46,12 @@ class Host {
   void Fill(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.w.Fill(random);
   }
+  // Draws the parameters from a new generator and returns it.
+  std::mt19937_64 FillFrom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    Fill(random);
+    return random;
+  }
   void FillGradients(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.g.Fill(random);
   }
@@ -71,6 +77,32 @@ class Host {
     for (Tensors& tensor : tensors) {
       if (tensor.separate) tensor.w = tensor.out.As(tensor.w.dtype());
     }
+  }
+
+  // Makes a step whose buffers are bound.
+  shampoo_status TryStep() { return shampoo_optimizer_step(optimizer, nullptr); }
+  // Checks that such a step fails with this status and these words, and changes nothing.
+  void CheckStepFails(shampoo_status status, std::initializer_list<const char*> words) {
+    const auto before = Everything();
+    CHECK(TryStep() == status);
+    CheckLastError(words);
+    CHECK(Everything() == before);
+  }
+  void RandomStep(std::mt19937_64& random) {
+    FillGradients(random);
+    Step();
+  }
+  // Makes a step with gradients from a new generator.
+  void StepFrom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    RandomStep(random);
+  }
+  // Copy from a host with the same parameters, or with these parameters and others after them.
+  void CopyParams(const Host& from) {
+    for (size_t p = 0; p < tensors.size(); ++p) tensors[p].w = from.tensors[p].w;
+  }
+  void CopyGradients(const Host& from) {
+    for (size_t p = 0; p < tensors.size(); ++p) tensors[p].g = from.tensors[p].g;
   }
 
   struct Entry {
@@ -120,6 +152,12 @@ class Host {
     RequireOk(shampoo_optimizer_stat(optimizer, key, &value));
     return value;
   }
+  // Checks that all states are equal to those of the same names in the other host.
+  void CheckSameStates(const Host& other) const {
+    for (const Entry& entry : Entries()) {
+      CHECK_MESSAGE(Read(entry) == other.Read(entry.info.key), std::string(entry.info.key));
+    }
+  }
   // Everything that a step writes, as bytes.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all;
@@ -148,5 +186,13 @@ class Host {
     tensors.push_back(std::move(tensor));
   }
 };
+
+// Makes a step of both hosts with the same random gradients.
+inline void StepBoth(Host* one, Host* other, std::mt19937_64& random) {
+  one->FillGradients(random);
+  other->CopyGradients(*one);
+  one->Step();
+  other->Step();
+}
 
 }  // namespace shampoo_test

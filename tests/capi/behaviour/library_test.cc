@@ -90,7 +90,7 @@ TEST_CASE("the keys of this version have the expected names, scopes and flags") 
 }
 
 TEST_CASE("a clone is independent of its config, and a plan keeps the values it was created with") {
-  ConfigPtr config = MakeConfig({{"lr", "0.5"}});
+  ConfigPtr config = MakeConfig("lr=0.5");
   shampoo_config* clone = nullptr;
   RequireOk(shampoo_config_clone(&clone, config.get()));
   RequireOk(shampoo_config_set_f64(config.get(), "lr", 0.25));

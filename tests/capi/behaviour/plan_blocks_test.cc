@@ -96,7 +96,7 @@ TEST_CASE("blocks cover every element of the buffer once and report their positi
 TEST_CASE("blocks are ordered by parameter, stacked tensor and chunk, with the first dim outermost") {
   shampoo_param_desc stacked = Param("layers", {2, 5, 4});
   stacked.stack_dims = 1;
-  const Host host(Keys{{"max_preconditioner_dim", "3"}, {"use_merge_dims", "false"}}, {Param("v", {4}), stacked});
+  const Host host(Keys("max_preconditioner_dim=3 use_merge_dims=false"), {Param("v", {4}), stacked});
   const std::vector<std::vector<int64_t>> expected = {// parameter, offset, shape
                                                       {0, 0, 3},     {0, 3, 1},     {1, 0, 3, 3},  {1, 3, 3, 1},
                                                       {1, 12, 2, 3}, {1, 15, 2, 1}, {1, 20, 3, 3}, {1, 23, 3, 1},
@@ -121,7 +121,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
     plan_desc.replica_rank = world - 1;
     plan_desc.shard_world = 5;
     plan_desc.shard_rank = 3;
-    const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "8"}}, plan_desc);
+    const PlanPtr plan = MakePlan("max_preconditioner_dim=8", plan_desc);
     for (const auto& param : {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})}) AddParam(plan, param);
     RequireOk(shampoo_plan_finish(plan.get()));
     int64_t count = 0;

@@ -32,12 +32,10 @@ std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int6
 }
 
 Keys RandomKeys(std::mt19937_64& random) {
-  return {{"grafting", random() % 2 == 0 ? "adagrad" : "none"},
-          {"momentum", "0.5"},
-          {"epsilon", "1e-3"},
-          {"use_merge_dims", random() % 2 == 0 ? "true" : "false"},
-          {"precondition_frequency", "2"},
-          {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
+  return "momentum=0.5 epsilon=1e-3 precondition_frequency=2" +
+         Keys{{"grafting", random() % 2 == 0 ? "adagrad" : "none"},
+              {"use_merge_dims", random() % 2 == 0 ? "true" : "false"},
+              {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
 // Checks that the steps of `one` and of `many` are bit-identical. The buffer of the single parameter of `one` is the
@@ -106,7 +104,7 @@ TEST_CASE("a stacked parameter is bit-identical to separate layers") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
   std::mt19937_64 random(9);
-  const Keys keys = {{"grafting", "rmsprop"}, {"momentum", "0.5"}, {"max_preconditioner_dim", "4"}};
+  const Keys keys = "grafting=rmsprop momentum=0.5 max_preconditioner_dim=4";
   Host one(keys, {stacked});
   Host many(keys, {Param("0", {5, 6}), Param("1", {5, 6}), Param("2", {5, 6})});
   CheckSame(&one, &many, random);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/capi/behaviour/host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -24,18 +25,13 @@ std::vector<shampoo_param_desc> MixedModel() {
   return params;
 }
 
-const std::vector<Keys> kGroups = {{{"grafting", "rmsprop"}, {"max_preconditioner_dim", "96"}, {"momentum", "0.9"}},
-                                   {{"grafting", "adam"},
-                                    {"max_preconditioner_dim", "5"},
-                                    {"precondition_frequency", "2"},
-                                    {"use_merge_dims", "false"},
-                                    {"inverse_dtype", "bf16"},
-                                    {"weight_decay", "0.01"}}};
+const std::vector<Keys> kGroups = {"grafting=rmsprop max_preconditioner_dim=96 momentum=0.9",
+                                   "grafting=adam max_preconditioner_dim=5 precondition_frequency=2 "
+                                   "use_merge_dims=false inverse_dtype=bf16 weight_decay=0.01"};
 
 std::vector<std::vector<char>> Train(int32_t threads, int steps = 3) {
   Host host(kGroups, MixedModel(), threads);
-  std::mt19937_64 random(3);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(3);
   for (int t = 0; t < steps; ++t) {
     host.FillGradients(random);
     host.tensors[1].has_grad = t != 1;
@@ -54,17 +50,13 @@ TEST_CASE("every number of threads gives bit-identical results") {
 }
 
 std::vector<std::vector<char>> TrainDivided(int32_t threads) {
-  const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"threads", "0"}};
+  const Keys keys = "grafting=adam momentum=0.9 precondition_frequency=2 threads=0";
   std::vector<shampoo_param_desc> params = {Param("large", {1024, 600}), Param("half", {512, 512}, SHAMPOO_BF16),
                                             Param("long", {1024, 140}), Param("vector", {1024}),
                                             Param("stack", {40, 64, 64})};
-  Host host(keys + Keys{{"use_merge_dims", "false"}}, params, threads);
-  std::mt19937_64 random(5);
-  host.Fill(random);
-  for (int t = 0; t < 2; ++t) {
-    host.FillGradients(random);
-    host.Step();
-  }
+  Host host(keys + "use_merge_dims=false", params, threads);
+  std::mt19937_64 random = host.FillFrom(5);
+  for (int t = 0; t < 2; ++t) host.RandomStep(random);
   return host.Everything();
 }
 
@@ -78,22 +70,16 @@ TEST_CASE("blocks that are divided among threads give bit-identical results") {
 
 TEST_SUITE("long") {
   TEST_CASE("contractions and rank updates that are divided among threads give bit-identical results in all methods") {
-    const Keys often = {{"precondition_frequency", "1"}, {"basis_method", "qr"}};
-    for (const Keys& method :
-         {Keys{{"method", "shampoo"}, {"precondition_frequency", "2"}}, Keys{{"method", "soap"}} + often,
-          Keys{{"method", "soap"}, {"factor_correction", "kl"}} + often, Keys{{"method", "kl_shampoo"}} + often}) {
-      CAPTURE(method[0].second);
-      CAPTURE(method[1].second);
+    const Keys often = "precondition_frequency=1 basis_method=qr";
+    for (const Keys& method : {Keys("method=shampoo precondition_frequency=2"), "method=soap" + often,
+                               "method=soap factor_correction=kl" + often, Keys("method=kl_shampoo") + often}) {
+      CAPTURE_ALL(method);
       std::vector<std::vector<std::vector<char>>> results;
       for (const int32_t threads : {1, 3}) {
         // The smallest square matrix whose contractions are divided (core/backend/cpu/kronecker.cc).
-        Host host(method + Keys{{"threads", "0"}}, {Param("large", {1024, 1024})}, threads);
-        std::mt19937_64 random(5);
-        host.Fill(random);
-        for (int t = 0; t < 3; ++t) {
-          host.FillGradients(random);
-          host.Step();
-        }
+        Host host(method + "threads=0", {Param("large", {1024, 1024})}, threads);
+        std::mt19937_64 random = host.FillFrom(5);
+        for (int t = 0; t < 3; ++t) host.RandomStep(random);
         results.push_back(host.Everything());
       }
       CHECK(results[1] == results[0]);
@@ -112,8 +98,7 @@ TEST_CASE("optimizers on several threads do not affect each other") {
   for (size_t i = 0; i < kOptimizers; ++i) {
     threads.emplace_back([&, i] {
       Host& host = *hosts[i];
-      std::mt19937_64 random(3);
-      host.Fill(random);
+      std::mt19937_64 random = host.FillFrom(3);
       for (int t = 0; t < 3; ++t) {
         host.FillGradients(random);
         host.tensors[1].has_grad = t != 1;

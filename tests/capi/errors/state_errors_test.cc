@@ -9,15 +9,15 @@ TEST_CASE("shampoo_state_describe accepts only indices below the count") {
   const SmallModel model;
   int64_t count = -5;
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  CHECK_ERROR(shampoo_state_count(nullptr, &count), SHAMPOO_E_INVALID, {"opt is NULL"});
-  CHECK_ERROR(shampoo_state_count(model.get(), nullptr), SHAMPOO_E_INVALID, {"count_out is NULL"});
+  CHECK_INVALID(shampoo_state_count(nullptr, &count), "opt is NULL");
+  CHECK_INVALID(shampoo_state_count(model.get(), nullptr), "count_out is NULL");
   CHECK(count == -5);
   RequireOk(shampoo_state_count(model.get(), &count));
-  CHECK_ERROR(shampoo_state_describe(nullptr, 0, &entry), SHAMPOO_E_INVALID, {"opt is NULL"});
-  CHECK_ERROR(shampoo_state_describe(model.get(), 0, nullptr), SHAMPOO_E_INVALID, {"entry is NULL"});
+  CHECK_INVALID(shampoo_state_describe(nullptr, 0, &entry), "opt is NULL");
+  CHECK_INVALID(shampoo_state_describe(model.get(), 0, nullptr), "entry is NULL");
   for (const int64_t index : {int64_t{-1}, count, INT64_MAX, INT64_MIN}) {
-    CHECK_ERROR(shampoo_state_describe(model.get(), index, &entry), SHAMPOO_E_INVALID,
-                {"index is " + Text(index), "0 to " + Text(count - 1)});
+    CHECK_INVALID(shampoo_state_describe(model.get(), index, &entry), "index is " + Text(index),
+                  "0 to " + Text(count - 1));
   }
   CHECK(entry.key == nullptr);
 }
@@ -77,14 +77,10 @@ TEST_CASE("state transfers outside an entry or in device memory are rejected") {
         wrong.code, {wrong.words[0]});
     check_words();
   }
-  CHECK_ERROR(shampoo_state_read(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
-              {"opt is NULL"});
-  CHECK_ERROR(shampoo_state_write(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
-              {"opt is NULL"});
-  CHECK_ERROR(shampoo_state_read(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
-              {"dst is NULL"});
-  CHECK_ERROR(shampoo_state_write(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), SHAMPOO_E_INVALID,
-              {"src is NULL"});
+  CHECK_INVALID(shampoo_state_read(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), "opt is NULL");
+  CHECK_INVALID(shampoo_state_write(nullptr, 0, 0, 1, memory.data(), 64, SHAMPOO_CPU, nullptr), "opt is NULL");
+  CHECK_INVALID(shampoo_state_read(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), "dst is NULL");
+  CHECK_INVALID(shampoo_state_write(model.get(), 0, 0, 1, nullptr, 64, SHAMPOO_CPU, nullptr), "src is NULL");
   CHECK(memory == memory_before);
   CHECK(model.Everything() == before);
 }

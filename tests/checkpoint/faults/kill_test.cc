@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
 #include "tests/checkpoint/faults/processes.h"
 
@@ -34,9 +35,7 @@ TEST_CASE("a process that is killed at any call of a save leaves the older check
     for (const FileCall& call : calls) {
       for (const bool half_done : {false, true}) {
         if (half_done && call.name != "pwrite") continue;
-        CAPTURE(rank);
-        CAPTURE(Describe(call));
-        CAPTURE(half_done);
+        CAPTURE_ALL(rank, Describe(call), half_done);
         saves.Reset();
         const auto die_here = [&](const FileCall& now) {
           if (half_done && now.number == call.number) return FileFault{.max_bytes = call.bytes / 2};

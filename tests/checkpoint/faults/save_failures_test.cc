@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -33,12 +35,9 @@ bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int er
   return !opened->creates;
 }
 
-void CheckFailed(Saves* saves, const FileCall& call, int error) {
-  SavingJob& job = saves->job;
-  CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
-  CHECK_MESSAGE(job.SameError(), job.Errors());
-  CHECK_MESSAGE(Has(job.Error(0), call.path), job.Error(0));
-  CHECK_MESSAGE(Has(job.Error(0), ReasonOf(error)), job.Error(0));
+// Checks that a save failed with an error about this call and left only the older checkpoint.
+void CheckFailedSave(Saves* saves, const FileCall& call, int error) {
+  CheckFailed(&saves->job, SHAMPOO_E_IO, {call.path, ReasonOf(error)});
   CHECK(saves->HasOlderAlone());
   CHECK(saves->Loads(saves->older));
 }
@@ -50,9 +49,7 @@ TEST_CASE("a save with one failed file call leaves the older checkpoint and no o
     const std::vector<FileCall> calls = saves.Calls(rank);
     for (const FileCall& call : calls) {
       for (const int error : ErrorsOf(call)) {
-        CAPTURE(rank);
-        CAPTURE(Describe(call));
-        CAPTURE(ReasonOf(error));
+        CAPTURE_ALL(rank, Describe(call), ReasonOf(error));
         saves.Reset();
         saves.job.WatchFiles(rank, FailAt(call.number, {.error = error}));
         saves.Save();
@@ -60,7 +57,7 @@ TEST_CASE("a save with one failed file call leaves the older checkpoint and no o
           CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
           CHECK(saves.Loads(saves.newer));
         } else {
-          CheckFailed(&saves, call, error);
+          CheckFailedSave(&saves, call, error);
         }
         saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
@@ -90,7 +87,7 @@ TEST_CASE("short writes and reads are continued, and a write of no bytes is an e
       saves.Reset();
       saves.job.WatchFiles(rank, FailAt(call.number, {.returns_zero = true}));
       saves.Save();
-      CheckFailed(&saves, call, ENOSPC);
+      CheckFailedSave(&saves, call, ENOSPC);
     }
   }
 }
@@ -101,8 +98,7 @@ TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when
   for (const int rank : {0, 1}) {
     const std::vector<FileCall> calls = saves.Calls(rank);
     for (const FileCall& first : calls) {
-      CAPTURE(rank);
-      CAPTURE(Describe(first));
+      CAPTURE_ALL(rank, Describe(first));
       bool failed = false;
       const auto handler = [&](const FileCall& call) {
         const bool takes_room = call.creates || call.name == "pwrite" || call.name == "rename" || call.name == "fsync";
@@ -130,8 +126,7 @@ TEST_CASE("a disk that disappears during a save leaves the older checkpoint or t
     const std::vector<FileCall> calls = saves.Calls(rank);
     const int64_t published = PublishedBy(calls);
     for (const FileCall& first : calls) {
-      CAPTURE(rank);
-      CAPTURE(Describe(first));
+      CAPTURE_ALL(rank, Describe(first));
       saves.Reset();
       saves.job.WatchFiles(rank, [&](const FileCall& call) {
         return call.number < first.number ? FileFault() : FileFault{.error = EIO};

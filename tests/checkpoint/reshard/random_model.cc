@@ -53,7 +53,7 @@ RandomModel::World RandomModel::DrawWorld(bool may_drop, const char* on_block_mi
                        {"on_block_mismatch", on_block_mismatch}};
   world.drops_momentum = may_drop && OneIn(8);
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const Keys keys = groups_[g] + BlockKeys() + (world.drops_momentum ? Keys{{"momentum", "0"}} : Keys{});
+    const Keys keys = groups_[g] + BlockKeys() + (world.drops_momentum ? Keys("momentum=0") : Keys{});
     if (g == 0) {
       spec.keys = keys + of_all;
     } else {

@@ -31,6 +31,9 @@ class Trainee {
   Rank rank;
 };
 
+// Makes steps 1 to `steps`, which must succeed, and saves the optimizer.
+void TrainAndSave(Trainee* saver, int steps, const std::string& path);
+
 // The bytes of all entries of blocks, by key.
 using States = std::map<std::string, std::vector<char>>;
 States StatesOf(const Rank& rank);
