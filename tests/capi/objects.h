@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <shampoo/shampoo.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -89,8 +90,37 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
   return desc;
 }
 
+// Return the description of a shard of a whole parameter.
+inline shampoo_param_desc FlatShard(shampoo_param_desc desc, int64_t offset, int64_t count) {
+  desc.shard_form = 1;
+  desc.flat_offset = offset;
+  desc.flat_count = count;
+  return desc;
+}
+inline shampoo_param_desc RectangleShard(shampoo_param_desc desc, const std::vector<int64_t>& offset,
+                                         const std::vector<int64_t>& shape) {
+  desc.shard_form = 2;
+  std::copy(offset.begin(), offset.end(), desc.local_offset);
+  std::copy(shape.begin(), shape.end(), desc.local_shape);
+  return desc;
+}
+
 inline void AddParam(const PlanPtr& plan, const shampoo_param_desc& desc) {
   RequireOk(shampoo_plan_add_param(plan.get(), &desc, nullptr));
+}
+
+inline std::vector<shampoo_block_info> BlocksOf(const shampoo_plan* plan) {
+  int64_t count = 0;
+  RequireOk(shampoo_plan_block_count(plan, &count));
+  std::vector<shampoo_block_info> blocks(static_cast<size_t>(count), SHAMPOO_BLOCK_INFO_INIT);
+  for (int64_t i = 0; i < count; ++i) RequireOk(shampoo_plan_block(plan, i, &blocks[static_cast<size_t>(i)]));
+  return blocks;
+}
+
+inline int64_t PlanBytes(const shampoo_plan* plan, int32_t rank, const char* what) {
+  int64_t bytes = 0;
+  RequireOk(shampoo_plan_bytes(plan, rank, what, &bytes));
+  return bytes;
 }
 
 }  // namespace shampoo_test

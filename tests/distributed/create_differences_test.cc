@@ -62,7 +62,7 @@ const Difference kDifferences[] = {
 
 TEST_CASE("create fails on every rank with the same message if one rank has different arguments") {
   for (const Kind kind : kReplicasOrShards) {
-    const int world = kind.replicas * kind.shards;
+    const int world = kind.world();
     for (int odd = 0; odd < world; ++odd) {
       for (const Difference& difference : kDifferences) {
         CAPTURE_ALL(kind, odd, difference.name);

@@ -117,7 +117,7 @@ TEST_CASE("averages are computed from the parameters that all ranks have, also w
 TEST_CASE("an export with a bad argument on one rank fails on all ranks, and training continues") {
   for (const Kind kind : kExportingKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
-      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
+      for (int odd = 0; odd < kind.world(); ++odd) {
         CAPTURE_ALL(kind, bucket, odd);
         Grid grid(AveragingSpec(bucket), kind);
         RequireStart(&grid);
@@ -139,7 +139,7 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
 
 TEST_CASE("a rank that exports while the others make a step is an error on all ranks") {
   for (const Kind kind : kExportingKinds) {
-    for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
+    for (int odd = 0; odd < kind.world(); ++odd) {
       CAPTURE_ALL(kind, odd);
       Grid grid(AveragingSpec(), kind);
       RequireStart(&grid);

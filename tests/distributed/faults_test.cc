@@ -73,7 +73,7 @@ TEST_CASE("any collective that fails on all ranks fails all ranks in this and in
 
 TEST_CASE("if a collective has exchanged its data and then fails on one rank, the next step fails on the other ranks") {
   for (const Kind kind : kFailingKinds) {
-    const int world = kind.replicas * kind.shards;
+    const int world = kind.world();
     if (kind.gathers()) continue;  // the failure may be reported to the other ranks in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
@@ -101,7 +101,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
     float value;  // of an element of the gradient
   };
   for (const Kind kind : kFailingKinds) {
-    const int world = kind.replicas * kind.shards;
+    const int world = kind.world();
     for (const char* const bucket : {"0", "600"}) {
       if (kind.replicas == 1 && !kind.gathers()) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
@@ -138,7 +138,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
 
 TEST_CASE("abort ends the waiting for a rank whose collective failed, before or after its exchange") {
   for (const Kind kind : kFailingKinds) {
-    const int world = kind.replicas * kind.shards;
+    const int world = kind.world();
     for (const int faulty : {0, world - 1}) {
       for (const bool takes_part : {false, true}) {
         for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {

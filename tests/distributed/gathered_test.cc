@@ -55,9 +55,7 @@ void CheckSteps(const RankSpec& spec, int replicas, const Shards& shards, bool a
   RunBoth(&grid, &one, 1, 5);
   CHECK(grid.AllHold(one.w));
   for (int rank = 0; rank < grid.world(); ++rank) {
-    for (int group = 0; group <= static_cast<int>(spec.groups.size()); ++group) {
-      CHECK(StepsOf(grid[rank], group) == 5);
-    }
+    for (int group = 0; group <= static_cast<int>(spec.groups.size()); ++group) CHECK(StepsOf(grid[rank], group) == 5);
   }
 }
 
@@ -145,14 +143,10 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
   Shards shards(4, spec.params);
   for (int64_t r = 0; r < 4; ++r) {
     for (ParamSpec& param : shards[static_cast<size_t>(r)]) {
-      param.shard_form = 2;
-      param.local_offset.assign(param.shape.size(), 0);
-      param.local_shape = param.shape;
       for (size_t k = 0; k < 2; ++k) {
         const int64_t half = (param.shape[k] + 1) / 2;
         const bool second = (k == 0 ? r / 2 : r % 2) != 0;
-        param.local_offset[k] = second ? half : 0;
-        param.local_shape[k] = second ? param.shape[k] - half : half;
+        param.CutAlong(k, second ? half : 0, second ? param.shape[k] - half : half);
       }
     }
   }

@@ -25,6 +25,7 @@ struct Kind {
   const char* shard_mode = "local";
   bool all_to_all = true;  // whether communicators of shards have all_to_all
 
+  int world() const { return replicas * shards; }
   bool gathers() const { return shard_mode == std::string("gather"); }
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind);

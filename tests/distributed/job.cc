@@ -24,9 +24,11 @@ void ParamSpec::CutFlat(int64_t first, int64_t count) {
 }
 
 void ParamSpec::CutAlong(size_t dim, int64_t first, int64_t count) {
-  shard_form = 2;
-  local_offset.assign(shape.size(), 0);
-  local_shape = shape;
+  if (shard_form != 2) {
+    shard_form = 2;
+    local_offset.assign(shape.size(), 0);
+    local_shape = shape;
+  }
   local_offset[dim] = first;
   local_shape[dim] = count;
 }

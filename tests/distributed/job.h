@@ -29,7 +29,8 @@ struct ParamSpec {
   int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
 
   int64_t Elements() const;  // number of elements in this rank's buffers
-  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim.
+  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim. A rectangle can be
+  // sliced along further dims.
   void CutFlat(int64_t first, int64_t count);
   void CutAlong(size_t dim, int64_t first, int64_t count);
 };

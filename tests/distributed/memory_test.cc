@@ -40,8 +40,7 @@ struct Counter {
 
 // Ranks with one counter each.
 struct CountedGrid {
-  CountedGrid(const RankSpec& spec, const Kind& kind)
-      : counters(static_cast<size_t>(kind.replicas * kind.shards)), grid(spec, kind) {
+  CountedGrid(const RankSpec& spec, const Kind& kind) : counters(static_cast<size_t>(kind.world())), grid(spec, kind) {
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
     for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
     RequireCreate(&grid);

@@ -50,7 +50,7 @@ template <typename Test>
 void ForEveryRank(Test&& test) {
   for (const Kind kind : kReplicasOrShards) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
-      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
+      for (int odd = 0; odd < kind.world(); ++odd) {
         CAPTURE_ALL(kind, bucket, odd);
         Grid grid(TwoGroupsSpec(bucket), kind);
         StartThirdStep(&grid);

@@ -25,15 +25,32 @@ inline BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
   return Scaled(tensor.w.Values(), -1);
 }
 
-// Copies all states of one optimizer to another optimizer with the same states.
-inline void CopyStates(const Host& from, Host* to) {
-  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
-}
-
 inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
   Array values(SHAMPOO_F64, count);
   values.Fill(*random);
   return values.Values();
+}
+
+// Makes steps with random gradients, calls `after_change` after each step that changes the basis of dim 1 of the first
+// parameter, and returns the numbers of these steps, from 1.
+template <typename AfterChange>
+std::vector<int> BasisChanges(Host* host, int steps, AfterChange&& after_change) {
+  std::mt19937_64 random(8);
+  std::vector<int> changes;
+  Array basis = host->Read("w/0/basis.1");
+  for (int step = 1; step <= steps; ++step) {
+    DirectionOf(host, RandomElements(host->tensors[0].g.size(), &random));
+    if (host->Read("w/0/basis.1") == basis) continue;
+    basis = host->Read("w/0/basis.1");
+    changes.push_back(step);
+    after_change();
+  }
+  return changes;
+}
+
+// Copies all states of one optimizer to another optimizer with the same states.
+inline void CopyStates(const Host& from, Host* to) {
+  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
 }
 
 inline double LargestOf(const BasisVector& values) {

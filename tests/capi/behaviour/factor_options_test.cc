@@ -21,9 +21,7 @@ const std::vector<FactorMethod> kFactorMethods = {{"shampoo", "refresh_growth=0 
 
 // Makes one step for each number. The number is the seed of the random gradients.
 void StepWith(Host* host, const std::vector<uint64_t>& gradients) {
-  for (const uint64_t number : gradients) {
-    host->StepFrom(number);
-  }
+  for (const uint64_t number : gradients) host->StepFrom(number);
 }
 
 std::vector<uint64_t> NumbersUpTo(uint64_t last) {
@@ -129,9 +127,7 @@ TEST_CASE("precondition_dims smaller and larger choose one dim, and the first on
     // Dims are compared before blocks are split. A dim without a factor matrix is not split.
     Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
-    int64_t blocks = 0;
-    RequireOk(shampoo_plan_block_count(split.plan, &blocks));
-    CHECK(blocks == 2);
+    CHECK(BlocksOf(split.plan).size() == 2);
     // A vector has no dims to choose from.
     CHECK(DimsWithFactors(Host(method.keys + "precondition_dims=smaller precondition_1d=true", {Param("w", {5})})) ==
           std::set<int>{0});

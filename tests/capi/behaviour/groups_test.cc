@@ -125,9 +125,7 @@ TEST_CASE("a bound scalar changes only its own group") {
     // The scalar is bound, so the next step reads it instead of this value.
     RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 1000));
     both.Step(t);
-    double now = -1;
-    RequireOk(shampoo_optimizer_get(both.all.optimizer, 2, "lr", &now));
-    CHECK(now == static_cast<double>(lr));
+    CHECK(both.all.Get("lr", 2) == static_cast<double>(lr));
   }
   for (const char* const key : {"beta1", "weight_decay"}) {
     double value = 0;
@@ -151,25 +149,20 @@ TEST_CASE("get returns the resolved value of each group") {
   Host host({Keys("grafting=rmsprop precondition_frequency=4"), Keys("grafting=adam start_preconditioning_step=9"),
              Keys("grafting=adagrad use_nesterov=true start_preconditioning_step=0")},
             {Param("w", {2})}, 3);
-  const auto get = [&](int32_t group, const char* key) {
-    double value = -1;
-    RequireOk(shampoo_optimizer_get(host.optimizer, group, key, &value));
-    return value;
-  };
   const double beta2[] = {0.99, 0.999, 1};
   const double epsilon[] = {1e-8, 1e-8, 1e-10};
   const double start[] = {4, 9, 1};
   const double frequency[] = {4, 1, 1};
   for (int32_t group = 0; group < 3; ++group) {
     const auto at = static_cast<size_t>(group);
-    CHECK(get(group, "grafting_beta2") == beta2[at]);
-    CHECK(get(group, "grafting_epsilon") == epsilon[at]);
-    CHECK(get(group, "start_preconditioning_step") == start[at]);
-    CHECK(get(group, "precondition_frequency") == frequency[at]);
-    CHECK(get(group, "use_nesterov") == (group == 2 ? 1 : 0));
-    CHECK(get(group, "use_bias_correction") == 1);
-    CHECK(get(group, "threads") == 3);
-    CHECK(get(group, "max_preconditioner_dim") == 1024);
+    CHECK(host.Get("grafting_beta2", group) == beta2[at]);
+    CHECK(host.Get("grafting_epsilon", group) == epsilon[at]);
+    CHECK(host.Get("start_preconditioning_step", group) == start[at]);
+    CHECK(host.Get("precondition_frequency", group) == frequency[at]);
+    CHECK(host.Get("use_nesterov", group) == (group == 2 ? 1 : 0));
+    CHECK(host.Get("use_bias_correction", group) == 1);
+    CHECK(host.Get("threads", group) == 3);
+    CHECK(host.Get("max_preconditioner_dim", group) == 1024);
   }
 }
 

@@ -147,6 +147,25 @@ class Host {
     Write(key, ArrayOf(Find(key).info.dtype, values));
   }
   double Steps(int group) const { return Read("group." + std::to_string(group) + "/step").Get(0); }
+  void Set(const char* key, double value, int group = 0) {
+    RequireOk(shampoo_optimizer_set(optimizer, group, key, value));
+  }
+  double Get(const char* key, int group = 0) const {
+    double value = -1;
+    RequireOk(shampoo_optimizer_get(optimizer, group, key, &value));
+    return value;
+  }
+  bool IsFinite(const Array& array) const {
+    const std::vector<double> values = array.Values();
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  }
+  // Returns whether all parameters, or the outputs that replace them, and all states are finite.
+  bool IsFinite() const {
+    const std::vector<Entry> entries = Entries();
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [this](const Tensors& tensor) { return IsFinite(tensor.separate ? tensor.out : tensor.w); }) &&
+           std::all_of(entries.begin(), entries.end(), [this](const Entry& entry) { return IsFinite(Read(entry)); });
+  }
   double Stat(const char* key) const {
     double value = -1;
     RequireOk(shampoo_optimizer_stat(optimizer, key, &value));

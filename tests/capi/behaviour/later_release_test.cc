@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/basis_host.h"
 
 namespace shampoo_test {
 namespace {
@@ -22,14 +22,9 @@ const Keys kAverages = kSums + "beta2=0.5";
 // parameter.
 std::vector<double> StepDiagonal(Host* host, const std::vector<double>& gradient) {
   Host::Tensors& tensor = host->tensors[0];
-  const size_t n = gradient.size();
-  std::vector<double> matrix(n * n);
-  for (size_t i = 0; i < n; ++i) matrix[i * n + i] = gradient[i];
-  tensor.g = ArrayOf(tensor.g.dtype(), matrix);
+  tensor.g = ArrayOf(tensor.g.dtype(), DiagonalMatrix(gradient));
   host->Step();
-  std::vector<double> diagonal;
-  for (size_t i = 0; i < n; ++i) diagonal.push_back(tensor.w.Get(i * n + i));
-  return diagonal;
+  return DiagonalOf(tensor.w.Values(), gradient.size());
 }
 
 void CheckDiagonal(const std::vector<double>& values, const std::vector<double>& expected, double tolerance = 1e-9) {

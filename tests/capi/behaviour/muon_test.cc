@@ -17,10 +17,6 @@ using MuonValues = std::vector<double>;
 const char* const kNormControls[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
 const Keys kExactMuon = "method=muon orthogonalization=exact beta1=0 lr=1";
 
-void SetKey(Host* host, const char* key, double value) {
-  RequireOk(shampoo_optimizer_set(host->optimizer, 0, key, value));
-}
-
 // Makes one step of the first parameter and returns its new value.
 MuonValues StepTo(Host* host, const MuonValues& gradient) {
   Host::Tensors& tensor = host->tensors[0];
@@ -239,8 +235,8 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
     adam.CopyParams(muon);
     const Array matrix = muon.tensors[5].w;
     for (const double lr : {0.25, 0.25, 0.125, 0.05, 0.0, 0.3}) {
-      SetKey(&muon, "lr", lr);
-      SetKey(&adam, "lr", 0.01 * (lr / 0.25));
+      muon.Set("lr", lr);
+      adam.Set("lr", 0.01 * (lr / 0.25));
       StepBoth(&muon, &adam, random);
       for (size_t p = 0; p < params.size(); ++p) {
         CAPTURE(p);
@@ -293,11 +289,11 @@ TEST_CASE("each kind of weight decay gives the numbers of its formula") {
     CHECK(FirstStep(of_kind + "lr=0.25 peak_lr=0.5", {2}, {2, -4}, {3, 2}) == expected);
     // peak_lr auto is the lr at creation, also after lr has been changed.
     Host host(of_kind + "lr=0.5", {Param("w", {2}, SHAMPOO_F64)});
-    SetKey(&host, "lr", 0.25);
+    host.Set("lr", 0.25);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
     CHECK(StepTo(&host, {3, 2}) == expected);
     // Only independent decay does not depend on the learning rate.
-    SetKey(&host, "lr", 0);
+    host.Set("lr", 0);
     const bool decays = kind.type == std::string("independent");
     CHECK(StepTo(&host, {1, -1}) == Scaled(expected, decays ? 0.75 : 1));
   }

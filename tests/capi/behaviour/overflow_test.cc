@@ -31,20 +31,6 @@ struct Overflowing : Host {
     for (size_t i = 0; i < m.size(); ++i) m.Set(i, one.momentum);
     Write("bad/0/momentum", m);
   }
-  bool IsFinite() const {
-    for (const Tensors& tensor : tensors) {
-      for (const double value : (tensor.separate ? tensor.out : tensor.w).Values()) {
-        if (!std::isfinite(value)) return false;
-      }
-    }
-    for (const Entry& entry : Entries()) {
-      const Array state = Read(entry);
-      for (const double value : state.Values()) {
-        if (!std::isfinite(value)) return false;
-      }
-    }
-    return true;
-  }
 };
 
 TEST_CASE("a block whose new value would not be finite is unchanged, counted, and reported by the next step") {

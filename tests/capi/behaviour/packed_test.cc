@@ -87,9 +87,7 @@ TEST_CASE(
     }
     second.CopyParams(first);
     CHECK(second.Everything() == first.Everything());
-    for (int t = 0; t < 3; ++t) {
-      StepBoth(&first, &second, random);
-    }
+    for (int t = 0; t < 3; ++t) StepBoth(&first, &second, random);
     CHECK(second.Everything() == first.Everything());
   }
 }

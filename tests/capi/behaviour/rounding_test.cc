@@ -136,18 +136,15 @@ TEST_CASE(
     shampoo_config* config = nullptr;
     RequireOk(shampoo_config_create(&config));
     const ConfigPtr owned(config);
-    for (const auto& [key, value] : bf16 + keys) {
-      RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
-    }
+    for (const auto& [key, value] : bf16 + keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
     const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
     shampoo_plan* handle = nullptr;
     RequireOk(shampoo_plan_create(&handle, config, &desc));
     const PlanPtr plan(handle);
     AddParam(plan, Param("w", {1024, 1024}));
     RequireOk(shampoo_plan_finish(plan.get()));
-    int64_t total = 0;
-    RequireOk(shampoo_plan_bytes(plan.get(), 0, "state", &total));
-    CHECK(static_cast<double>(total) / (1024 * 1024) == doctest::Approx(bytes).epsilon(0.01));
+    const auto total = static_cast<double>(PlanBytes(plan.get(), 0, "state"));
+    CHECK(total / (1024 * 1024) == doctest::Approx(bytes).epsilon(0.01));
   }
 }
 

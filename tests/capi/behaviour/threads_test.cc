@@ -18,9 +18,7 @@ std::vector<shampoo_param_desc> MixedModel() {
                                             Param("shard", {30, 20}),           Param("scalar", {}),
                                             Param("embedding", {3000, 24})};
   params[5].stack_dims = 1;
-  params[6].shard_form = 1;
-  params[6].flat_offset = 33;
-  params[6].flat_count = 411;
+  params[6] = FlatShard(params[6], 33, 411);
   params[3].group = params[4].group = 1;
   return params;
 }

@@ -6,12 +6,6 @@
 namespace shampoo_test {
 namespace {
 
-double Get(const SmallModel& model, const char* key) {
-  double value = -77;
-  RequireOk(shampoo_optimizer_get(model.get(), 0, key, &value));
-  return value;
-}
-
 TEST_CASE("set rejects keys that cannot change and lists those that can") {
   const SmallModel model;
   for (const shampoo_key_info& key : KeyTable()) {
@@ -26,7 +20,7 @@ TEST_CASE("set rejects keys that cannot change and lists those that can") {
   for (const int32_t group : {-1, 1}) {
     CHECK_INVALID(shampoo_optimizer_set(model.get(), group, "lr", 1), "group is " + Text(group), "0 to 0");
   }
-  CHECK(Get(model, "lr") == 0.01);
+  CHECK(model.Get("lr") == 0.01);
 }
 
 TEST_CASE("set rejects a value outside the range of its key") {
@@ -51,7 +45,7 @@ TEST_CASE("set rejects a value outside the range of its key") {
     CHECK((status_and_value(key.name) == before));
   }
   CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, "epsilon", 0), "epsilon", "value 0", "> 0");
-  CHECK(Get(model, "epsilon") == 1e-12);
+  CHECK(model.Get("epsilon") == 1e-12);
 }
 
 TEST_CASE("a number that does not fit float32 is rejected if steps compute in float32") {
@@ -65,11 +59,11 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
                   "computation_dtype of f32");
     const SmallModel wide(keys, SHAMPOO_F64);  // it fits float64
     const SmallModel model(Keys("grafting=adam"));
-    const double before = Get(model, key);
+    const double before = model.Get(key);
     const double number = std::strtod(value, nullptr);
     CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, key, number), std::string("key ") + key,
                   "computation_dtype of f32");
-    CHECK(Get(model, key) == before);
+    CHECK(model.Get(key) == before);
     CHECK(shampoo_optimizer_set(wide.get(), 0, key, number) == SHAMPOO_OK);
   }
   BoundModel model;
@@ -83,13 +77,13 @@ TEST_CASE("beta1 and momentum cannot be set if the plan has no state for them") 
   for (const char* key : {"beta1", "momentum"}) {
     CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, 0.5), SHAMPOO_E_STATE,
                 {std::string("key ") + key, "was 0", "above 0"});
-    CHECK(Get(model, key) == 0);
+    CHECK(model.Get(key) == 0);
     CHECK(shampoo_optimizer_set(model.get(), 0, key, 0) == SHAMPOO_OK);
   }
   const SmallModel adagrad(Keys("grafting=adagrad"));
   CHECK_INVALID(shampoo_optimizer_set(adagrad.get(), 0, "grafting_beta2", 0.5), "grafting_beta2", "0.5", "adagrad",
                 "rmsprop");
-  CHECK(Get(adagrad, "grafting_beta2") == 1);
+  CHECK(adagrad.Get("grafting_beta2") == 1);
 }
 
 TEST_CASE("get returns numbers only, and changes nothing on failure") {
@@ -122,7 +116,7 @@ TEST_CASE("a step that fails because of its gradients does not store the bound s
   RequireOk(shampoo_optimizer_bind_scalar(model.get(), 0, "lr", SHAMPOO_F64, &lr));
   model.tensors[0].g.Set(0, NAN);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"NaN"});
-  CHECK(Get(model, "lr") == 0.01);
+  CHECK(model.Get("lr") == 0.01);
 }
 
 TEST_CASE("a step checks the bound scalars that it reads") {
@@ -140,11 +134,11 @@ TEST_CASE("a step checks the bound scalars that it reads") {
   scale = NAN;
   CHECK_INVALID(shampoo_optimizer_step(model.get(), nullptr), "scalar bound to group 0", "key gradient_scale", "nan",
                 "finite");
-  CHECK(Get(model, "lr") == 0.5);
-  CHECK(Get(model, "gradient_scale") == 1);
+  CHECK(model.Get("lr") == 0.5);
+  CHECK(model.Get("gradient_scale") == 1);
   scale = 2;
   CHECK(model.TryStep() == SHAMPOO_OK);
-  CHECK(Get(model, "lr") == 0.25);
+  CHECK(model.Get("lr") == 0.25);
 }
 
 }  // namespace

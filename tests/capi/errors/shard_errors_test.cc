@@ -15,21 +15,11 @@ PlanPtr MakeShardPlan(const char* shard_mode = "gather", int32_t rank = 1, int32
 }
 
 shampoo_param_desc Flat(int64_t offset, int64_t count, const std::vector<int64_t>& shape = {6, 4}) {
-  shampoo_param_desc desc = Param("p", shape);
-  desc.shard_form = 1;
-  desc.flat_offset = offset;
-  desc.flat_count = count;
-  return desc;
+  return FlatShard(Param("p", shape), offset, count);
 }
 
 shampoo_param_desc Rectangle(int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  shampoo_param_desc desc = Param("p", {6, 4});
-  desc.shard_form = 2;
-  desc.local_offset[0] = row;
-  desc.local_shape[0] = rows;
-  desc.local_offset[1] = column;
-  desc.local_shape[1] = columns;
-  return desc;
+  return RectangleShard(Param("p", {6, 4}), {row, column}, {rows, columns});
 }
 
 TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and changes nothing") {

@@ -80,9 +80,7 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
   // If the first shard has one more row, the shards do not end where blocks end.
-  for (auto& shard : shards) {
-    (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
-  }
+  for (auto& shard : shards) (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
   shards[1][0].flat_count -= 200;
   const Scratch scratch;
   Grid whole(spec, 1, 1);

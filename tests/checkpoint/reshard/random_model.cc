@@ -83,8 +83,7 @@ void RandomModel::CutParam(size_t p, Shards* shards) {
   for (size_t i = 0; i < 4; ++i) {
     ParamSpec& param = (*shards)[order[i]][p];
     param.CutAlong(0, first[i / 2], first[i / 2 + 1] - first[i / 2]);
-    param.local_offset[1] = second[i % 2];
-    param.local_shape[1] = second[i % 2 + 1] - second[i % 2];
+    param.CutAlong(1, second[i % 2], second[i % 2 + 1] - second[i % 2]);
   }
 }
 

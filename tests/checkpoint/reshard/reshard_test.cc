@@ -30,9 +30,7 @@ class ModelJob {
  public:
   explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.replicas, world.shards) {
     RequireCreate(&grid);
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
-    }
+    for (int rank = 0; rank < grid.world(); ++rank) entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
     groups = static_cast<int>(world.spec.groups.size()) + 1;
   }
 
