@@ -6,8 +6,6 @@
 // The checkpoint covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two
 // groups, every dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>

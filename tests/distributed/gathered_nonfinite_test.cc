@@ -53,8 +53,7 @@ RankSpec GatheredNonfiniteSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-TEST_CASE(
-    "NaN, infinity and too large gradients in gathered shards are handled as on one rank, for every on_nonfinite") {
+TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled as on one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Keys& keys :
        Combinations("on_nonfinite=error|skip_block|skip_step comm_bucket_bytes=0|600 grafting=adam|none")) {
@@ -93,8 +92,7 @@ TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that h
   }
 }
 
-TEST_CASE(
-    "a parameter with elements that equal the mark of a skipped update, which is a NaN, is updated as on one rank") {
+TEST_CASE("a parameter with elements that equal the mark of a skipped update, a NaN, is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);
@@ -155,8 +153,7 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
 
 // The factor matrix of the first vector, in f16, can hold one gradient of 200 but not two. The other vectors are
 // ordinary.
-TEST_CASE(
-    "a state that would overflow makes all ranks skip the gathered block, although only its owner can detect it") {
+TEST_CASE("a state that would overflow makes all ranks skip the gathered block, although only its owner detects it") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
       CAPTURE_ALL(choice, kind);

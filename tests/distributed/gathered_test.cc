@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "tests/capi/behaviour/listener.h"
@@ -158,8 +157,7 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
   CHECK(grid.AllHold(one.w));
 }
 
-TEST_CASE(
-    "missing gradients on one rank or on all, and a group without gradients, give results bit-identical to one rank") {
+TEST_CASE("missing gradients on one rank or on all, or of a whole group, give results bit-identical to one rank") {
   Rank one(Whole(GatheredSpec()));
   Grid grid(GatheredSpec(), 1, 4);
   StartBoth(&grid, &one);

@@ -118,8 +118,7 @@ void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string
   for (int rank = 0; rank < grid->world(); ++rank) CHECK(StepsOf((*grid)[rank], 0) == 2);
 }
 
-TEST_CASE(
-    "an error on one rank fails the step of all replicas and shards, and the job continues when it is corrected") {
+TEST_CASE("an error on one rank fails the step of all replicas and shards, and the job continues when it is fixed") {
   for (const char* const what : {"nan", "missing", "lr", "step"}) {
     for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
       CAPTURE_ALL(what, bad_rank);

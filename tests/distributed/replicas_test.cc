@@ -45,9 +45,7 @@ TEST_CASE("any number of ranks gives results bit-identical to one rank") {
   }
 }
 
-TEST_CASE(
-    "with a narrow communication dtype, all ranks are bit-identical and differ from a run on one rank by rounding "
-    "errors") {
+TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ from one rank by rounding errors") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/capture.h"
 #include "tests/distributed/grid.h"
 
 namespace shampoo_test {

@@ -1,7 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Methods soap and kl_shampoo: which steps refresh and update, runs that stop, missing gradients, blocks and threads.
-#include <algorithm>
 
 #include "tests/capi/behaviour/basis_host.h"
 #include "tests/capture.h"
@@ -204,15 +203,7 @@ TEST_CASE("steps of methods in eigenbases are bit-identical for every number of 
   for (const Keys& method : kBasisMethods) {
     for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=2 lr=0.01")) {
       CAPTURE_ALL(method, keys);
-      std::vector<std::vector<std::vector<char>>> results;
-      for (const int32_t threads : {1, 2, 5}) {
-        Host host(method + keys, {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, threads);
-        std::mt19937_64 random(8);
-        for (int t = 0; t < 4; ++t) host.RandomStep(random);
-        results.push_back(host.Everything());
-      }
-      CHECK(results[0] == results[1]);
-      CHECK(results[0] == results[2]);
+      CheckThreads(method + keys, {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, 4);
     }
   }
 }

@@ -95,9 +95,7 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE(
-    "without a gradient, out receives the parameter or a zero update, copy receives the parameter, and each is rounded "
-    "once") {
+TEST_CASE("without a gradient, out is the parameter or a zero update, copy is the parameter; each is rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {

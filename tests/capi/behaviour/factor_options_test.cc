@@ -1,7 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Keys that choose when factor matrices are updated and which dimensions have them, and norm_control.
-#include <algorithm>
 #include <set>
 
 #include "tests/capi/behaviour/basis_host.h"

@@ -96,8 +96,7 @@ TEST_CASE("a group or a parameter without gradients is unchanged while the other
   CHECK(both.all.Stat("steps") == 12);
 }
 
-TEST_CASE(
-    "a step without any gradient increases the statistic steps, and leaves the step counters of groups unchanged") {
+TEST_CASE("a step without any gradient increases the statistic steps, but not the step counters of groups") {
   Host host(kFirst, {Param("w", {3, 2})});
   std::mt19937_64 random = host.FillFrom(2);
   host.RandomStep(random);

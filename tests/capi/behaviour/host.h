@@ -206,6 +206,21 @@ class Host {
   }
 };
 
+// Makes steps with random gradients on one thread and on the other numbers of threads, and checks that everything that
+// they write is bit-identical. Returns what one thread writes.
+inline std::vector<std::vector<char>> CheckThreads(const Keys& keys, const std::vector<shampoo_param_desc>& params,
+                                                   int steps, std::initializer_list<int32_t> others = {2, 5}) {
+  const auto train = [&](int32_t threads) {
+    Host host(keys, params, threads);
+    std::mt19937_64 random = host.FillFrom(5);
+    for (int t = 0; t < steps; ++t) host.RandomStep(random);
+    return host.Everything();
+  };
+  const std::vector<std::vector<char>> one = train(1);
+  for (const int32_t threads : others) CHECK_MESSAGE(train(threads) == one, threads << " threads");
+  return one;
+}
+
 // Makes a step of both hosts with the same random gradients.
 inline void StepBoth(Host* one, Host* other, std::mt19937_64& random) {
   one->FillGradients(random);

@@ -4,7 +4,6 @@
 // The keys that exist for trajectories of a later release of the reference: momentum_dampening, trace_scaling,
 // row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The numbers are computed by hand.
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include "tests/capi/behaviour/basis_host.h"
@@ -35,8 +34,7 @@ void CheckDiagonal(const std::vector<double>& values, const std::vector<double>&
   }
 }
 
-TEST_CASE(
-    "momentum_dampening scales the direction, including weight decay, before momentum and Nesterov momentum use it") {
+TEST_CASE("momentum_dampening scales the direction, including weight decay, before momentum or Nesterov momentum") {
   const std::vector<shampoo_param_desc> one = {Param("w", {1, 1}, SHAMPOO_F64)};
   Host plain(kMomentum, one);
   CHECK(StepDiagonal(&plain, {4}) == std::vector<double>{-3});    // M = 3

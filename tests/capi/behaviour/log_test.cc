@@ -48,8 +48,7 @@ void Spoil(Host* host, double value) {
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE(
-    "if the host has made a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
+TEST_CASE("if the host makes a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
   const Keys keys = "use_merge_dims=false beta1=0 epsilon=0.5";
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);

@@ -248,9 +248,7 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   }
 }
 
-TEST_CASE(
-    "the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0, a parameter without independent decay is "
-    "unchanged") {
+TEST_CASE("the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0 only independent decay acts") {
   const Keys keys = "method=muon lr=0.5 adam_lr=0.25 adam_epsilon=0";
   CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
   CheckNear(FirstStep(keys + "peak_lr=2", {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
@@ -504,25 +502,16 @@ TEST_CASE("if the coefficients diverge, the update is skipped, and the next step
   }
 }
 
-std::vector<std::vector<char>> TrainLargeMatrix(const Keys& keys, int32_t threads, bool is_turned) {
-  shampoo_param_desc desc = Param("w", {420, 330});
-  if (is_turned) desc.fan = SHAMPOO_IN_OUT;
-  Host host(keys, {desc, Param("u", {64, 40})}, threads);
-  std::mt19937_64 random = host.FillFrom(5);
-  for (int t = 0; t < 2; ++t) host.RandomStep(random);
-  return host.Everything();
-}
-
 TEST_CASE("steps of a large matrix with norms and second moments are bit-identical for every number of threads") {
   const Keys floor = "update_floor=0.1 update_floor_rows=true weight_decay=0.1";
   for (const Keys& keys : {"method=muon second_moment=row norm_control=radial" + floor,
                            Keys("method=muon second_moment=element norm_control=hyperball"),
                            Keys("method=sign dual_norm_scale=true norm_control=radial_brake")}) {
-    for (const bool is_turned : {false, true}) {
-      CAPTURE_ALL(keys[1].second, is_turned);
-      const auto expected = TrainLargeMatrix(keys, 1, is_turned);
-      CHECK(TrainLargeMatrix(keys, 2, is_turned) == expected);
-      CHECK(TrainLargeMatrix(keys, 5, is_turned) == expected);
+    for (const int32_t fan : {SHAMPOO_OUT_IN, SHAMPOO_IN_OUT}) {
+      CAPTURE_ALL(keys, fan);
+      shampoo_param_desc large = Param("w", {420, 330});
+      large.fan = fan;
+      CheckThreads(keys, {large, Param("u", {64, 40})}, 2);
     }
   }
 }

@@ -45,9 +45,7 @@ TEST_CASE("a step with packed states agrees with the reference") {
   }
 }
 
-TEST_CASE(
-    "packed states are read in full and written from their lower triangle, and an optimizer with the copied "
-    "states continues with bit-identical results") {
+TEST_CASE("packed states are read in full and written from their lower triangle, and copies continue bit-identically") {
   for (const Keys& dtypes : {Keys{}, Keys("inverse_dtype=bf16"), Keys("factor_dtype=f16 inverse_dtype=f16")}) {
     const Keys keys =
         Keys("grafting=adam momentum=0.9 filtered_grad_dtype=f16 precondition_frequency=2 max_preconditioner_dim=200") +

@@ -114,9 +114,7 @@ const std::vector<BlockHistory> kBlockHistories = {
 };
 constexpr uint64_t kLastStep = 21;
 
-TEST_CASE(
-    "first roots are used at once, and later ones root_async steps after their refresh or at the next step with a "
-    "gradient") {
+TEST_CASE("first roots are used at once, later ones root_async steps after their refresh or at the next gradient") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -143,8 +141,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the state snapshot_step is the step of the snapshots or, if there are none, minus the step of the roots in use") {
+TEST_CASE("snapshot_step is the step of the snapshots or, if there are none, minus the step of the roots in use") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
   host.FillFrom(1);
   const std::map<uint64_t, double> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};
@@ -157,8 +154,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "steps from one arena into another give results bit-identical to steps in place, even when blocks miss steps") {
+TEST_CASE("steps from one arena into another are bit-identical to steps in place, even when blocks miss steps") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};

@@ -1,7 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "tests/capi/behaviour/host.h"

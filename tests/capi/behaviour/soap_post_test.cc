@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The key soap_post.
-#include <algorithm>
-#include <string>
 #include <vector>
 
 #include "tests/capi/behaviour/basis_host.h"

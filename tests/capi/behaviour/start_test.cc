@@ -7,9 +7,7 @@ namespace {
 
 const std::vector<shampoo_param_desc> kMatrix = {Param("w", {2, 2}, SHAMPOO_F64)};
 
-TEST_CASE(
-    "before the start step and without grafting, a parameter moves by the gradient if initial_inverse is identity, and "
-    "does not move if it is zero") {
+TEST_CASE("before the start step without grafting, initial_inverse decides whether a gradient moves a parameter") {
   for (const char* const initial : {"identity", "zero"}) {
     Host host("use_merge_dims=false lr=0.5 beta1=0 precondition_frequency=3" + Keys{{"initial_inverse", initial}},
               kMatrix);

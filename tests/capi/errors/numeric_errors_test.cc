@@ -1,6 +1,5 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <limits>
 
 #include "small_model.h"
@@ -111,9 +110,7 @@ TEST_CASE("the overflow check of a factor matrix uses its largest row, not the s
   CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE(
-    "a step is rejected if the grafting state is a sum that would overflow its dtype, but not if it is an average that "
-    "fits") {
+TEST_CASE("a step is rejected if a sum in the grafting state would overflow its dtype, unlike an average that fits") {
   const Keys narrow = "grafting_dtype=f16 beta2=0.5 beta1=0";
   BoundModel sum(narrow + "grafting=adagrad");
   sum.FillGradients(1);

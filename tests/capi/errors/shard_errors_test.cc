@@ -70,9 +70,7 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
   }
 }
 
-TEST_CASE(
-    "with shard_mode gather, all shards must be known, and either contain each element exactly once or each be the "
-    "whole parameter") {
+TEST_CASE("gathered shards must be known, and contain each element once unless each is the whole parameter") {
   // Known layouts: equal chunks of elements, equal chunks of rows, the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});

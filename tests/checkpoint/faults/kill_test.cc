@@ -15,7 +15,6 @@
 #include <random>
 #include <thread>
 
-#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
 #include "tests/checkpoint/faults/processes.h"
 

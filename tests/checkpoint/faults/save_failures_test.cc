@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
 #include "tests/distributed/require.h"
 

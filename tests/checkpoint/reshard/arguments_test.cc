@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "tests/capture.h"

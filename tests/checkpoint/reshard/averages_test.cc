@@ -4,7 +4,6 @@
 // Checkpoints with averages of parameters, loaded by an optimizer with other blocks.
 #include <doctest/doctest.h>
 
-#include <string>
 #include <vector>
 
 #include "tests/checkpoint/faults/files.h"

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -109,8 +108,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
   CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
 }
 
-TEST_CASE(
-    "with arenas of the host, a load writes to the last state_out, and a failed load leaves both arenas unchanged") {
+TEST_CASE("with arenas of the host, a load writes to the last state_out, and a failed load changes no arena") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   TrainAndSave(&saver, 3, scratch / "whole");
