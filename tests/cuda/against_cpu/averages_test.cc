@@ -176,7 +176,6 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
         spec.device_type = SHAMPOO_CPU;
         Model host(spec);
         for (Model* const model : {&host, &device}) {
-          model->FillParams(1);
           model->Train(1, 3);
           model->Wait();
         }

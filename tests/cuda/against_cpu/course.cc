@@ -97,7 +97,6 @@ Results Run(const Course& course, int32_t device_type) {
   ModelSpec spec = course.spec;
   spec.device_type = device_type;
   Model model(spec);
-  model.FillParams(1);
   for (int64_t t = 1; t <= course.steps; ++t) {
     Prepare(course, t, &model);
     model.Step();

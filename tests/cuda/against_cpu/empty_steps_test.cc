@@ -116,7 +116,6 @@ TEST_CASE("an invalid counter of an empty group rejects the step as on the CPU")
     ModelSpec spec = EmptySteps({{"method", "adam"}, {"status_lag", "0"}}, SHAMPOO_F64).spec;
     spec.device_type = device;
     Model model(spec);
-    model.FillParams(1);
     for (size_t p = 2; p < 5; ++p) model.DropGradient(p, true);
     model.Step(1);
     model.SetState("group.2/step", {-5});

@@ -84,7 +84,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       if (lag == std::string("1") && mode == std::string("gather")) {
         const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
       }
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      model.MustSucceed();
       CHECK(model.State("group.0/step")[0] == 2);
       {
         const Graph graph(&model);
@@ -97,7 +97,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       }
       comm.SetStep(5);
       model.Step();
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      model.MustSucceed();
       CHECK(model.State("group.0/step")[0] == 5);
       CHECK(model.Stat("steps") == 5);
       CHECK(model.Stat("step.0") == 5);
@@ -123,7 +123,7 @@ TEST_CASE("a rank that holds nothing replays steps without gradients that count,
       model.Step();
       model.Wait();
     }
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     const Graph graph(&model);
     for (const int64_t t : {4, 5, 6, 7}) {
       comm.SetStep(t, t == 7 ? shampoo::kGradient : shampoo::kNoGradient);
@@ -131,15 +131,14 @@ TEST_CASE("a rank that holds nothing replays steps without gradients that count,
       model.Wait();
       CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
     }
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     comm.SetStep(8);
     const Graph rejected(&model, SHAMPOO_E_STATE, "at step 8 of group 0 inverse roots are due");
     graph.Launch();
-    CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-               "a captured step was replayed as step 8 of group 0");
+    CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 8 of group 0");
     CHECK(model.State("group.0/step")[0] == 7);
     model.Step();
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     CHECK(model.Stat("step.0") == 8);
   }
 }

@@ -19,7 +19,6 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   spec.keys = Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + keys;
   spec.params = params;
   Model model(spec);
-  model.FillParams(1);
   model.Step(1);
   std::vector<Counts> counts;
   for (int t = 2; t <= 5; ++t) {
@@ -87,7 +86,6 @@ TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound a
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});
   Model model(spec);
-  model.FillParams(1);
   model.FillGradients(1);
   for (int t = 1; t <= 2; ++t) {
     fake_cuda_mark();

@@ -3,6 +3,7 @@
 //
 // root_async when blocks miss steps: each block follows its own state on the device.
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/async_roots.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -10,28 +11,13 @@
 namespace shampoo_test {
 namespace {
 
+// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
 constexpr uint64_t kLast = 22;
 
-// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
-ModelSpec MissingSteps(const Keys& more = {}) {
-  return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
-}
-
 bool HasGradient(size_t p, uint64_t t) {
-  switch (p) {
-    case 0:
-      return t != 13;
-    case 1:
-      return t >= 6;
-    case 2:
-      return t % 5 == 0;
-    case 3:
-      return t != 10;
-    case 4:
-      return t < 13 || t > 15;
-    default:  // the same shape as the first
-      return t < 11 || t > 17;
-  }
+  const bool has_gradient[] = {t != 13, t >= 6,           t % 5 == 0,
+                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // the last has the shape of the first
+  return has_gradient[p];
 }
 
 void Step(Model* model, uint64_t t) {
@@ -49,7 +35,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
       for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
         const StageWithStream stream(order);
-        Pair pair(MissingSteps(more), stream);
+        Pair pair(AsyncRootsSpec(more), stream);
         for (uint64_t t = 1; t <= kLast; ++t) {
           pair.Each([&](Model& model) {
             // After this change, the roots that the device has already computed are not used.
@@ -72,8 +58,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
 
 TEST_CASE("the device uses the first roots at once, and pending roots at the first step after the delay") {
   const StageWithStream stream;
-  Model model(MissingSteps(), stream);
-  model.FillParams(1);
+  Model model(AsyncRootsSpec(), stream);
   struct Change {
     size_t p;
     uint64_t t;
@@ -105,12 +90,10 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
 
 TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-identical to steps in place") {
   const StageWithStream stream;
-  const ModelSpec spec = MissingSteps();
+  const ModelSpec spec = AsyncRootsSpec();
   Model plain(spec, stream);
   Model moving(spec, stream);
   const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
-  plain.FillParams(1);
-  moving.FillParams(1);
   const shampoo::TemporaryDirectory directory;
   const auto path = [&](uint64_t t) { return directory / std::to_string(t); };
   std::vector<std::vector<std::vector<double>>> params(kLast + 1);
@@ -135,8 +118,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-iden
 
 TEST_CASE("a step that would use pending roots is neither captured nor replayed") {
   const StageWithStream stream;
-  Model model(MissingSteps(), stream);
-  model.FillParams(1);
+  Model model(AsyncRootsSpec(), stream);
   const auto fill = [&](uint64_t t, bool with_first) {
     model.FillGradients(t);
     model.DropGradient(0, !with_first);
@@ -166,7 +148,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   with.Launch();
   CHECK(model.State("group.0/step")[0] == 22);
   with.Launch();
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+  CheckError(model.Status(), SHAMPOO_E_STATE,
              "but this step needs work that was not captured: it computes inverse roots");
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
@@ -180,13 +162,12 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
 
 TEST_CASE("a state with unexpected snapshots is rejected once") {
   const StageWithStream stream;
-  const ModelSpec spec = MissingSteps();
+  const ModelSpec spec = AsyncRootsSpec();
   const StateArena arena(spec, stream);
   const StateArena others(spec, stream);
   Model model(arena.In(spec), stream);
   Model source(others.In(spec), stream);
   for (Model* const one : {&model, &source}) {
-    one->FillParams(1);
     for (uint64_t t = 1; t <= 12; ++t) {
       one->FillGradients(one == &source ? 50 + t : t);
       one->DropGradient(3, one == &source && t == 10);
@@ -223,8 +204,7 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
   for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
     CAPTURE(rejected);
     const Stage stage;
-    DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
-    ranks.FillParams(1);
+    DeviceRanks ranks(AsyncRootsSpec({{"status_lag", "0"}}), kRanks);
     for (uint64_t t = 1; t <= 19; ++t) {
       ranks.FillGradients(t);
       if (t == rejected) {
@@ -247,11 +227,9 @@ TEST_CASE("blocks that miss steps give the same results on several ranks as on o
   constexpr int kRanks = 3;
   for (const char* lag : {"0", "1"}) {
     const StageWithStream stream;
-    ModelSpec spec = MissingSteps({{"status_lag", lag}, {"comm_bucket_bytes", "128"}});
+    ModelSpec spec = AsyncRootsSpec({{"status_lag", lag}, {"comm_bucket_bytes", "128"}});
     Model alone(spec, stream);
     DeviceRanks ranks(spec, kRanks);
-    alone.FillParams(1);
-    ranks.FillParams(1);
     for (uint64_t t = 1; t <= kLast; ++t) {
       Step(&alone, t);
       ranks.FillGradients(t);
@@ -261,8 +239,7 @@ TEST_CASE("blocks that miss steps give the same results on several ranks as on o
       ranks.Step();
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     }
-    ranks.Status();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
     ranks.CheckParams(alone);
     ForEachSnapshotStep(&ranks, [&](const std::string& key, double step) { CHECK(step == alone.State(key)[0]); });
   }

@@ -39,7 +39,6 @@ void CheckFailedBasis(const Keys& method, int how) {
   Model plain(SpecOfBases(method));
   std::vector<double> previous;
   for (Model* model : {&plain, &spoiled}) {
-    model->FillParams(1);
     for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
       if (t == 3) previous = model->State("p1/0/basis.1");
       if (model == &spoiled && t == 3) SpoilBasis(model, how);
@@ -77,7 +76,6 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
     CAPTURE(name);
     const Stage stage;
     Model model(SpecOfBases(method));
-    model.FillParams(1);
     SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
     model.Step(1);
     CHECK(model.Stat("root_reused") == 1);
@@ -91,13 +89,11 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
 TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases({{"precondition_frequency", "1"}, {"root_failure_tolerance", "1"}}));
-  model.FillParams(1);
   for (uint64_t t = 1; t <= 2; ++t) {
     SpoilBasis(&model, FAKE_CUDA_EIGEN_INFO);
     model.Step(t);
   }
-  model.FillGradients(3);
-  CheckError(model.TryStep(), SHAMPOO_E_NUMERIC,
+  CheckError(model.TryStep(3), SHAMPOO_E_NUMERIC,
              "the eigenbasis of p1/0/factor.1 could not be computed at 2 refreshes in a row");
   model.Step(3);
   CHECK(model.State("p1/0/gradient_count") == std::vector<double>{3});
@@ -106,10 +102,8 @@ TEST_CASE("if an eigenbasis fails too often, the next step reports an error that
 TEST_CASE("a batch of eigenproblems that cuSOLVER rejects is solved one by one" * NeedsFake()) {
   const Stage stage;
   Model plain(SpecOfBases());
-  plain.FillParams(1);
   plain.Train(1, 5);
   Model model(SpecOfBases());
-  model.FillParams(1);
   for (uint64_t t = 1; t <= 5; ++t) {
     model.Wait();
     if (t == 3) fake_cuda_fail("cusolverDnSsyevjBatched", 1, CUSOLVER_STATUS_INTERNAL_ERROR);

@@ -54,7 +54,6 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
         Model spoiled(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
         Model plain(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
         for (Model* model : {&plain, &spoiled}) {
-          model->FillParams(1);
           for (uint64_t t = 1; t <= 3; ++t) {
             model->FillGradients(t);
             if (model == &spoiled && t == 2) Spoil(model, how);
@@ -92,7 +91,6 @@ TEST_CASE("the step with a failed root uses the previous inverse" * NeedsFake())
     Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
     Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
     for (Model* model : {&spoiled, &plain}) {
-      model->FillParams(1);
       for (uint64_t t = 1; t <= 6; ++t) {
         model->FillGradients(t);
         model->Wait();
@@ -117,12 +115,11 @@ TEST_CASE("the recovered root equals the root that the device would have compute
       Model spoiled(spec);
       Model plain(spec);
       for (Model* model : {&plain, &spoiled}) {
-        model->FillParams(1);
         model->FillGradients(1);
         model->Wait();
         if (model == &spoiled) fake_cuda_fail_eigen(1, 0, FAKE_CUDA_EIGEN_NAN, 0);
         model->Step();
-        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+        model->MustSucceed();
       }
       CHECK(spoiled.Stat("root_retried") == 1);
       const double tolerance = std::string(dtype) == "f64" ? 1e-12 : 1e-5;
@@ -158,11 +155,10 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
       Model spoiled(spec);
       Model plain(spec);
       for (Model* model : {&plain, &spoiled}) {
-        model->FillParams(1);
         model->FillGradients(1);
         if (model == &spoiled) SpoilRuns(model, FAKE_CUDA_EIGEN_INFO, one.runs);
         model->Step();
-        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+        model->MustSucceed();
       }
       CHECK(spoiled.Stat("root_retried") == 1);
       CHECK(spoiled.Stat(one.counter) == 1);
@@ -211,11 +207,10 @@ TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning 
     spec.keys = spec.keys + Keys{{"root_method", "cans"}};
     Model model(spec);
     for (Model* of_two : {&plain, &model}) {
-      of_two->FillParams(1);
       of_two->SetGradient(0, IllConditioned(40));
       of_two->Step();
       if (of_two == &model) SpoilRuns(&model, FAKE_CUDA_EIGEN_INFO, one.runs);
-      Must(shampoo_optimizer_status(of_two->optimizer, 1, nullptr));
+      of_two->MustSucceed();
     }
     CHECK(plain.Stat("root_retried") == 0);
     CHECK(model.Stat("root_retried") == 2);
@@ -240,7 +235,6 @@ TEST_CASE("if a solver for batches returns an error in a step, that step solves 
     Model spoiled(spec);
     Model plain(spec);
     for (Model* model : {&plain, &spoiled}) {
-      model->FillParams(1);
       model->FillGradients(1);
       if (model == &spoiled) {
         model->Wait();
@@ -251,7 +245,7 @@ TEST_CASE("if a solver for batches returns an error in a step, that step solves 
       fake_cuda_mark();
       model->Step();
       CHECK(fake_cuda_calls("cusolverDnXsyevd") == (model == &spoiled ? 6 : 0));
-      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+      model->MustSucceed();
       CHECK(fake_cuda_cancel_failures() == (model == &spoiled ? 2 : 0));
     }
     CHECK(spoiled.Stat("root_retried") == 0);
@@ -263,13 +257,12 @@ TEST_CASE("if a solver for batches returns an error in a step, that step solves 
 TEST_CASE("if every eigensolver of the device returns an error, an iteration computes the roots" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfRoots());
-  model.FillParams(1);
   model.FillGradients(1);
   for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched", "cusolverDnXsyevd"}) {
     fake_cuda_fail_always(function, CUSOLVER_STATUS_INTERNAL_ERROR);
   }
   model.Step();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(fake_cuda_cancel_failures() == 3);
   CHECK(model.Stat("root_retried_device_newton") == 6);
   CHECK(model.Stat("root_reused") == 0);
@@ -286,7 +279,6 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
     Model limited(spec);
     for (Model* model : {&plain, &limited}) {
       fake_cuda_limit_eigen_batches(model == &limited ? limit : 1000);
-      model->FillParams(1);
       model->FillGradients(1);
       model->Wait();
       fake_cuda_mark();
@@ -294,7 +286,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
       // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
       const int64_t chunks = model == &plain ? 1 : limit == 5 ? 2 : limit == 3 ? 4 : 10;
       CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == chunks + 1);
-      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+      model->MustSucceed();
     }
     CHECK(limited.Stat("root_retried") == 0);
     for (size_t p = 0; p < spec.params.size(); ++p) CHECK(limited.ParamValues(p) == plain.ParamValues(p));
@@ -310,11 +302,10 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
   spec.params = {{{6, 40}}, {{6, 40}}};
   Model model(spec);
   CHECK(fake_cuda_cancel_failures() == 2);
-  model.FillParams(1);
   model.FillGradients(1);
   fake_cuda_mark();
   model.Step();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(fake_cuda_calls("cusolverDnXsyevd") == 4);
   CHECK(fake_cuda_calls("cusolverDnXsyevBatched") == 0);
   CHECK(fake_cuda_calls("cusolverDnSsyevjBatched") == 0);
@@ -328,7 +319,6 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
   Arenas arenas(model);
-  model.FillParams(1);
   const auto step = [&] {
     arenas.Bind(&model);
     const shampoo_status status = model.TryStep();
@@ -360,7 +350,6 @@ TEST_CASE(
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));
     Model plain(SpecOfRoots({{"grafting", "none"}}));
     for (Model* model : {&plain, &spoiled}) {
-      model->FillParams(1);
       model->FillGradients(1);
       if (model == &spoiled) {
         model->Wait();
@@ -368,7 +357,7 @@ TEST_CASE(
       }
       model->Step();
     }
-    Must(shampoo_optimizer_status(spoiled.optimizer, 1, nullptr));
+    spoiled.MustSucceed();
     CHECK(spoiled.Stat("root_retried") == 6);
     for (size_t p = 0; p < 3; ++p) {
       // The inverse roots are the identity, so the update is lr times the gradient.

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/convert.h"
+#include "core/base/text.h"
 #include "tests/cuda/fake/control.h"
 #include "tests/preset.h"
 
@@ -43,6 +44,29 @@ void UsePlugin() {
     return true;
   }();
   (void)loaded;
+}
+
+std::string NameOf(const Keys& keys) {
+  std::string name;
+  for (const auto& [key, value] : keys) name += shampoo::Cat(name.empty() ? "" : " ", key, "=", value);
+  return name;
+}
+
+std::string ValueOf(const Keys& keys, const std::string& key) {
+  const auto found = std::find_if(keys.rbegin(), keys.rend(), [&](const auto& pair) { return pair.first == key; });
+  return found == keys.rend() ? "" : found->second;
+}
+
+std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all) {
+  std::vector<Keys> combinations = {{}};
+  for (const auto& [key, values] : all) {
+    std::vector<Keys> longer;
+    for (const Keys& keys : combinations) {
+      for (const std::string& value : values) longer.push_back(keys + Keys{{key, value}});
+    }
+    combinations = std::move(longer);
+  }
+  return combinations;
 }
 
 std::vector<double> Sequence(uint64_t seed, size_t count) {
@@ -120,10 +144,10 @@ PlanPtr MakePlan(const ModelSpec& spec) {
   return PlanPtr(plan);
 }
 
-int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
+size_t PlannedBytes(const shampoo_plan* plan, const char* what) {
   int64_t bytes = 0;
-  Must(shampoo_plan_bytes(plan, 0, what, &bytes));
-  return bytes;
+  Must(shampoo_plan_bytes(plan, -1, what, &bytes));
+  return static_cast<size_t>(bytes);
 }
 
 shampoo_optimizer_desc DeviceDesc(int32_t device_id) {
@@ -167,6 +191,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   shampoo_comm_destroy(desc.replica_comm);  // does not change the error message
   shampoo_comm_destroy(desc.shard_comm);
   Must(created);
+  FillParams(1);
 }
 
 Model::~Model() {
@@ -277,9 +302,9 @@ void Model::Bind() {
   }
 }
 
-void Model::Step(uint64_t seed) {
+shampoo_status Model::TryStep(uint64_t seed) {
   FillGradients(seed);
-  Step();
+  return TryStep();
 }
 
 void Model::Train(uint64_t first, uint64_t last) {
