@@ -14,10 +14,8 @@ const std::vector<Keys> kAverages = {
     {{"averaging", "gpa"}}, {{"averaging", "schedule_free"}}, {{"weight_ema", "0.75"}, {"weight_ema_start", "3"}}};
 
 ModelSpec AveragedSpec(const Keys& average, const char* method = "sign") {
-  ModelSpec spec;
-  spec.keys = Keys{{"method", method}, {"lr", "0.05"}, {"weight_decay", "0.1"}} + average;
-  spec.params = {{{4, 3}}, {{5}}, {{70, 90}}, {{6, 6}}};
-  return spec;
+  return {.keys = Keys{{"method", method}, {"lr", "0.05"}, {"weight_decay", "0.1"}} + average,
+          .params = {{{4, 3}}, {{5}}, {{70, 90}}, {{6, 6}}}};
 }
 
 shampoo_status TryExport(const Model& model, double blend, std::vector<void*> weights) {

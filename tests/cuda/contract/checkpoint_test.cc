@@ -58,9 +58,7 @@ TEST_CASE("on_block_mismatch reset converts and clears the same states on the de
     CAPTURE(key[0].second);
     const StageWithStream stream;
     const shampoo::TemporaryDirectory folder;
-    ModelSpec spec;
-    spec.keys = kMuon + key;
-    spec.params = {{{8, 6}}};
+    ModelSpec spec{.keys = kMuon + key, .params = {{{8, 6}}}};
     spec.device_type = SHAMPOO_CPU;
     ModelSpec divided = spec;
     divided.params[0].row_splits = {4, 4};

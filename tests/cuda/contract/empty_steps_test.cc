@@ -127,9 +127,8 @@ TEST_CASE("gathered shards reject a replay of a group that counts empty steps if
 
 // Some shards of four hold no element of a parameter of group 1. The parameters of each group have equal shapes.
 ModelSpec ShardedGroups(const Keys& more) {
-  ModelSpec spec;
-  spec.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}};
-  spec.params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}};
+  ModelSpec spec{.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}},
+                 .params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}}};
   return TwoGroups(spec, more);
 }
 

@@ -73,9 +73,9 @@ TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many l
 TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
   const Stage stage;
   fake_cuda_set_protection(0);
-  ModelSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}};
-  spec.params = {{{70000}}};
+  ModelSpec spec{
+      .keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}},
+      .params = {{{70000}}}};
   Pair pair(spec);
   pair.StepBoth(1);
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);

@@ -17,9 +17,7 @@ const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"upd
 
 // Matrices of several shapes, a vector and a head.
 ModelSpec MatricesOf(const Keys& keys) {
-  ModelSpec spec;
-  spec.keys = keys;
-  spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
+  ModelSpec spec{.keys = keys, .params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}}};
   if (keys[0].second == "muon") spec.params[3].role = SHAMPOO_HEAD;
   return spec;
 }
@@ -72,9 +70,7 @@ TEST_CASE("a step of a thousand matrices of equal size takes as many launches an
   const auto counts = [](const Keys& keys, size_t matrices) {
     const Stage stage;
     fake_cuda_set_protection(0);
-    ModelSpec spec;
-    spec.keys = keys;
-    spec.params = std::vector<ParamSpec>(matrices, ParamSpec{{4, 3}});
+    ModelSpec spec{.keys = keys, .params = std::vector<ParamSpec>(matrices, ParamSpec{{4, 3}})};
     Model model(spec);
     model.Step(1);
     fake_cuda_mark();
@@ -94,9 +90,7 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
                                        {Keys{{"ns_coefficients", "cubic5"}}, 10},
                                        {kExact, 24 * 3}}) {
     const Stage stage;
-    ModelSpec spec;
-    spec.keys = kMuon + keys;
-    spec.params = {{{4, 3}}, {{4, 3}}};
+    ModelSpec spec{.keys = kMuon + keys, .params = {{{4, 3}}, {{4, 3}}}};
     Model model(spec);
     fake_cuda_mark();
     model.Step(1);
@@ -107,10 +101,13 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
 TEST_CASE("soap_post takes no products while all directions are those of the grafting method" * NeedsFake()) {
   const auto products = [](const char* post) {
     const Stage stage;
-    ModelSpec spec;
-    spec.keys = Keys{{"method", "soap"},        {"soap_post", post},  {"precondition_frequency", "1000"},
-                     {"basis_order", "before"}, {"grafting", "adam"}, {"start_preconditioning_step", "3"}};
-    spec.params = {{{4, 3}}, {{4, 3}}, {{5}}};
+    ModelSpec spec{.keys = Keys{{"method", "soap"},
+                                {"soap_post", post},
+                                {"precondition_frequency", "1000"},
+                                {"basis_order", "before"},
+                                {"grafting", "adam"},
+                                {"start_preconditioning_step", "3"}},
+                   .params = {{{4, 3}}, {{4, 3}}, {{5}}}};
     Model model(spec);
     model.DropGradient(1, true);
     std::vector<int64_t> counts;
@@ -164,9 +161,7 @@ TEST_CASE(
 TEST_CASE("the parts of a fused parameter take the same steps as separate parameters") {
   const Stage stage;
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "short"}}, kMuon + kNormed, kSign + kNormed}) {
-    ModelSpec fused;
-    fused.keys = keys;
-    fused.params = {{{9, 5}}};
+    ModelSpec fused{.keys = keys, .params = {{{9, 5}}}};
     fused.params[0].row_splits = {2, 3, 4};
     ModelSpec separate = fused;
     separate.params = {{{2, 5}}, {{3, 5}}, {{4, 5}}};

@@ -13,10 +13,8 @@ namespace shampoo_test {
 namespace {
 
 ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype) {
-  ModelSpec spec;
-  spec.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys;
-  spec.params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}};
-  return spec;
+  return {.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys,
+          .params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}}};
 }
 
 void SetValues(const OverflowCase& one, Model* model) {
@@ -68,9 +66,7 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
 TEST_CASE("a block with an infinite parameter and without decay is updated, as on the CPU") {
   for (const char* momentum : {"0", "0.9"}) {
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"momentum", momentum}, {"epsilon", "0.1"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = {{"momentum", momentum}, {"epsilon", "0.1"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.Each([](Model& model) { model.SetParam(0, {1, kInfinity, 1, 1, 1, 1}); });
     pair.Train(1, 2);
@@ -94,12 +90,11 @@ TEST_CASE("a parameter at the limit is updated if its sum with the update is rou
     CAPTURE(update.value);
     const double limit = update.dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"grafting", "sgd"},
-                 {"beta1", "0"},
-                 {"start_preconditioning_step", "100"},
-                 {"lr", std::to_string(update.value)}};
-    spec.params = {{{3, 2}, update.dtype, update.dtype, update.dtype}};
+    ModelSpec spec{.keys = {{"grafting", "sgd"},
+                            {"beta1", "0"},
+                            {"start_preconditioning_step", "100"},
+                            {"lr", std::to_string(update.value)}},
+                   .params = {{{3, 2}, update.dtype, update.dtype, update.dtype}}};
     Pair pair(spec, stream);
     pair.Each([&](Model& model) {
       model.SetParam(0, {0, 0, 0, limit, 0, 0});
@@ -148,13 +143,12 @@ TEST_CASE("an update is skipped if only its rounding to the communication dtype 
   // Rounded to bfloat16, the update is 0x1.02p+120.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
-  ModelSpec spec;
-  spec.keys = {{"communication_dtype", "bf16"},
-               {"grafting", "sgd"},
-               {"start_preconditioning_step", "100"},
-               {"beta1", "0"},
-               {"lr", std::to_string(0x1.018p+120)}};
-  spec.params = {{{4}}};
+  ModelSpec spec{.keys = {{"communication_dtype", "bf16"},
+                          {"grafting", "sgd"},
+                          {"start_preconditioning_step", "100"},
+                          {"beta1", "0"},
+                          {"lr", std::to_string(0x1.018p+120)}},
+                 .params = {{{4}}}};
   DeviceRanks ranks(spec, 2);
   ranks.OnEvery([&](int, Model* model) {
     model->SetParam(0, {0, start, 0, 0});

@@ -171,9 +171,7 @@ TEST_CASE(
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = lag + Keys{{"weight_decay", decay}, {"weight_decay_type", "coupled"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = lag + Keys{{"weight_decay", decay}, {"weight_decay_type", "coupled"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.Each([&](Model& model) {
       model.SetParam(0, {1, 1, 1, static_cast<double>(param), 1, 1});
@@ -187,9 +185,7 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = lag + Keys{{"factor_dtype", "f16"}, {"precondition_frequency", "4"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = lag + Keys{{"factor_dtype", "f16"}, {"precondition_frequency", "4"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.StepBoth(1);
     pair.Each([](Model& model) {
@@ -208,13 +204,12 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
       for (const double value : {static_cast<double>(NAN), kInfinity}) {
         INFO("factor_dtype ", std::string(dtype), ", row ", row, ", column ", column, ", value ", value);
         const Stage stage;
-        ModelSpec spec;
-        spec.keys = {{"precondition_frequency", "2"},
-                     {"factor_dtype", dtype},
-                     {"status_lag", "0"},
-                     {"epsilon", "1"},
-                     {"use_merge_dims", "false"}};
-        spec.params = {{{3, kSize}}};
+        ModelSpec spec{.keys = {{"precondition_frequency", "2"},
+                                {"factor_dtype", dtype},
+                                {"status_lag", "0"},
+                                {"epsilon", "1"},
+                                {"use_merge_dims", "false"}},
+                       .params = {{{3, kSize}}}};
         Pair pair(spec);
         pair.StepBoth(1);
         pair.Each([&](Model& model) {

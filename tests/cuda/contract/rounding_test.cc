@@ -63,9 +63,8 @@ TEST_CASE("the planned workspace includes the table of stochastic rounding") {
     const Stage stage;
     Sizes sizes;
     const shampoo_allocator allocator = sizes.allocator();
-    ModelSpec spec;
-    spec.keys = {{"method", "sgd"}, {"state_rounding", rounding}};
-    spec.params = std::vector<ParamSpec>(1000, ParamSpec{{1}});
+    ModelSpec spec{.keys = {{"method", "sgd"}, {"state_rounding", rounding}},
+                   .params = std::vector<ParamSpec>(1000, ParamSpec{{1}})};
     spec.allocator = &allocator;
     const Model model(spec);
     REQUIRE(sizes.all.size() == 2);

@@ -16,10 +16,8 @@ const Keys kSoapKeys = {{"method", "soap"}};
 const Keys kBasisMethods[] = {kSoapKeys, kSoapKeys + Keys{{"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
 ModelSpec SpecOfBases(const Keys& more = {}) {
-  ModelSpec spec;
-  spec.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more;
-  spec.params = {{{6, 6}}, {{6, 6}}, {{6, 6}}};
-  return spec;
+  return {.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more,
+          .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
 // Makes the eigenproblem of p1/0/factor.1 fail at the next refresh. A refresh first decomposes the matrices of the

@@ -128,9 +128,8 @@ TEST_CASE("with several root methods, later steps work after any call of a step 
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);
   }
   for (const char* method : {"newton", "higher_order"}) {
-    ModelSpec spec;
-    spec.keys = {{"root_method", method}, {"root_max_iterations", "12"}, {"epsilon", "10"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = {{"root_method", method}, {"root_max_iterations", "12"}, {"epsilon", "10"}},
+                   .params = {{{3, 2}}}};
     CHECK(FailEachCallOf(spec) > 60);
   }
 }
@@ -155,9 +154,7 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
   const Keys soap = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "2"}};
   for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}}, soap}) {
     for (const char* lag : {"0", "1"}) {
-      ModelSpec spec;
-      spec.keys = keys + exact + Keys{{"status_lag", lag}};
-      spec.params = {{{4, 3}}, {{3, 5}}};
+      ModelSpec spec{.keys = keys + exact + Keys{{"status_lag", lag}}, .params = {{{4, 3}}, {{3, 5}}}};
       CHECK(FailEachCallOf(spec) > 200);
     }
   }
@@ -166,9 +163,8 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
 TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  ModelSpec spec;
-  spec.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}};
-  spec.params = {{{2, 3}}};
+  ModelSpec spec{.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}},
+                 .params = {{{2, 3}}}};
   shampoo_optimizer* made = nullptr;
   CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }

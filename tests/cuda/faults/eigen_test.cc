@@ -15,10 +15,8 @@ constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_
                            FAKE_CUDA_EIGEN_WRONG_VALUES};
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
-  ModelSpec spec;
-  spec.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more;
-  spec.params = {{{6, 5}}, {{6, 5}}, {{6, 5}}};
-  return spec;
+  return {.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more,
+          .params = {{{6, 5}}, {{6, 5}}, {{6, 5}}}};
 }
 
 struct Log {

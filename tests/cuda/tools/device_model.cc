@@ -69,6 +69,12 @@ std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all) {
   return combinations;
 }
 
+std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape : shapes) params.push_back({shape, dtype, dtype, dtype});
+  return params;
+}
+
 std::vector<double> Sequence(uint64_t seed, size_t count) {
   std::mt19937_64 random(seed);
   std::vector<double> values(count);

@@ -66,15 +66,19 @@ struct ParamSpec {
   std::vector<int64_t> row_splits = {};
 };
 
+using Shapes = std::vector<std::vector<int64_t>>;
+// Returns parameters of these shapes whose parameter, gradient and output have the same dtype.
+std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype);
+
 struct ModelSpec {
-  Keys keys;
-  std::vector<ParamSpec> params;
+  Keys keys = {};
+  std::vector<ParamSpec> params = {};
   int32_t device_type = SHAMPOO_CUDA;
   int32_t device_id = 0;
   const shampoo_allocator* allocator = nullptr;
   int32_t threads = 1;
   // Groups in addition to the default group. `keys` also applies to these groups, but their own keys take precedence.
-  std::vector<Keys> groups;
+  std::vector<Keys> groups = {};
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
