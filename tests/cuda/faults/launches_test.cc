@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <functional>
-#include <limits>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/cuda/tools/stage.h"
