@@ -20,9 +20,7 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
   for (const int32_t saver : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     for (const int32_t loader : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
       for (const bool used : {false, true}) {
-        CAPTURE(saver);
-        CAPTURE(loader);
-        CAPTURE(used);
+        INFO("from device type ", saver, " to ", loader, ", used ", used);
         const StageWithStream stream;
         const shampoo::TemporaryDirectory folder;
         const auto stream_of = [&](int32_t type) { return type == SHAMPOO_CUDA ? cudaStream_t{stream} : nullptr; };

@@ -105,8 +105,7 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
   }
   for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
     for (int second = 0; second <= last; ++second) {
-      CAPTURE(order);
-      CAPTURE(second);
+      INFO("order ", order, ", second device ", second);
       const StageWithStream stream(order);
       MustCuda(cudaSetDevice(second));
       const TestStream other;

@@ -108,8 +108,7 @@ struct ExportJob {
           const std::vector<double> part = of_rank(copy * shards + shard, p);
           joined.insert(joined.end(), part.begin(), part.end());
         }
-        CAPTURE(p);
-        CAPTURE(copy);
+        INFO("parameter ", p, ", copy ", copy);
         REQUIRE(joined.size() == whole.size());
         CHECK((OnFake() ? joined == whole : Distance(joined, whole) < 1e-5));
       }

@@ -48,13 +48,12 @@ double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
 const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "4"}};
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
-  for (const char* lag : {"0", "1"}) {
+  for (const Keys& lag : kLags) {
     for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
-      CAPTURE(std::string(lag));
-      CAPTURE(order);
+      INFO(NameOf(lag), ", order ", order);
       const StageWithStream stream(order);
       Model plain(GraphSpec(keys), stream);
-      Model captured(GraphSpec(keys + Keys{{"status_lag", lag}}), stream);
+      Model captured(GraphSpec(keys + lag), stream);
       DeviceNumber lr(SHAMPOO_F64, stream);
       DeviceNumber scale(SHAMPOO_F32, stream);
       lr.Bind(captured.optimizer, "lr");
@@ -114,19 +113,14 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.Step(1);
-  MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  Must(model.TryStep());
-  double step = -1;
-  CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of the capture");
-  CHECK(step == -1);
-  cudaGraph_t graph = nullptr;
-  MustCuda(cudaStreamEndCapture(stream, &graph));
-  cudaGraphExec_t exec = nullptr;
-  MustCuda(cudaGraphInstantiate(&exec, graph, 0));
-  MustCuda(cudaGraphLaunch(exec, stream));
+  const Graph graph(stream, [&] {
+    model.Step();
+    double step = -1;
+    CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of the capture");
+    CHECK(step == -1);
+  });
+  graph.Launch();
   CHECK(model.Stat("step.0") == 2);
-  (void)cudaGraphExecDestroy(exec);
-  (void)cudaGraphDestroy(graph);
 }
 
 // In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
@@ -139,16 +133,14 @@ TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const DeviceBytes set(4);
   const auto capture = [&](const char* call, const std::function<void()>& work) {
     CAPTURE(std::string(call));
-    MustCuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
-    MustCuda(cudaMemsetAsync(set.get(), 0, 4, captured));
-    std::thread(work).join();
-    cudaGraph_t graph = nullptr;
-    CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
-    (void)cudaGraphDestroy(graph);
+    const Graph graph(captured, [&] {
+      MustCuda(cudaMemsetAsync(set.get(), 0, 4, captured));
+      std::thread(work).join();
+    });
   };
-  for (const char* lag : {"0", "1"}) {
-    CAPTURE(std::string(lag));
-    Model model(GraphSpec({{"status_lag", lag}, {"root_async", "1"}}), stream);
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
+    Model model(GraphSpec(lag + Keys{{"root_async", "1"}}), stream);
     shampoo_optimizer* other = nullptr;
     capture("create", [&] {
       shampoo_optimizer_desc desc = DeviceDesc();
@@ -208,11 +200,10 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
   };
   for (const Case& one :
        {Case{3, 5}, Case{2, 7}, Case{7, 10}, Case{3, 4, kGrowing}, Case{5, 6, kGrowing}, Case{7, 9, kGrowing}}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(one.replayed);
-      CAPTURE(std::string(lag));
+    for (const Keys& lag : kLags) {
+      INFO("replayed ", one.replayed, ", ", NameOf(lag));
       const StageWithStream stream;
-      Model model(GraphSpec(one.keys + Keys{{"status_lag", lag}}), stream);
+      Model model(GraphSpec(one.keys + lag), stream);
       Model plain(GraphSpec(one.keys), stream);
       for (Model* each : {&model, &plain}) each->FillGradients(1);
       std::unique_ptr<Graph> graph;

@@ -42,9 +42,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
-          CAPTURE(more.size());
-          CAPTURE(other_epsilon);
-          CAPTURE(t);
+          INFO(NameOf(more), ", other epsilon from step ", other_epsilon, ", step ", t);
           CHECK(pair.DifferingValues(1e-3) == "");
           for (size_t p = 0; p < pair.host.params(); ++p) {
             CHECK(SnapshotStep(pair.device, p) == SnapshotStep(pair.host, p));
@@ -79,8 +77,7 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
     }
   }
   for (const Change& change : changes) {
-    CAPTURE(change.p);
-    CAPTURE(change.t);
+    INFO("parameter ", change.p, ", step ", change.t);
     const auto& roots = inverses[change.p];  // by step
     CHECK(roots[change.t] != roots[change.t - 1]);
     CHECK(roots[change.t - 1] == roots[change.t - 2]);
@@ -192,9 +189,9 @@ TEST_CASE("a state with unexpected snapshots is rejected once") {
 // Calls check(key, snapshot step) for every block of every rank.
 template <typename Check>
 void ForEachSnapshotStep(DeviceRanks* ranks, const Check& check) {
-  for (int rank = 0; rank < ranks->world(); ++rank) {
-    for (const std::string& key : (*ranks)[rank].Keys()) {
-      if (key.ends_with("/snapshot_step")) check(key, (*ranks)[rank].State(key)[0]);
+  for (const Model* model : ranks->models()) {
+    for (const std::string& key : model->Keys()) {
+      if (key.ends_with("/snapshot_step")) check(key, model->State(key)[0]);
     }
   }
 }
@@ -225,16 +222,17 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
 
 TEST_CASE("blocks that miss steps give the same results on several ranks as on one") {
   constexpr int kRanks = 3;
-  for (const char* lag : {"0", "1"}) {
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec = AsyncRootsSpec({{"status_lag", lag}, {"comm_bucket_bytes", "128"}});
+    const ModelSpec spec = AsyncRootsSpec(lag + Keys{{"comm_bucket_bytes", "128"}});
     Model alone(spec, stream);
     DeviceRanks ranks(spec, kRanks);
     for (uint64_t t = 1; t <= kLast; ++t) {
       Step(&alone, t);
       ranks.FillGradients(t);
-      for (int rank = 0; rank < kRanks; ++rank) {
-        for (size_t p = 0; p < alone.params(); ++p) ranks[rank].DropGradient(p, !HasGradient(p, t));
+      for (Model* model : ranks.models()) {
+        for (size_t p = 0; p < alone.params(); ++p) model->DropGradient(p, !HasGradient(p, t));
       }
       ranks.Step();
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");

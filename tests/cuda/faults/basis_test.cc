@@ -29,9 +29,7 @@ void SpoilBasis(Model* model, int how) {
 
 // Compares a model in which an eigenbasis fails at step 3 with one in which none fails.
 void CheckFailedBasis(const Keys& method, int how) {
-  const std::string name = method.back().second;
-  CAPTURE(name);
-  CAPTURE(how);
+  INFO(NameOf(method), ", fault ", how);
   const Stage stage;
   Model spoiled(SpecOfBases(method));
   Model plain(SpecOfBases(method));
@@ -54,7 +52,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   }
   // The refresh comes after the direction, so the parameters are equal until the next step.
   for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
-  const char* const rotated = name == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
+  const char* const rotated = ValueOf(method, "method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
   CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
   for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
   CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
@@ -70,8 +68,7 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis,
 
 TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
   for (const Keys& method : kBasisMethods) {
-    const std::string name = method.back().second;
-    CAPTURE(name);
+    CAPTURE(NameOf(method));
     const Stage stage;
     Model model(SpecOfBases(method));
     SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
