@@ -31,8 +31,7 @@ TEST_CASE("steps continue while roots are computed, and the step that uses the r
 }
 
 TEST_CASE("destroying an optimizer waits for the roots that are being computed" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(AsyncRootsSpec(), stream);
+  StagedModel model(AsyncRootsSpec(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   fake_cuda_mark();
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(1);
@@ -76,8 +75,7 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
 }
 
 TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec({{"root_spread", "true"}}), stream);
+  StagedModel model(AsyncRootsSpec({{"root_spread", "true"}}));
   fake_cuda_mark();
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(2);
@@ -92,8 +90,7 @@ TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and 
 TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued, or computed by the host") {
   for (const auto& [spec, microseconds] : {std::pair{AsyncRootsSpec(), 50}, {HostRootsSpec(), 100}}) {
     for (int run = 0; run < 20; ++run) {
-      const StageWithStream stream;
-      Model model(spec, stream);
+      StagedModel model(spec);
       model.Train(1, 10);
       std::this_thread::sleep_for(std::chrono::microseconds(microseconds * run));
     }
@@ -103,8 +100,7 @@ TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueue
 TEST_CASE("an error of a root that is enqueued while steps continue is returned by the next step outside of a capture" *
           NeedsFake()) {
   CheckThatFailuresChangeNothing(30, [](int64_t nth, std::vector<char>* bits) {
-    const StageWithStream stream;
-    Model model(AsyncRootsSpec(), stream);
+    StagedModel model(AsyncRootsSpec());
     model.Train(1, 9);
     fake_cuda_mark();
     if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, ErrorOfCall(nth));
@@ -290,8 +286,7 @@ TEST_CASE("roots of one state are not used with another state") {
 }
 
 void CheckCaptures(const Keys& more) {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec(more), stream);
+  StagedModel model(AsyncRootsSpec(more));
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);
     model.Bind();

@@ -55,9 +55,7 @@ TEST_CASE("replays of a captured step advance averages as steps do, with a learn
         captured.FillGradients(t);
         graph.Launch();
       }
-      captured.MustSucceed();
-      CHECK(captured.Stat("steps") == 12);
-      CHECK(captured.Bits() == plain.Bits());
+      CheckReplayed(captured, plain, 12);
       Must(TryExport(plain, 1, Gradients(plain)));
       Must(TryExport(captured, 1, Gradients(captured)));
       for (size_t p = 0; p < plain.params(); ++p) {
@@ -71,8 +69,7 @@ TEST_CASE("replays of a captured step advance averages as steps do, with a learn
 
 TEST_CASE("steps with averages and exports load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& average : kAverages) {
-    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-    Model model(AveragedSpec(average), stream);
+    StagedModel model(AveragedSpec(average), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);
     const std::vector<void*> weights = Gradients(model);
     CheckOnlyEnqueues([&] {

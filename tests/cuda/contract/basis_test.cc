@@ -134,8 +134,7 @@ TEST_CASE("replays of a captured step with a method in eigenbases make steps, un
 }
 
 TEST_CASE("a step at which eigenbases are due cannot be captured") {
-  const StageWithStream stream;
-  Model model(SpecInBases(kBasisMethods[0]), stream);
+  StagedModel model(SpecInBases(kBasisMethods[0]));
   model.FillGradients(1);
   const Graph first(&model, SHAMPOO_E_STATE, "at step 1 of group 0 eigenbases are due (precondition_frequency 5)");
   model.Train(1, 5);
@@ -180,9 +179,8 @@ TEST_CASE("a step that computes eigenbases neither waits nor allocates" * NeedsF
   for (const Keys& method : kBasisMethods) {
     for (const Keys& lag : kLags) {
       CAPTURE(NameOf(method + lag));
-      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      StagedModel model(SpecInBases(method + lag), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
-      Model model(SpecInBases(method + lag), stream);
       CheckStepsStayOnDevice(&model);
     }
   }
@@ -193,23 +191,21 @@ TEST_CASE("a step of several ranks that computes eigenbases neither waits nor al
     for (const Keys& method : kBasisMethods) {
       if (ValueOf(method, "soap_post") != "" && !kind.gathers()) continue;  // a plan rejects this combination
       INFO(NameOf(kind), " ", NameOf(method));
-      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-      fake_cuda_set_query_progress(-1);
       ModelSpec spec = SpecInBases(method + kind.keys());
       spec.params = SpecOfKind(kind).params;
       const RankComms<StreamComm> comms(kind);
-      Model model(comms.Join(spec), stream);
+      StagedModel model(comms.Join(spec), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      fake_cuda_set_query_progress(-1);
       CheckStepsStayOnDevice(&model);
     }
   }
 }
 
 TEST_CASE("several ranks cannot capture a step of a method in eigenbases") {
-  const StageWithStream stream;
   const RankComms<StreamComm> comms(RankKind{"local", 2, 1});
   ModelSpec spec = SpecInBases(kBasisMethods[0]);
   spec.params = {{{4, 4}}, {{4, 4}}};
-  Model model(comms.Join(spec), stream);
+  StagedModel model(comms.Join(spec));
   model.Train(1, 2);
   model.FillGradients(3);
   const Graph graph(&model, SHAMPOO_E_STATE, "a step of several ranks with method soap cannot be captured");

@@ -3,6 +3,7 @@
 //
 // Checkpoints of optimizers on the device equal those of the CPU.
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/graph.h"
 
 namespace shampoo_test {
@@ -56,23 +57,20 @@ TEST_CASE("on_block_mismatch reset converts and clears the same states on the de
     CAPTURE(key[0].second);
     const StageWithStream stream;
     const shampoo::TemporaryDirectory folder;
-    ModelSpec spec{.keys = kMuon + key, .params = {{{8, 6}}}};
-    spec.device_type = SHAMPOO_CPU;
-    ModelSpec divided = spec;
+    const ModelSpec spec{.keys = kMuon + key, .params = {{{8, 6}}}};
+    ModelSpec divided = Pair::OnCpu(spec);
     divided.params[0].row_splits = {4, 4};
     Model saver(divided);
     saver.Train(1, 3);
     saver.Save(folder.path());
-    Model host(spec);
-    spec.device_type = SHAMPOO_CUDA;
-    Model device(spec, stream);
-    for (Model* const used : {&host, &device}) {
-      used->FillParams(2);
-      used->Train(7, 8);
-      used->Load(folder.path());
-      used->SetParamsOf(saver);
-    }
-    CHECK(BitsOf(device) == BitsOf(host));
+    Pair used(spec, stream);
+    used.Each([&](Model& model) {
+      model.FillParams(2);
+      model.Train(7, 8);
+      model.Load(folder.path());
+      model.SetParamsOf(saver);
+    });
+    CHECK(BitsOf(used.device) == BitsOf(used.host));
   }
 }
 
@@ -136,9 +134,8 @@ TEST_CASE("after replays, a checkpoint reads and writes the state in the order o
 }
 
 TEST_CASE("a load discards the error of a replay that the stream runs before the load") {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const shampoo::TemporaryDirectory folder;
-  Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
+  StagedModel model(CheckpointSpec(SHAMPOO_CUDA), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Train(1, 3);
   model.Save(folder.path());
   const Graph graph(&model);

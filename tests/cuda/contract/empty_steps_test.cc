@@ -54,9 +54,8 @@ void CheckReplaysCount(ModelSpec spec) {
     Model captured(spec, stream);
     MakeEmptySteps(&plain, false);
     MakeEmptySteps(&captured, true);
-    CHECK(BitsOf(captured) == BitsOf(plain));
+    CheckReplayed(captured, plain, 12);
     CHECK(captured.State("group.1/step") == std::vector<double>{12});
-    CHECK(captured.Stat("steps") == 12);
   }
 }
 
@@ -82,8 +81,7 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
 }
 
 TEST_CASE("a replay with gradients of a group that counts empty steps is rejected if roots of the group are due") {
-  const StageWithStream stream;
-  Model model(TwoGroups(FiveShapes(), {{"grafting", "adam"}}), stream);
+  StagedModel model(TwoGroups(FiveShapes(), {{"grafting", "adam"}}));
   model.Step(1);
   const Graph graph(&model);
   graph.Launch();
@@ -105,7 +103,6 @@ TEST_CASE("several ranks capture and replay steps in which a group only counts")
 }
 
 TEST_CASE("gathered shards reject a replay of a group that counts empty steps if another rule begins") {
-  const StageWithStream stream;
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);
@@ -115,7 +112,7 @@ TEST_CASE("gathered shards reject a replay of a group that counts empty steps if
                {"shard_mode", "gather"},
                {"start_preconditioning_step", "4"},
                {"count_empty_steps", "true"}};
-  Model model(comms.Join(spec), stream);
+  StagedModel model(comms.Join(spec));
   model.Step(1);
   const Graph graph(&model);
   for (const double step : {2, 3, 3}) {

@@ -146,6 +146,17 @@ struct ExportJob {
   const int shards;
 };
 
+// Calls run(job, kind) for each kind of ranks.
+template <typename Run>
+void ForEachExportJob(const ModelSpec& spec, const Run& run) {
+  for (const RankKind& kind : kExportKinds) {
+    CAPTURE(NameOf(kind));
+    const Stage stage;
+    ExportJob job(kind, spec);
+    run(job, kind);
+  }
+}
+
 inline const std::vector<Keys> kExchanges = {{{"status_lag", "1"}},
                                              {{"status_lag", "0"}, {"comm_bucket_bytes", "600"}},
                                              {{"communicate", "params"}, {"comm_bucket_bytes", "600"}}};

@@ -95,8 +95,7 @@ TEST_CASE("a replay is a step with the current hyper-parameters and the counter 
 }
 
 TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(GraphSpec(), stream);
+  StagedModel model(GraphSpec(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Step(1);
   const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
   fake_cuda_mark();
@@ -238,8 +237,7 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
 }
 
 TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of rejected steps") {
-  const StageWithStream stream;
-  Model model(GraphSpec(), stream);
+  StagedModel model(GraphSpec());
   model.Step(1);
   const Graph graph(&model);
   graph.Launch();

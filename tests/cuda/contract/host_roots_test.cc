@@ -168,8 +168,7 @@ TEST_CASE("training from a checkpoint that was saved while the host computed roo
 }
 
 TEST_CASE("destroying an optimizer waits for the thread that computes roots on the host" * NeedsFake()) {
-  const StageWithStream stream;
-  Model model(HostRootsSpec(), stream);
+  StagedModel model(HostRootsSpec());
   model.Train(1, 9);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   model.Step(10);
@@ -181,8 +180,7 @@ TEST_CASE("destroying an optimizer waits for the thread that computes roots on t
 
 TEST_CASE("an error of the thread that computes roots on the host is returned by a later step" * NeedsFake()) {
   CheckThatFailuresChangeNothing(60, [](int64_t nth, std::vector<char>* bits) {
-    const StageWithStream stream;
-    Model model(HostRootsSpec(), stream);
+    StagedModel model(HostRootsSpec());
     model.Train(1, 9);
     if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, ErrorOfCall(nth));
     bool expects_error = nth > 0;

@@ -133,13 +133,12 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
 
 // Method eigen computes the roots of the tensor, and cans those of the matrix. The roots have the same sizes and dtype.
 TEST_CASE("create loads the solvers of all methods, also of a method that only some blocks use") {
-  const StageWithStream stream;
   ModelSpec spec;
   spec.keys = {{"root_method", "cans"}, {"use_merge_dims", "false"}, {"epsilon", "1e-2"}, {"status_lag", "0"}};
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {
     spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   }
-  Model model(spec, stream);
+  StagedModel model(spec);
   model.Train(1, 2);
   CHECK(model.Stat("root_cans") > 0);
   CHECK(model.Stat("root_eigen") > 0);

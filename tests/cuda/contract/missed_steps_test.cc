@@ -55,8 +55,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
 }
 
 TEST_CASE("the device uses the first roots at once, and pending roots at the first step after the delay") {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec(), stream);
+  StagedModel model(AsyncRootsSpec());
   struct Change {
     size_t p;
     uint64_t t;
@@ -114,8 +113,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-iden
 }
 
 TEST_CASE("a step that would use pending roots is neither captured nor replayed") {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec(), stream);
+  StagedModel model(AsyncRootsSpec());
   const auto fill = [&](uint64_t t, bool with_first) {
     model.FillGradients(t);
     model.DropGradient(0, !with_first);
@@ -224,9 +222,8 @@ TEST_CASE("blocks that miss steps give the same results on several ranks as on o
   constexpr int kRanks = 3;
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
-    const StageWithStream stream;
     const ModelSpec spec = AsyncRootsSpec(lag + Keys{{"comm_bucket_bytes", "128"}});
-    Model alone(spec, stream);
+    StagedModel alone(spec);
     DeviceRanks ranks(spec, kRanks);
     for (uint64_t t = 1; t <= kLast; ++t) {
       Step(&alone, t);

@@ -113,10 +113,7 @@ TEST_CASE("shards that hold nothing find that another replica exports while they
 }
 
 TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
-  for (const RankKind& kind : kExportKinds) {
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     job.Train(1, 2);
     const std::string name = kind.shards > 1 ? "shard rank 1" : "rank 1";
     Must(shampoo_optimizer_set(job.ranks[1].optimizer, 0, "lr", 0.5));
@@ -131,14 +128,11 @@ TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
     }
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
     job.CheckExport(1);
-  }
+  });
 }
 
 TEST_CASE("an export returns the error of an earlier step that was rejected, and then succeeds") {
-  for (const RankKind& kind : kExportKinds) {
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"on_nonfinite", "error"}}));
+  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "error"}}), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     for (Model* model : job.ranks.models()) model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
     job.ranks.Step();
@@ -149,15 +143,12 @@ TEST_CASE("an export returns the error of an earlier step that was rejected, and
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
     job.CheckExport(1);
     job.ranks.MustSucceed();
-  }
+  });
 }
 
 TEST_CASE("an export compares the parameters of replicas in a step in which verify_replicas does") {
-  for (const RankKind& kind : kExportKinds) {
-    if (kind.copies == 1) continue;
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"verify_replicas", "2"}}));
+  ForEachExportJob(SpecWithAverages({{"verify_replicas", "2"}}), [](ExportJob& job, const RankKind& kind) {
+    if (kind.copies == 1) return;
     job.Train(1, 1);
     std::vector<double> values = job.ranks[0].ParamValues(5);
     values[0] += 1;
@@ -172,7 +163,7 @@ TEST_CASE("an export compares the parameters of replicas in a step in which veri
       CHECK(job.ranks.text(rank).find("verify_replicas: parameter \"p5\" differs between ") != std::string::npos);
     }
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
-  }
+  });
 }
 
 TEST_CASE("exports do not change the numbers of steps in errors") {

@@ -35,23 +35,17 @@ TEST_CASE("every rank exports the averages of an optimizer of one rank, and para
 }
 
 TEST_CASE("an export directly after a step, and a step directly after an export, see the results of each other") {
-  for (const RankKind& kind : kExportKinds) {
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     for (uint64_t t = 1; t <= 3; ++t) {
       job.StepAll(t, t == 1);
       job.CheckExport(1);
     }
     job.CheckSameParams();
-  }
+  });
 }
 
 TEST_CASE("an export after a step that skipped blocks has all averages") {
-  for (const RankKind& kind : kExportKinds) {
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"on_nonfinite", "skip_block"}}));
+  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "skip_block"}}), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     const auto spoil = [](Model* model) { model->SetGradient(0, std::vector<double>(model->elements(0), NAN)); };
     spoil(&job.alone);
@@ -62,14 +56,11 @@ TEST_CASE("an export after a step that skipped blocks has all averages") {
     job.CheckSameParams();
     job.alone.MustSucceed();
     CHECK(job.alone.Stat("nonfinite_blocks") == 1);
-  }
+  });
 }
 
 TEST_CASE("each rank chooses which parameters it exports, also to the memory of their gradients") {
-  for (const RankKind& kind : kExportKinds) {
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     std::vector<Exported> all = job.Export(1);
     std::vector<Exported> some;
@@ -95,7 +86,7 @@ TEST_CASE("each rank chooses which parameters it exports, also to the memory of 
     }
     job.Train(3, 4);
     job.CheckSameParams();
-  }
+  });
 }
 
 // Returns the values, rounded to nearest in a dtype.
@@ -200,9 +191,7 @@ TEST_CASE("replays of a captured step of several ranks advance averages as steps
         plain.model.Step(t);
       });
       check_export();
-      CHECK(BitsOf(captured.model) == BitsOf(plain.model));
-      captured.model.MustSucceed();
-      CHECK(captured.model.Stat("steps") == 9);
+      CheckReplayed(captured.model, plain.model, 9);
     }
   }
 }
@@ -221,9 +210,7 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
       CheckError(ExportTo(captured.model, 2, exported.addresses()), SHAMPOO_E_INVALID, "blend is 2: expected a number");
       CHECK(!exported.IsAnyWritten());
     });
-    CHECK(BitsOf(captured.model) == BitsOf(plain.model));
-    captured.model.MustSucceed();
-    CHECK(captured.model.Stat("steps") == 9);
+    CheckReplayed(captured.model, plain.model, 9);
   }
 }
 
@@ -292,11 +279,8 @@ TEST_CASE("replays are rejected after an export during which another rank made a
 }
 
 TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
-  for (const RankKind& kind : kExportKinds) {
-    if (kind.copies == 1) continue;
-    CAPTURE(NameOf(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
+    if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;
     for (int rank = kind.shards; rank < job.ranks.world(); ++rank) {
       arenas.push_back(std::make_unique<Arenas>(job.ranks[rank]));
@@ -312,7 +296,7 @@ TEST_CASE("replicas export the averages that their last steps wrote, in place or
     }
     job.CheckSameParams();
     for (Model* model : job.ranks.models()) Must(shampoo_optimizer_bind_state(model->optimizer, nullptr, nullptr));
-  }
+  });
 }
 
 TEST_CASE("a step can be captured from the arena that the last step wrote, also after an export") {

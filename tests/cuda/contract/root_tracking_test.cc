@@ -157,8 +157,7 @@ TEST_CASE("several ranks measure the roots that they own, and replays do not cha
       for (const Model* model : ranks.models()) CHECK(model->Stat("root_error.max") > 0);
     }
   }
-  const StageWithStream stream;
-  Model model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}), stream);
+  StagedModel model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}));
   model.Train(1, 4);
   model.MustSucceed();
   const double measured = model.Stat("root_error.mean");

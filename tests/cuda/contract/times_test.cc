@@ -31,9 +31,8 @@ TEST_CASE("if track_times is set, the times of all phases are known when the rep
   for (const bool tracked : {false, true}) {
     for (const Keys& lag : kLags) {
       INFO("tracked ", tracked, ", ", NameOf(lag));
-      const StageWithStream stream;
       const Keys keys = {{"track_times", tracked ? "true" : "false"}, {"refresh_growth", "0"}};
-      Model model(FiveShapes(keys + lag), stream);
+      StagedModel model(FiveShapes(keys + lag));
       model.Step(1);
       const std::vector<double> none(5);
       // The first roots are due at step 2.
@@ -87,8 +86,7 @@ TEST_CASE("async roots are measured when they have ended") {
 }
 
 TEST_CASE("replays of captured steps are not measured, and do not disturb the times of other steps") {
-  const StageWithStream stream;
-  Model model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}), stream);
+  StagedModel model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}));
   model.Train(1, 2);
   model.MustSucceed();
   const std::vector<double> before = Times(model);

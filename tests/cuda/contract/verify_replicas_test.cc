@@ -86,12 +86,11 @@ struct Echo {
 
 TEST_CASE(
     "replays hash the parameters at every nth step, and the hash depends on all bits and on the order of elements") {
-  const StageWithStream stream;
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
   ModelSpec spec = SpecOfRanks({{"verify_replicas", "3"}, {"refresh_growth", "0"}, {"precondition_frequency", "50"}});
   spec.replica_ops = &ops;
-  Model model(spec, stream);
+  StagedModel model(spec);
   model.Train(1, 2);
   model.FillGradients(3);
   const Graph graph(&model);
@@ -188,8 +187,7 @@ TEST_CASE(
 }
 
 TEST_CASE("one rank compares nothing") {
-  const StageWithStream stream;
-  Model model(FiveShapes({{"verify_replicas", "1"}}), stream);
+  StagedModel model(FiveShapes({{"verify_replicas", "1"}}));
   model.Train(1, 3);
   model.MustSucceed();
 }

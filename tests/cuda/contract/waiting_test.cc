@@ -20,9 +20,8 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
   for (const std::string& method : kRootMethods) {
     for (const Keys& lag : kLags) {
       INFO(method, ", ", NameOf(lag));
-      const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      StagedModel model(FiveShapes(lag + Keys{{"root_method", method}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
-      Model model(FiveShapes(lag + Keys{{"root_method", method}}), stream);
       model.FillGradients(1);
       for (int t = 1; t <= kSteps; ++t) {
         CAPTURE(t);
@@ -49,8 +48,7 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
 TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations" * NeedsFake()) {
   for (const std::string& method : kRootMethods) {
     CAPTURE(method);
-    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-    Model model(FiveShapes({{"root_method", method}}), stream);
+    StagedModel model(FiveShapes({{"root_method", method}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);
     CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
     int64_t enqueued = 0;
@@ -77,8 +75,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
 }
 
 TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(FiveShapes({{"status_lag", "0"}}), stream);
+  StagedModel model(FiveShapes({{"status_lag", "0"}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.FillGradients(1);
   for (int t = 1; t <= kSteps; ++t) {
     CAPTURE(t);
@@ -91,8 +88,7 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
 }
 
 TEST_CASE("shampoo_optimizer_status waits if the caller requests it" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(FiveShapes(), stream);
+  StagedModel model(FiveShapes(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Step(1);
   fake_cuda_mark();
   Must(shampoo_optimizer_status(model.optimizer, 0, nullptr));

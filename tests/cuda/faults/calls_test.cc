@@ -93,8 +93,7 @@ TEST_CASE("if a call of a first or later step fails, running work ends before it
 
 // Uses one optimizer and repeats the step after each failure.
 int64_t FailEachCallOf(const ModelSpec& spec) {
-  const StageWithStream stream;
-  Model model(spec, stream);
+  StagedModel model(spec);
   model.Step(1);
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -249,8 +248,7 @@ TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoi
 
 TEST_CASE("destroy works if any call fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
-    const StageWithStream stream(FAKE_CUDA_OLDEST_FIRST);
-    Model model(SpecOfCalls(), stream);
+    StagedModel model(SpecOfCalls(), FAKE_CUDA_OLDEST_FIRST);
     model.Step(1);
     model.Wait();
     fake_cuda_fail(nullptr, n, cudaErrorUnknown);

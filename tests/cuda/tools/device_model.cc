@@ -383,12 +383,12 @@ std::vector<double> Model::State(const std::string& key) const {
   const std::vector<char> bytes = StateBytes(index, entry);
   const auto elements = static_cast<int64_t>(bytes.size() / BytesOf(entry.dtype));
   std::vector<double> values(static_cast<size_t>(elements));
+  const auto* const integers = reinterpret_cast<const int32_t*>(bytes.data());
+  const auto* const wide_integers = reinterpret_cast<const int64_t*>(bytes.data());
   if (entry.dtype == SHAMPOO_I32) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = reinterpret_cast<const int32_t*>(bytes.data())[i];
+    std::copy_n(integers, values.size(), values.begin());
   } else if (entry.dtype == SHAMPOO_I64) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<double>(reinterpret_cast<const int64_t*>(bytes.data())[i]);
-    }
+    std::copy_n(wide_integers, values.size(), values.begin());
   } else {
     shampoo::Widen(bytes.data(), static_cast<Dtype>(entry.dtype), values.data(), elements);
   }
@@ -400,13 +400,9 @@ void Model::SetState(const std::string& key, const std::vector<double>& values) 
   const int64_t index = Entry(key, &entry);
   std::vector<char> bytes(values.size() * BytesOf(entry.dtype));
   if (entry.dtype == SHAMPOO_I32) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(values[i]);
-    }
+    std::copy(values.begin(), values.end(), reinterpret_cast<int32_t*>(bytes.data()));
   } else if (entry.dtype == SHAMPOO_I64) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      reinterpret_cast<int64_t*>(bytes.data())[i] = static_cast<int64_t>(values[i]);
-    }
+    std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(bytes.data()));
   } else {
     shampoo::Narrow(values.data(), bytes.data(), static_cast<Dtype>(entry.dtype), static_cast<int64_t>(values.size()));
   }

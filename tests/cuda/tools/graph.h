@@ -39,6 +39,13 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
+// Checks that replays made `captured` the same as `plain`, and that the last step was reported.
+inline void CheckReplayed(const Model& captured, const Model& plain, double steps) {
+  captured.MustSucceed();
+  CHECK(captured.Stat("steps") == steps);
+  CHECK(BitsOf(captured) == BitsOf(plain));
+}
+
 // Makes steps 2 to `last` of two equal models. Those of `captured` are replays of one captured step.
 inline void StepAndReplay(Model* plain, Model* captured, uint64_t last) {
   captured->FillGradients(2);
@@ -48,7 +55,7 @@ inline void StepAndReplay(Model* plain, Model* captured, uint64_t last) {
     captured->FillGradients(t);
     graph.Launch();
   }
-  captured->MustSucceed();
+  CheckReplayed(*captured, *plain, static_cast<double>(last));
 }
 
 }  // namespace shampoo_test

@@ -84,6 +84,13 @@ class StageWithStream : public Stage, public TestStream {
   explicit StageWithStream(int order = FAKE_CUDA_RANDOM) : Stage(order) {}
 };
 
+// A model on its own stage, whose work is enqueued in one stream.
+class StagedModel : public StageWithStream, public Model {
+ public:
+  explicit StagedModel(const ModelSpec& spec, int order = FAKE_CUDA_RANDOM)
+      : StageWithStream(order), Model(spec, static_cast<TestStream&>(*this)) {}
+};
+
 // Memory of the current device.
 class DeviceBytes {
  public:
