@@ -141,8 +141,7 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
   DeviceRanks ranks(FiveShapes({{"status_lag", "0"}}), 2);
   ranks.Train(1, 1);
   ranks[1].SetGradient(1, {NAN, 0, 0, 0, 0});
-  ranks.Step();
-  CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"rank 1"}) == "");
+  ranks.CheckStep(SHAMPOO_E_NUMERIC, {"rank 1"});
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {

@@ -87,8 +87,7 @@ TEST_CASE("replicas round states as one rank does") {
     DeviceRanks ranks(spec, 3);
     for (uint64_t t = 1; t <= 4; ++t) {
       alone.Step(t);
-      ranks.Step(t);
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.Train(t, t);
     }
     ranks.Status();
     CHECK(ranks.SameParams());

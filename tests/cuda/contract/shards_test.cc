@@ -100,8 +100,7 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
     MakeTwoSteps(&ranks);
     for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + 1].SpoilGradient(3, 2, NAN);
     const auto before = ranks.Params();
-    ranks.Step();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.CheckStep();
     CHECK(ranks.Params() == before);
     for (const Model* model : ranks.models()) {
       CHECK(model->Stat("skipped_steps") == 1);
@@ -196,8 +195,7 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
       return shampoo_optimizer_step(model->optimizer, model->stream);
     });
     CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
-    ranks.Step();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.CheckStep();
   }
 }
 
@@ -238,8 +236,7 @@ TEST_CASE("local shards of methods in eigenbases take the same steps as separate
           for (size_t p = 0; p < own.params(); ++p) own.SetGradient(p, ranks[shard].GradientValues(p));
           own.Step();
         }
-        ranks.Step();
-        REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+        ranks.CheckStep();
       }
       ranks.MustSucceed();
       for (int rank = 0; rank < ranks.world(); ++rank) {

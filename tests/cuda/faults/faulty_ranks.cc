@@ -223,8 +223,7 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
     }
     if (ranks.AllHaveErrorOfCall(n)) {
       ++endings[status];
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
       continue;
     }
     CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));

@@ -100,6 +100,11 @@ void DeviceRanks::FillGradients(uint64_t seed) {
   for (Rank& rank : ranks_) rank.model->FillGradients(seed);
 }
 
+void DeviceRanks::CheckStep(shampoo_status status, const std::vector<std::string>& words) {
+  Step();
+  CHECK(DifferencesFrom(status, words) == "");
+}
+
 void DeviceRanks::MustSucceed() {
   Status();
   REQUIRE(DifferencesFrom(SHAMPOO_OK) == "");

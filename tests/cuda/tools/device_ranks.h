@@ -33,6 +33,8 @@ class DeviceRanks {
   void Step();
   void Status();       // calls shampoo_optimizer_status, which waits for the device, on all ranks
   void MustSucceed();  // calls Status(), and requires that no step was rejected
+  // Makes a step, and checks that all ranks return this status with the same error; see DifferencesFrom().
+  void CheckStep(shampoo_status status = SHAMPOO_OK, const std::vector<std::string>& words = {});
   // Creates an optimizer with `plan` to replace the one that was destroyed. The work of OnEvery() calls this function
   // on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
