@@ -19,10 +19,6 @@ namespace {
 // allocation functions as the library.
 bool IsOfTests() { return fake_cuda_in_call() != 0 || StagedComm::IsInside(); }
 
-struct Grid {
-  int copies, shards;
-};
-
 std::string TextsOf(const DeviceRanks& ranks) {
   std::string texts;
   for (int rank = 0; rank < ranks.world(); ++rank) {
@@ -33,8 +29,7 @@ std::string TextsOf(const DeviceRanks& ranks) {
 
 // All ranks make a step, unless one has left the exchanges: then all fail.
 void CheckAllContinue(DeviceRanks* ranks) {
-  ranks->FillGradients(4);
-  ranks->Step();
+  ranks->Step(4);
   for (int rank = 0; rank < ranks->world(); ++rank) {
     CHECK((ranks->status(rank) == SHAMPOO_OK || ranks->status(rank) == SHAMPOO_E_COMM));
     CHECK(ranks->status(rank) == ranks->status(0));
@@ -47,46 +42,38 @@ enum class BadArgument { kNone, kBlend, kOverlap };
 // One rank passes a bad argument to an export, or no rank does. Either allocation n of this rank fails, or allocation n
 // and all later ones fail.
 TEST_CASE("an export returns on all ranks, even if one rank has no memory" * NeedsFake()) {
-  const char* const modes[] = {"local", "gather"};
-  for (const Grid& grid : {Grid{2, 1}, {1, 3}, {2, 2}}) {
-    for (const char* const mode : modes) {
-      if (grid.copies == 1 && mode == modes[0]) continue;
-      for (const BadArgument bad : {BadArgument::kNone, BadArgument::kBlend, BadArgument::kOverlap}) {
-        for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
-          bool has_failed = true;
-          for (int64_t n = 1; has_failed; ++n) {
-            CAPTURE(grid.copies);
-            CAPTURE(grid.shards);
-            CAPTURE(std::string(mode));
-            CAPTURE(static_cast<int>(bad));
-            CAPTURE(failing);
-            CAPTURE(n);
-            REQUIRE(n < 200);
-            const Stage stage;
-            DeviceRanks ranks(SpecOfRanks({{"shard_mode", mode}, {"weight_ema", "0.5"}}), grid.copies, grid.shards);
-            MakeTwoSteps(&ranks);
-            ranks.OnEvery([&](int rank, Model* model) {
-              std::vector<void*> weights(model->params());
-              for (size_t p = 0; p < weights.size(); ++p) weights[p] = model->grad(p);
-              const auto count = static_cast<int32_t>(weights.size());
-              if (rank != 1) return shampoo_optimizer_export(model->optimizer, 1, count, weights.data());
-              if (bad == BadArgument::kOverlap) weights[0] = model->param(0);
-              const double blend = bad == BadArgument::kBlend ? 2 : 1;
-              const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
-              const shampoo_status status = shampoo_optimizer_export(model->optimizer, blend, count, weights.data());
-              has_failed = watch.has_failed();
-              return status;
-            });
-            const std::string texts = TextsOf(ranks);
-            CAPTURE(texts);
-            CHECK(ranks.timeouts() == 0);
-            for (int rank = 0; rank < ranks.world(); ++rank) {
-              const shampoo_status status = ranks.status(rank);
-              if (!has_failed) CHECK(status == (bad == BadArgument::kNone ? SHAMPOO_OK : SHAMPOO_E_INVALID));
-              if (bad != BadArgument::kNone) CHECK(status != SHAMPOO_OK);
-            }
-            CheckAllContinue(&ranks);
+  for (const RankKind& kind :
+       {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"gather", 1, 3}, {"local", 2, 2}, {"gather", 2, 2}}) {
+    for (const BadArgument bad : {BadArgument::kNone, BadArgument::kBlend, BadArgument::kOverlap}) {
+      for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
+        bool has_failed = true;
+        for (int64_t n = 1; has_failed; ++n) {
+          INFO(NameOf(kind), ", bad argument ", static_cast<int>(bad), ", failing ", failing, " from ", n);
+          REQUIRE(n < 200);
+          const Stage stage;
+          DeviceRanks ranks(SpecOfRanks({{"weight_ema", "0.5"}}), kind);
+          MakeTwoSteps(&ranks);
+          ranks.OnEvery([&](int rank, Model* model) {
+            std::vector<void*> weights(model->params());
+            for (size_t p = 0; p < weights.size(); ++p) weights[p] = model->grad(p);
+            const auto count = static_cast<int32_t>(weights.size());
+            if (rank != 1) return shampoo_optimizer_export(model->optimizer, 1, count, weights.data());
+            if (bad == BadArgument::kOverlap) weights[0] = model->param(0);
+            const double blend = bad == BadArgument::kBlend ? 2 : 1;
+            const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
+            const shampoo_status status = shampoo_optimizer_export(model->optimizer, blend, count, weights.data());
+            has_failed = watch.has_failed();
+            return status;
+          });
+          const std::string texts = TextsOf(ranks);
+          CAPTURE(texts);
+          CHECK(ranks.timeouts() == 0);
+          for (int rank = 0; rank < ranks.world(); ++rank) {
+            const shampoo_status status = ranks.status(rank);
+            if (!has_failed) CHECK(status == (bad == BadArgument::kNone ? SHAMPOO_OK : SHAMPOO_E_INVALID));
+            if (bad != BadArgument::kNone) CHECK(status != SHAMPOO_OK);
           }
+          CheckAllContinue(&ranks);
         }
       }
     }
@@ -96,28 +83,24 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
 // Rank 1 has a NaN in its gradient. In the call that reports the error, either allocation n of rank 1 fails, or
 // allocation n and all later ones fail. n is 1, 2, and so on, until the call makes fewer than n allocations.
 TEST_CASE("a rejected step is reported on all ranks, even if one rank has no memory" * NeedsFake()) {
-  for (const Grid& grid : {Grid{2, 1}, {3, 1}, {1, 3}, {2, 2}}) {
+  for (const RankKind& kind : {RankKind{"local", 2, 1}, {"local", 3, 1}, {"local", 1, 3}, {"local", 2, 2}}) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // allocation n alone, or all from it on
       std::set<shampoo_status> returned;
       int64_t attempts = 0;
       for (int64_t n = 1;; ++n) {
-        CAPTURE(grid.copies);
-        CAPTURE(grid.shards);
-        CAPTURE(failing);
-        CAPTURE(n);
+        INFO(NameOf(kind), ", failing ", failing, " from ", n);
         REQUIRE(n < 200);
         const Stage stage;
-        DeviceRanks ranks(SpecOfRanks({}), grid.copies, grid.shards);
+        DeviceRanks ranks(SpecOfRanks({}), kind);
         MakeTwoSteps(&ranks);
         const auto before = ranks.Params();
         ranks[1].SpoilGradient(3, 2, NAN);
-        ranks.Step();
-        REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+        ranks.CheckStep();
         bool has_failed = false;
         ranks.OnEvery([&](int rank, Model* model) {
-          if (rank != 1) return shampoo_optimizer_status(model->optimizer, 1, nullptr);
+          if (rank != 1) return model->Status();
           const AllocationWatch watch({.first = n, .count = failing, .is_excluded = IsOfTests});
-          const shampoo_status status = shampoo_optimizer_status(model->optimizer, 1, nullptr);
+          const shampoo_status status = model->Status();
           has_failed = watch.has_failed();
           return status;
         });
@@ -143,7 +126,7 @@ TEST_CASE("a rejected step is reported on all ranks, even if one rank has no mem
 // An error that the host of one rank finds in a step.
 struct HostError {
   const char* what;
-  Grid grid;
+  RankKind kind;
   ModelSpec spec;
   int rank;
   shampoo_status status;
@@ -152,8 +135,8 @@ struct HostError {
 
 std::vector<HostError> HostErrors() {
   std::vector<HostError> errors;
-  for (const Grid& grid : {Grid{3, 1}, {1, 3}, {2, 2}}) {
-    errors.push_back({"an impossible step", grid, SpecOfRanks({}), 1, SHAMPOO_E_STATE, [](DeviceRanks* ranks) {
+  for (const RankKind& kind : {RankKind{"local", 3, 1}, {"local", 1, 3}, {"local", 2, 2}}) {
+    errors.push_back({"an impossible step", kind, SpecOfRanks({}), 1, SHAMPOO_E_STATE, [](DeviceRanks* ranks) {
                         MakeTwoSteps(ranks);
                         (*ranks)[1].SetState("group.0/step", {-5});
                       }});
@@ -162,8 +145,7 @@ std::vector<HostError> HostErrors() {
   spec.groups = {{{"lr", "1e7"}}};
   spec.params = {{{6}}, {{1}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16}};  // only shard rank 0 holds an element of p1
   spec.params[1].group = 1;
-  errors.push_back({"a skipped update", {1, 3}, spec, 0, SHAMPOO_E_NUMERIC, [](DeviceRanks* ranks) {
-                      ranks->FillParams(1);
+  errors.push_back({"a skipped update", {"local", 1, 3}, spec, 0, SHAMPOO_E_NUMERIC, [](DeviceRanks* ranks) {
                       ranks->Train(1, 1);
                     }});
   return errors;
@@ -177,14 +159,10 @@ TEST_CASE("a rank that has no memory for its own error joins the step, and all r
       int64_t n = 0;
       while (has_failed) {
         ++n;
-        CAPTURE(std::string(error.what));
-        CAPTURE(error.grid.copies);
-        CAPTURE(error.grid.shards);
-        CAPTURE(failing);
-        CAPTURE(n);
+        INFO(std::string(error.what), ", ", NameOf(error.kind), ", failing ", failing, " from ", n);
         REQUIRE(n < 200);
         const Stage stage;
-        DeviceRanks ranks(error.spec, error.grid.copies, error.grid.shards);
+        DeviceRanks ranks(error.spec, error.kind);
         error.prepare(&ranks);
         ranks.OnEvery([&](int rank, Model* model) {
           model->Bind();

@@ -60,10 +60,7 @@ Row Measure(int64_t root, double fraction) {
   Row row;
   for (const int64_t n : {2, 20, 40, 100}) {
     for (const int kind : {0, 1, 2}) {
-      Question question;
-      question.method = RootMethod::kCans;
-      question.root = root;
-      question.may_be_diagonal = false;
+      Question question{.method = RootMethod::kCans, .root = root, .may_be_diagonal = false};
       const Matrix<float> a = WithSmallestZero(n, kind, &random);
       // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 of the norm.
       question.epsilon = 1.03 * fraction * LargestRowSum(n, a);
@@ -103,8 +100,7 @@ TEST_CASE("cans on the device is within 1e-4 of the exact root, or the recovery 
 
 TEST_CASE("a root for which cans has no iteration is computed by eigen") {
   std::mt19937_64 random(32);
-  Question question;
-  question.root = 6;
+  Question question{.root = 6};
   const Matrix<float> a = RandomMatrix<float>(10, 100, &random);
   const Answer<float> eigen = Solve<float>(question, 10, {a});
   question.method = RootMethod::kCans;
@@ -112,9 +108,7 @@ TEST_CASE("a root for which cans has no iteration is computed by eigen") {
 }
 
 TEST_CASE("cans uses the diagonal of a diagonal matrix") {
-  Question question;
-  question.method = RootMethod::kCans;
-  question.root = 2;
+  Question question{.method = RootMethod::kCans, .root = 2};
   const Matrix<float> a = Diagonal<float>({1, 4, 1e-20, 16});
   const Answer<float> answer = Solve<float>(question, 4, {a, Diagonal<float>({4, 4, 4, 4})});
   CHECK(answer.status[0].kind == RootKind::kDiagonal);

@@ -19,11 +19,10 @@ struct Counts {
 
 Question QuestionOf(const nlohmann::json& settings) {
   const auto method = settings.at("method").get<std::string>();
-  Question question;
-  question.root = settings.at("root_numerator");
-  question.epsilon = settings.at("epsilon");
-  question.multiplier = settings.at("exponent_multiplier");
-  question.may_be_diagonal = method == "diagonal" || method == "eigen";
+  Question question{.root = settings.at("root_numerator"),
+                    .multiplier = settings.at("exponent_multiplier"),
+                    .epsilon = settings.at("epsilon"),
+                    .may_be_diagonal = method == "diagonal" || method == "eigen"};
   if (method != "newton" && method != "higher_order") return question;
   question.method = method == "newton" ? RootMethod::kNewton : RootMethod::kHigherOrder;
   question.tolerance = settings.at("tolerance");

@@ -10,9 +10,7 @@ namespace shampoo::cuda_test {
 namespace {
 
 TEST_CASE("the roots of a diagonal matrix are computed element by element") {
-  Question question;
-  question.root = 2;
-  question.epsilon = 1e-3;
+  Question question{.root = 2, .epsilon = 1e-3};
   const std::vector<double> positive = {4, 0.25, 1e-6};
   // If epsilon makes all elements positive, the root is computed from the elements plus epsilon. Otherwise the smallest
   // element is first subtracted from all elements (the clamp).
@@ -54,9 +52,7 @@ TEST_CASE("the root of a matrix does not depend on the other matrices of its bat
     for (const int64_t n : {6, 50}) {
       CAPTURE(static_cast<int>(method));
       CAPTURE(n);
-      Question question;
-      question.method = method;
-      question.root_dtype = Dtype::kF64;
+      Question question{.method = method, .root_dtype = Dtype::kF64};
       std::vector<Matrix<float>> matrices;
       // The matrices stop after different numbers of iterations.
       for (const double condition : {1e5, 1.0, 10.0, 1e3}) {
@@ -91,10 +87,7 @@ TEST_CASE("the root of a matrix does not depend on the other matrices of its bat
 TEST_CASE("a rejected step leaves roots and statuses unchanged") {
   std::mt19937_64 random(7);
   for (const RootMethod method : kMethods) {
-    Question question;
-    question.method = method;
-    question.active = false;
-    question.divisor = kNan;
+    Question question{.method = method, .divisor = kNan, .active = false};
     const Matrix<float> matrix = RandomMatrix<float>(8, 10, &random);
     const Answer<float> answer = Solve<float>(question, 8, {matrix});
     CHECK(answer.matrices[0] == matrix);
@@ -150,11 +143,7 @@ TEST_CASE("the status of a failed root reports the reason") {
 }
 
 TEST_CASE("an iteration that does not converge is stopped") {
-  Question question;
-  question.method = RootMethod::kNewton;
-  question.epsilon = 0;
-  question.root = 1;
-  question.max_iterations = 1000000;
+  Question question{.method = RootMethod::kNewton, .root = 1, .epsilon = 0, .max_iterations = 1000000};
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
   CHECK(answer.status[0].converged == 0);
@@ -166,9 +155,7 @@ constexpr int64_t kProductsPerIteration = 3;
 
 TEST_CASE("an iterative method ends as soon as no matrix of the batch needs another iteration") {
   std::mt19937_64 random(21);
-  Question question;
-  question.method = RootMethod::kNewton;
-  question.root = 2;
+  Question question{.method = RootMethod::kNewton, .root = 2};
   const Matrix<float> easy = RandomMatrix<float>(20, 2, &random);
   const Matrix<float> hard = RandomMatrix<float>(20, 1e4, &random);
   const Answer<float> alone = Solve<float>(question, 20, {easy});
@@ -197,10 +184,7 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
 TEST_CASE(
     "while the stream is captured, an iterative method does not wait and makes the maximum number of iterations") {
   std::mt19937_64 random(22);
-  Question question;
-  question.method = RootMethod::kNewton;
-  question.root = 2;
-  question.max_iterations = 20;
+  Question question{.method = RootMethod::kNewton, .root = 2, .max_iterations = 20};
   const Matrix<float> matrix = RandomMatrix<float>(12, 3, &random);
   const Answer<float> expected = Solve<float>(question, 12, {matrix});
   question.captured = true;
@@ -254,8 +238,7 @@ TEST_CASE("wrong results of a solver are detected") {
 TEST_CASE("the number of calls does not depend on the number of matrices") {
   std::mt19937_64 random(10);
   for (const RootMethod method : kMethods) {
-    Question question;
-    question.method = method;
+    Question question{.method = method};
     int64_t calls[3][2] = {};
     for (const size_t large : {size_t{0}, size_t{1}}) {
       Solve(question, 4, std::vector<Matrix<float>>(large != 0 ? 1000 : 10, RandomMatrix<float>(4, 10, &random)));

@@ -73,12 +73,7 @@ TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, si
           CAPTURE(static_cast<int>(root_dtype));
           CAPTURE(n);
           CAPTURE(root);
-          Question question;
-          question.method = method;
-          question.root_dtype = root_dtype;
-          question.root = root;
-          question.epsilon = 1e-4;
-          question.divisor = 0.75;
+          Question question{.method = method, .root_dtype = root_dtype, .root = root, .epsilon = 1e-4, .divisor = 0.75};
           std::vector<Matrix<float>> narrow;
           std::vector<Matrix<double>> wide;
           for (const double condition : {1.0, 30.0, 1000.0}) {
@@ -98,10 +93,7 @@ TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0
   std::mt19937_64 random(6);
   for (const RootMethod method : kMethods) {
     CAPTURE(static_cast<int>(method));
-    Question question;
-    question.method = method;
-    question.epsilon = 0;
-    question.relative_epsilon = 1e-3;
+    Question question{.method = method, .epsilon = 0, .relative_epsilon = 1e-3};
     const std::vector<Matrix<float>> matrices = {RandomMatrix<float>(9, 1e5, &random, 0, 1e-8),
                                                  RandomMatrix<float>(9, 1e5, &random, 0, 1e6), Matrix<float>(81),
                                                  Diagonal<float>({1, 2, 3, 4, 5, 6, 7, 8, 9})};
@@ -119,8 +111,7 @@ TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0
 
 TEST_CASE("a clamp is part of the shift, and the shift of a pseudo-inverse is 0") {
   std::mt19937_64 random(7);
-  Question question;
-  question.epsilon = 1e-3;
+  Question question{.epsilon = 1e-3};
   // The smallest eigenvalue is negative.
   Matrix<double> indefinite = RandomMatrix<double>(8, 100, &random);
   for (size_t i = 0; i < 8; ++i) indefinite[i * 9] -= 0.05;
@@ -143,8 +134,7 @@ TEST_CASE("a clamp is part of the shift, and the shift of a pseudo-inverse is 0"
 
 TEST_CASE("residuals of roots with an exponent_multiplier equal those of the CPU, also if it is 0") {
   std::mt19937_64 random(8);
-  Question question;
-  question.epsilon = 1e-2;
+  Question question{.epsilon = 1e-2};
   for (const double multiplier : {1.5, -0.5, 0.0}) {
     CAPTURE(multiplier);
     question.multiplier = multiplier;
@@ -155,10 +145,7 @@ TEST_CASE("residuals of roots with an exponent_multiplier equal those of the CPU
 TEST_CASE("a root that fails, and a rejected step, have no residuals") {
   std::mt19937_64 random(9);
   for (const RootMethod method : kMethods) {
-    Question question;
-    question.method = method;
-    question.tracked = true;
-    question.limit = 0.5;
+    Question question{.method = method, .limit = 0.5, .tracked = true};
     const Answer<float> answer = Solve<float>(question, 5, {RandomMatrix<float>(5, 10, &random)});
     CHECK(answer.status[0].failure == RootFailure::kOutOfRange);
     CHECK(answer.status[0].error == 0);
@@ -174,10 +161,7 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
 
 TEST_CASE("an eigensolver that fails in float64 makes the error or the residual infinite") {
   std::mt19937_64 random(10);
-  Question question;
-  question.method = RootMethod::kNewton;
-  question.epsilon = 1e-2;
-  question.tracked = true;
+  Question question{.method = RootMethod::kNewton, .epsilon = 1e-2, .tracked = true};
   // Method newton calls no eigensolver. So the first eigenproblem is that of the matrix in float64, from which the
   // error is computed. The second one is that of the root, from which the residual is computed.
   for (const int64_t failing : {1, 2}) {

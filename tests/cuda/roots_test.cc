@@ -69,11 +69,7 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       CAPTURE(n);
       CAPTURE(root);
       if (n > 33 && root > 2) continue;  // larger cases take too long
-      Question question;
-      question.method = method;
-      question.root_dtype = root_dtype;
-      question.root = root;
-      question.divisor = root == 4 ? 0.5 : 1;
+      Question question{.method = method, .root_dtype = root_dtype, .root = root, .divisor = root == 4 ? 0.5 : 1};
       std::vector<Matrix<Real>> matrices;
       for (const double own_condition : {1.0, std::sqrt(condition), condition}) {
         matrices.push_back(RandomMatrix<Real>(n, own_condition, &random, 0, root == 2 ? 1e-3 : 50));
@@ -100,8 +96,7 @@ TEST_CASE("roots of random matrices equal those of the CPU") {
 
 TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those of the CPU") {
   std::mt19937_64 random(4);
-  Question question;
-  question.root_dtype = Dtype::kF64;
+  Question question{.root_dtype = Dtype::kF64};
   for (const int64_t order : {2, 3, 4, 7}) {
     question.method = RootMethod::kHigherOrder;
     question.order = order;
@@ -127,8 +122,7 @@ TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those
 
 TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
   std::mt19937_64 random(12);
-  Question question;
-  question.tolerance = 0;
+  Question question{.tolerance = 0};
   for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
     question.method = method;
     const Matrix<float> matrix = RandomMatrix<float>(30, 100, &random);
@@ -140,10 +134,7 @@ TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
 TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   std::mt19937_64 random(5);
   for (const int64_t n : {5, 40}) {
-    Question question;
-    question.pseudo_inverse = true;
-    question.epsilon = 0;
-    question.root_dtype = Dtype::kF64;
+    Question question{.root_dtype = Dtype::kF64, .epsilon = 0, .pseudo_inverse = true};
     CompareWithCpu<double>(question, n, {RandomMatrix<double>(n, 10, &random, 2), RandomMatrix<double>(n, 10, &random)},
                            1e-11);
     question.rank_rtol = 0.3;
@@ -163,8 +154,7 @@ TEST_CASE("only the panels of a large root that intersect the lower triangle are
     const auto distance = static_cast<double>(std::abs(i / kSize - i % kSize));
     matrix[static_cast<size_t>(i)] = static_cast<float>(std::pow(0.5, distance));
   }
-  Question question;
-  question.root = 2;
+  Question question{.root = 2};
   CompareWithCpu<float>(question, kSize, {matrix, matrix}, 1e-5);
   // Three products with vectors, which check the eigendecomposition, and the four panels of the root.
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);

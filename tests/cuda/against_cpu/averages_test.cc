@@ -25,10 +25,7 @@ const std::vector<Keys> kMethods = {
 
 // Tensors of one to three dims, some with several tiles, and with outputs in other dtypes.
 std::vector<ParamSpec> AveragedParams(int32_t dtype) {
-  std::vector<ParamSpec> params;
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}, {6}, {1}, {90, 70}}) {
-    params.push_back({shape, dtype, dtype, dtype});
-  }
+  std::vector<ParamSpec> params = ParamsOf({{9, 7}, {3, 4, 5}, {6}, {1}, {90, 70}}, dtype);
   params.push_back({{5, 8}, dtype, dtype, SHAMPOO_F64, false, SHAMPOO_F32});
   params.back().role = SHAMPOO_HEAD;
   return params;
@@ -41,18 +38,19 @@ TEST_CASE("averages with each method are those of the CPU") {
   for (const Keys& method : kMethods) {
     for (const Keys& average : kAverages) {
       for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-        CAPTURE(method[0].second);
-        CAPTURE(average[0].second);
-        CAPTURE(dtype);
-        Course course{.spec = {}, .steps = 5};
-        course.spec.keys = method + average + Keys{{"weight_decay", "0.3"}};
-        course.spec.params = AveragedParams(dtype);
+        INFO(NameOf(method + average), " dtype ", dtype);
+        Course course{.spec = {method + average + Keys{{"weight_decay", "0.3"}}, AveragedParams(dtype)}, .steps = 5};
         course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
         course.before = SetRate;
         CHECK(Difference(course) == "");
       }
     }
   }
+}
+
+void CheckAveragedKeys(const Keys& keys) {
+  CAPTURE(NameOf(keys));
+  CHECK(Difference({.spec = {keys + Keys{{"lr", "0.05"}}, AveragedParams(SHAMPOO_F64)}, .steps = 4}) == "");
 }
 
 TEST_CASE("averages with other keys are those of the CPU") {
@@ -63,22 +61,11 @@ TEST_CASE("averages with other keys are those of the CPU") {
                                     {{"shape_scale", "spectral"}, {"update_norm", "rms"}},
                                     {{"status_lag", "0"}}};
   for (const Keys& other : others) {
-    for (const Keys& average : kAverages) {
-      CAPTURE(other[0].second);
-      CAPTURE(average[0].second);
-      Course course{.spec = {}, .steps = 4};
-      course.spec.keys = Keys{{"method", "sign"}, {"lr", "0.05"}} + average + other;
-      course.spec.params = AveragedParams(SHAMPOO_F64);
-      CHECK(Difference(course) == "");
-    }
+    for (const Keys& average : kAverages) CheckAveragedKeys(Keys{{"method", "sign"}} + average + other);
   }
   for (const Keys& other : {Keys{{"momentum", "0.9"}}, Keys{{"norm_control", "hyperball"}},
                             Keys{{"weight_decay", "0.2"}, {"weight_decay_type", "palm"}}}) {
-    CAPTURE(other[0].second);
-    Course course{.spec = {}, .steps = 4};
-    course.spec.keys = Keys{{"method", "adam"}, {"lr", "0.05"}, {"weight_ema", "0.8"}} + other;
-    course.spec.params = AveragedParams(SHAMPOO_F64);
-    CHECK(Difference(course) == "");
+    CheckAveragedKeys(Keys{{"method", "adam"}, {"weight_ema", "0.8"}} + other);
   }
 }
 
@@ -86,14 +73,12 @@ TEST_CASE("averages with other keys are those of the CPU") {
 TEST_CASE("averages of method soap are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);
-    Course course{.spec = {}, .steps = 4};
-    course.spec.keys = Keys{{"method", "soap"}, {"lr", "0.05"}, {"weight_decay", "0.3"}} + average;
-    course.spec.params = {{{3, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}};
+    const Keys keys = Keys{{"method", "soap"}, {"lr", "0.05"}, {"weight_decay", "0.3"}} + average;
+    const Course course{.spec = {keys, ParamsOf({{3, 4}}, SHAMPOO_F64)}, .steps = 4};
     const Results device = Run(course, SHAMPOO_CUDA);
     const Results host = Run(course, SHAMPOO_CPU);
-    const bool is_ema = average[0].first == "weight_ema";
-    for (const std::string& name : {std::string("p0"), std::string(is_ema ? "p0/0/ema_offset" : "p0/0/iterate_offset")})
-      CHECK(Distance(device.Of(name), host.Of(name)) < 1e-8);
+    const char* const offset = average[0].first == "weight_ema" ? "p0/0/ema_offset" : "p0/0/iterate_offset";
+    for (const char* name : {"p0", offset}) CHECK(Distance(device.Of(name), host.Of(name)) < 1e-8);
   }
 }
 
@@ -101,7 +86,7 @@ TEST_CASE("averages keep what is lost when parameters are rounded, as on the CPU
   // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
   for (const Keys& average : {Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}}, Keys{{"weight_ema", "0.5"}}}) {
     for (const bool in_place : {true, false}) {
-      Course course{.spec = {}, .steps = 4, .tolerance = 1e-10};
+      Course course{.steps = 4, .tolerance = 1e-10};
       course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.000244140625"}} + average;
       course.spec.params = {{{4}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16, in_place}};
       course.gradient = [](int64_t, size_t, size_t elements) { return std::vector<double>(elements, 1); };
@@ -117,13 +102,9 @@ TEST_CASE("averages keep what is lost when parameters are rounded, as on the CPU
 TEST_CASE("groups without gradients, and steps and blocks that are skipped, count for averages as on the CPU") {
   for (const Keys& average : kAverages) {
     for (const char* choice : {"skip_block", "skip_step"}) {
-      CAPTURE(average[0].second);
-      CAPTURE(std::string(choice));
-      Course course{.spec = {}, .steps = 8};
-      course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", choice}} + average;
-      course.spec.params = {{{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64},
-                            {{3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64},
-                            {{7}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}};
+      const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", choice}} + average;
+      CAPTURE(NameOf(keys));
+      Course course{.spec = {keys, ParamsOf({{6, 4}, {3}, {7}}, SHAMPOO_F64)}, .steps = 8};
       course.spec.params[2].group = 1;
       course.spec.groups = {{{"lr", "0.2"}}};
       course.has_gradient = [](int64_t t, size_t p) { return t != 6 && (p != 2 || t % 2 == 1); };
@@ -137,10 +118,9 @@ TEST_CASE("groups without gradients, and steps and blocks that are skipped, coun
 
 TEST_CASE("averages after skipped updates, which would overflow the parameter, are those of the CPU") {
   for (const Keys& average : kAverages) {
-    CAPTURE(average[0].second);
-    Course course{.spec = {}, .steps = 4};
-    course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", "skip_block"}} + average;
-    course.spec.params = {{{6}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32}, {{5}}};
+    const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", "skip_block"}} + average;
+    CAPTURE(NameOf(keys));
+    Course course{.spec = {keys, {{{6}}, {{5}}}}, .steps = 4};
     course.before = [](int64_t t, Model* model) {
       Must(shampoo_optimizer_set(model->optimizer, 0, "lr", t == 2 ? 1e38 : 0.1));
       if (t == 2) model->SetGradient(0, std::vector<double>(6, 1e3));
@@ -163,8 +143,7 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
   for (const Keys& average : kAverages) {
     for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
       for (const double blend : {1.0, 0.25}) {
-        CAPTURE(average[0].second);
-        CAPTURE(dtype);
+        INFO(NameOf(average), " dtype ", dtype, ", blend ", blend);
         ModelSpec spec;
         spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}} + average;
         // More parameters than one launch takes, and a group without an average.
@@ -176,7 +155,6 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
         spec.device_type = SHAMPOO_CPU;
         Model host(spec);
         for (Model* const model : {&host, &device}) {
-          model->FillParams(1);
           model->Train(1, 3);
           model->Wait();
         }

@@ -11,19 +11,12 @@ namespace {
 
 // Returns a course. No factor matrix of the first step may have a null space of two or more dimensions, because the
 // basis of this space would be arbitrary.
-Course BasisCourseOf(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, int64_t steps) {
-  Course course{.spec = {}, .steps = steps};
-  course.spec.keys = keys;
-  for (const std::vector<int64_t>& shape : shapes) {
-    course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
-  }
-  return course;
+Course BasisCourseOf(const Keys& keys, const Shapes& shapes, int64_t steps) {
+  return {.spec = {keys, ParamsOf(shapes, SHAMPOO_F64)}, .steps = steps};
 }
 
 void CheckBasisKeys(const Keys& keys, int64_t steps = 8) {
-  std::string text;
-  for (const auto& [key, value] : keys) text += key + "=" + value + " ";
-  CAPTURE(text);
+  CAPTURE(NameOf(keys));
   CHECK(DifferenceWithoutSigns(BasisCourseOf(keys, {{4, 3}, {5, 5}, {2}, {3, 4, 2}, {1, 2}, {1}}, steps)) == "");
 }
 
@@ -60,12 +53,11 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps a
 }
 
 TEST_CASE("orthogonal iteration takes the same steps as on the CPU with every column order and every transport") {
-  for (const char* sort : {"before", "after", "ascending", "none"}) {
-    for (const char* transport : {"rotate", "permute", "none"}) {
-      const Keys keys = {{"basis_method", "qr"}, {"basis_sort", sort}, {"basis_transport", transport}};
-      CheckBasisKeys(kKlSoap + keys);
-      CheckBasisKeys(kSoap + keys + Keys{{"basis_tolerance", "0.05"}, {"basis_iterations", "3"}});
-    }
+  for (const Keys& keys : Combinations({{"basis_method", {"qr"}},
+                                        {"basis_sort", {"before", "after", "ascending", "none"}},
+                                        {"basis_transport", {"rotate", "permute", "none"}}})) {
+    CheckBasisKeys(kKlSoap + keys);
+    CheckBasisKeys(kSoap + keys + Keys{{"basis_tolerance", "0.05"}, {"basis_iterations", "3"}});
   }
 }
 
@@ -73,16 +65,12 @@ TEST_CASE("the keys that reproduce other implementations take the same steps as 
   CheckBasisKeys(kSoap + Keys{{"first_step", "use"}, {"factor_start", "first"}, {"basis_epsilon", "1e-3"}});
   CheckBasisKeys(kKlSoap + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}});
   const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};
-  for (const char* method : {"eigen", "qr"}) {
-    for (const char* init : {"eigen", "identity"}) {
-      const Keys keys = before + Keys{{"basis_method", method}, {"basis_init", init}};
-      CheckBasisKeys(kSoap + keys);
-      CheckBasisKeys(kKlSoap + keys + Keys{{"kl_eigenvalues", "basis"}});
-    }
+  for (const Keys& keys : Combinations({{"basis_method", {"eigen", "qr"}}, {"basis_init", {"eigen", "identity"}}})) {
+    CheckBasisKeys(kSoap + before + keys);
+    CheckBasisKeys(kKlSoap + before + keys + Keys{{"kl_eigenvalues", "basis"}});
   }
-  for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
-    CheckBasisKeys(kSoap + before +
-                   Keys{{"grafting", grafting}, {"inverse_exponent", "0.7"}, {"drop_weighting", "true"}});
+  for (const Keys& grafting : Combinations({{"grafting", {"sgd", "adagrad", "rmsprop", "adam"}}})) {
+    CheckBasisKeys(kSoap + before + grafting + Keys{{"inverse_exponent", "0.7"}, {"drop_weighting", "true"}});
   }
 }
 
@@ -105,9 +93,11 @@ TEST_CASE("soap_post takes the same steps as on the CPU") {
   }
 }
 
+const std::vector<Keys> kPosts =
+    Combinations({{"soap_post", {"orthogonalize"}}, {"orthogonalization", {"newton_schulz", "exact"}}});
+
 TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stacked matrices and parts as on the CPU") {
-  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
-    const Keys keys = {{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+  for (const Keys& keys : kPosts) {
     Course course = BasisCourseOf(kSoap + keys, {{3, 4, 5}, {5, 4}, {4, 5}, {2, 4, 4}, {9, 4}, {8, 3}}, 6);
     course.spec.params[0].fan = course.spec.params[1].fan = 1;
     course.spec.params[3].stack_dims = 1;
@@ -119,8 +109,8 @@ TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stac
 }
 
 TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different matrices as on the CPU") {
-  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
-    const Keys keys = kSoap + Keys{{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+  for (const Keys& post : kPosts) {
+    const Keys keys = kSoap + post;
     // 3 x 20 and 12 x 5. 3 x 12 and 12 x 3.
     Course fans = BasisCourseOf(keys, {{3, 4, 5}, {3, 4, 5}, {3, 4, 3}, {3, 4, 3}}, 6);
     fans.spec.params[1].fan = fans.spec.params[3].fan = 1;
@@ -132,7 +122,7 @@ TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different ma
     CHECK(DifferenceWithoutSigns(merges) == "");
     // The matrix 1 x 2 and the vector become the same tensor. A vector is not orthogonalized.
     const Keys vectors = merged + Keys{{"precondition_1d", "true"}};
-    for (const auto& shapes : {std::vector<std::vector<int64_t>>{{1, 2}, {2}, {2, 1}}, {{2}, {1, 2}}}) {
+    for (const Shapes& shapes : {Shapes{{1, 2}, {2}, {2, 1}}, {{2}, {1, 2}}}) {
       CHECK(DifferenceWithoutSigns(BasisCourseOf(vectors, shapes, 6)) == "");
     }
   }
@@ -140,8 +130,7 @@ TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different ma
 
 TEST_CASE("soap_post orthogonalizes some blocks of a shape while others take the direction of grafting") {
   const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "4"}, {"grafting", "adam"}};
-  for (const char* orthogonalization : {"newton_schulz", "exact"}) {
-    const Keys post = {{"soap_post", "orthogonalize"}, {"orthogonalization", orthogonalization}};
+  for (const Keys& post : kPosts) {
     Course course = BasisCourseOf(kSoap + post + before, {{4, 3}, {4, 3}, {4, 3}, {3}}, 9);
     course.has_gradient = [](int64_t t, size_t p) { return t % (static_cast<int64_t>(p) + 2) != 0; };
     CHECK(DifferenceWithoutSigns(course) == "");

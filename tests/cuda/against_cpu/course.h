@@ -13,7 +13,7 @@ namespace shampoo_test {
 
 // A sequence of steps that runs on a device and on the CPU.
 struct Course {
-  ModelSpec spec;
+  ModelSpec spec = {};
   int64_t steps = 6;
   std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always true
   // Empty: the gradients of Model::FillGradients.

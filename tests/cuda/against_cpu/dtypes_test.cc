@@ -9,15 +9,12 @@ namespace shampoo_test {
 namespace {
 
 constexpr int32_t kDtypes[] = {SHAMPOO_F32, SHAMPOO_F64, SHAMPOO_F16, SHAMPOO_BF16};
-constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16"};
 
 // Factor matrices are rank-deficient. Epsilon is much larger than their rounding errors in float32. Therefore these
 // errors change inverse roots much less than rounding to float16 does.
 Course CourseOf(const Keys& keys) {
-  Course course{.spec = {}, .steps = 5};
-  course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}} + keys;
-  course.spec.params = {{{8, 6}}, {{7}}, {{4, 3, 5}}};
-  return course;
+  return {.spec = {Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}} + keys, {{{8, 6}}, {{7}}, {{4, 3, 5}}}},
+          .steps = 5};
 }
 
 TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
@@ -32,8 +29,7 @@ TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
         spec.in_place = p == 0;
         spec.copy_dtype = kDtypes[(p + static_cast<size_t>(param)) % 4];
       }
-      CAPTURE(param);
-      CAPTURE(grad);
+      INFO("param ", param, ", grad ", grad);
       CHECK(Difference(course) == "");
       course.spec.keys.push_back({"weight_decay_type", "coupled"});
       CHECK(Difference(course) == "");
@@ -42,13 +38,12 @@ TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
 }
 
 TEST_CASE("the dtype of each state") {
+  const Keys keys = {{"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}, {"precondition_frequency", "2"}};
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
-    for (const char* dtype : kNames) {
-      CAPTURE(std::string(state));
-      CAPTURE(std::string(dtype));
-      Course course = CourseOf({{state, dtype}, {"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}});
-      course.spec.keys.push_back({"precondition_frequency", "2"});
+    for (const Keys& dtype : Combinations({{state, {"f32", "f64", "f16", "bf16"}}})) {
+      CAPTURE(NameOf(dtype));
+      Course course = CourseOf(keys + dtype);
       CHECK(Difference(course) == "");
       for (ParamSpec& param : course.spec.params) param = {param.shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64};
       CHECK(Difference(course) == "");
@@ -80,9 +75,7 @@ TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes 
         const std::vector<double>& b = host.Of(std::string("p0/0/") + state);
         size_t differing = 0;
         for (size_t i = 0; i < a.size(); ++i) differing += a[i] != b[i] ? 1 : 0;
-        CAPTURE(std::string(dtype));
-        CAPTURE(std::string(computation));
-        CAPTURE(std::string(state));
+        INFO(std::string(state), " in ", std::string(dtype), ", computed in ", std::string(computation));
         CHECK(static_cast<double>(differing) <= (OnFake() ? 0.02 : 0.1) * static_cast<double>(a.size()));
       }
     }
@@ -90,17 +83,13 @@ TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes 
 }
 
 TEST_CASE("the dtypes of the computation, and of roots") {
-  for (const char* computation : {"f32", "f64"}) {
-    for (const char* root : {"f32", "f64"}) {
-      for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
-        CAPTURE(std::string(computation));
-        CAPTURE(std::string(root));
-        CAPTURE(std::string(method));
-        Course course = CourseOf({{"computation_dtype", computation}, {"root_dtype", root}, {"root_method", method}});
-        course.spec.params.push_back({{40, 3}});
-        CHECK(Difference(course) == "");
-      }
-    }
+  for (const Keys& keys : Combinations({{"computation_dtype", {"f32", "f64"}},
+                                        {"root_dtype", {"f32", "f64"}},
+                                        {"root_method", {"eigen", "newton", "higher_order", "cans"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course = CourseOf(keys);
+    course.spec.params.push_back({{40, 3}});
+    CHECK(Difference(course) == "");
   }
 }
 

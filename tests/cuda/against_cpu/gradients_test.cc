@@ -14,7 +14,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Course CourseWithGradients(const Keys& keys) {
-  Course course{.spec = {}, .steps = 9};
+  Course course{.steps = 9};
   course.spec.keys =
       Keys{{"use_merge_dims", "false"}, {"epsilon", "1e-3"}, {"momentum", "0.9"}, {"grafting", "adam"}} + keys;
   const auto add = [&](const std::vector<int64_t>& shape, bool in_place, int32_t group) {
@@ -29,22 +29,20 @@ Course CourseWithGradients(const Keys& keys) {
 }
 
 TEST_CASE("parameters, groups and whole steps without a gradient") {
-  for (const char* frequency : {"1", "3"}) {
-    for (const char* spread : {"false", "true"}) {
-      for (const char* output : {"parameters", "updates"}) {
-        Course course =
-            CourseWithGradients({{"precondition_frequency", frequency}, {"root_spread", spread}, {"output", output}});
-        course.has_gradient = [](int64_t t, size_t p) {
-          if (t == 4) return false;            // no parameter has a gradient
-          if (p >= 2 && t == 2) return false;  // no parameter of group 1 has a gradient
-          return (static_cast<size_t>(t) + p) % 3 != 0;
-        };
-        if (std::string(output) == "updates") {
-          for (ParamSpec& param : course.spec.params) param.in_place = false;
-        }
-        CHECK(Difference(course) == "");
-      }
+  for (const Keys& keys : Combinations({{"precondition_frequency", {"1", "3"}},
+                                        {"root_spread", {"false", "true"}},
+                                        {"output", {"parameters", "updates"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course = CourseWithGradients(keys);
+    course.has_gradient = [](int64_t t, size_t p) {
+      if (t == 4) return false;            // no parameter has a gradient
+      if (p >= 2 && t == 2) return false;  // no parameter of group 1 has a gradient
+      return (static_cast<size_t>(t) + p) % 3 != 0;
+    };
+    for (ParamSpec& param : course.spec.params) {
+      param.in_place = param.in_place && ValueOf(keys, "output") != "updates";
     }
+    CHECK(Difference(course) == "");
   }
 }
 
@@ -58,17 +56,17 @@ TEST_CASE("without a gradient at the first preconditioned step, the initial inve
 }
 
 TEST_CASE("gradients with NaN are skipped, by block or by step") {
-  for (const char* choice : {"skip_block", "skip_step"}) {
-    for (const char* largest : {"1024", "3"}) {
-      Course course = CourseWithGradients({{"on_nonfinite", choice}, {"max_preconditioner_dim", largest}});
-      course.gradient = [](int64_t t, size_t p, size_t elements) {
-        std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
-        if (p == 1 && t == 3) values[2] = kNan;
-        if (p == 3 && t > 4) values[5] = -HUGE_VAL;
-        return values;
-      };
-      CHECK(Difference(course) == "");
-    }
+  for (const Keys& keys :
+       Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"max_preconditioner_dim", {"1024", "3"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course = CourseWithGradients(keys);
+    course.gradient = [](int64_t t, size_t p, size_t elements) {
+      std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
+      if (p == 1 && t == 3) values[2] = kNan;
+      if (p == 3 && t > 4) values[5] = -HUGE_VAL;
+      return values;
+    };
+    CHECK(Difference(course) == "");
   }
 }
 
@@ -112,15 +110,15 @@ TEST_CASE("gradients of 0, and a state that is written between steps") {
 TEST_CASE("hyper-parameters that are set between steps") {
   Course course = CourseWithGradients({{"weight_decay", "0.1"}});
   course.before = [](int64_t t, Model* model) {
-    const std::vector<std::pair<const char*, double>> values = {{"lr", 0.3},
-                                                                {"beta1", 0.5},
-                                                                {"beta2", 0.7},
-                                                                {"epsilon", 0.2},
-                                                                {"momentum", 0.4},
-                                                                {"weight_decay", 0.3},
-                                                                {"grafting_beta2", 0.8},
-                                                                {"grafting_epsilon", 0.1},
-                                                                {"gradient_scale", 0.5}};
+    const std::pair<const char*, double> values[] = {{"lr", 0.3},
+                                                     {"beta1", 0.5},
+                                                     {"beta2", 0.7},
+                                                     {"epsilon", 0.2},
+                                                     {"momentum", 0.4},
+                                                     {"weight_decay", 0.3},
+                                                     {"grafting_beta2", 0.8},
+                                                     {"grafting_epsilon", 0.1},
+                                                     {"gradient_scale", 0.5}};
     if (t < 2) return;
     const auto& [key, value] = values[static_cast<size_t>(t - 2)];
     Must(shampoo_optimizer_set(model->optimizer, static_cast<int32_t>(t % 2), key, value));

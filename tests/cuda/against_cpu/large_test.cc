@@ -9,10 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-using Shapes = std::vector<std::vector<int64_t>>;
-
 Course CourseOf(const Shapes& shapes, int32_t dtype, const Keys& keys) {
-  Course course{.spec = {}, .steps = 2};
+  Course course{.spec = {.params = ParamsOf(shapes, dtype), .threads = 4}, .steps = 2};
   course.spec.keys = Keys{{"grafting", "adam"},
                           {"momentum", "0.9"},
                           {"use_merge_dims", "false"},
@@ -20,8 +18,6 @@ Course CourseOf(const Shapes& shapes, int32_t dtype, const Keys& keys) {
                           {"precondition_frequency", "1"},
                           {"epsilon", dtype == SHAMPOO_F64 ? "1e-2" : "30"}} +
                      keys;
-  course.spec.threads = 4;
-  for (const std::vector<int64_t>& shape : shapes) course.spec.params.push_back({shape, dtype, dtype, dtype});
   return course;
 }
 

@@ -40,17 +40,12 @@ std::vector<ParamSpec> MuonParams(int32_t dtype) {
 const Keys kExact = {{"orthogonalization", "exact"}};
 
 void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
-  const bool is_exact = std::find(keys.begin(), keys.end(), kExact[0]) != keys.end();
+  const bool is_exact = ValueOf(keys, "orthogonalization") == "exact";
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    Course course{.spec = {}, .steps = steps};
-    course.spec.keys = Keys{{"method", "muon"}, {"adam_lr", "0.01"}} + keys;
-    course.spec.params = MuonParams(dtype);
+    INFO(NameOf(keys), " dtype ", dtype);
+    Course course{.spec = {Keys{{"method", "muon"}, {"adam_lr", "0.01"}} + keys, MuonParams(dtype)}, .steps = steps};
     // The iteration of newton_schulz amplifies rounding errors.
     if (dtype == SHAMPOO_F32 && !is_exact) course.tolerance = 1e-3;
-    std::string text;
-    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
-    CAPTURE(text);
-    CAPTURE(dtype);
     CHECK(Difference(course) == "");
   }
 }
@@ -86,14 +81,13 @@ TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes 
 }
 
 TEST_CASE("matrices of several tiles take the same steps as on the CPU with method muon") {
-  for (const char* moment : {"row", "short", "element"}) {
-    for (const char* norm : {"frobenius", "schatten4"}) {
-      Course course{.spec = {}, .steps = 2, .tolerance = 1e-3};
-      course.spec.keys = {{"method", "muon"}, {"second_moment", moment}, {"ns_norm", norm}};
-      course.spec.params = {{{130, 70}}, {{70, 300}}, {{130, 70}}};
-      course.spec.params[2].fan = 1;
-      CHECK(Difference(course) == "");
-    }
+  for (const Keys& keys : Combinations({{"method", {"muon"}},
+                                        {"second_moment", {"row", "short", "element"}},
+                                        {"ns_norm", {"frobenius", "schatten4"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course{.spec = {keys, {{{130, 70}}, {{70, 300}}, {{130, 70}}}}, .steps = 2, .tolerance = 1e-3};
+    course.spec.params[2].fan = 1;
+    CHECK(Difference(course) == "");
   }
 }
 
@@ -102,40 +96,33 @@ TEST_CASE("matrices with large products take the same steps as on the CPU with m
   const Stage stage;
   fake_cuda_set_protection(0);
   for (const char* coefficients : {"jordan", "cubic5"}) {
-    Course course{.spec = {}, .steps = 1, .tolerance = 1e-3};
-    course.spec.keys = {{"method", "muon"}, {"ns_coefficients", coefficients}, {"ns_steps", "2"}};
-    course.spec.params = {{{515, 520}}, {{520, 515}}};
-    CHECK(Difference(course) == "");
+    const Keys keys = {{"method", "muon"}, {"ns_coefficients", coefficients}, {"ns_steps", "2"}};
+    CHECK(Difference({.spec = {keys, {{{515, 520}}, {{520, 515}}}}, .steps = 1, .tolerance = 1e-3}) == "");
   }
 }
 
 TEST_CASE("products in bfloat16 give the same directions as on the CPU, except for rounding") {
-  for (const char* norm : {"frobenius", "schatten4"}) {
-    for (const char* steps : {"4", "5"}) {
-      for (const char* scales : {"false", "true"}) {
-        CAPTURE(std::string(norm));
-        CAPTURE(std::string(steps));
-        CAPTURE(std::string(scales));
-        Course course{.spec = {}, .steps = 3};
-        course.spec.keys = {{"method", "muon"}, {"ns_norm", norm}, {"ns_steps", steps}, {"dual_norm_scale", scales}};
-        course.spec.params = MuonParams(SHAMPOO_F32);
-        course.spec.params.push_back({{130, 70}});
-        course.has_gradient = [](int64_t t, size_t p) { return t != 2 || p != 1; };
-        const Results exact = Run(course, SHAMPOO_CPU);
-        course.spec.keys.emplace_back("muon_math", "bf16");
-        const Results rounded = Run(course, SHAMPOO_CUDA);
-        REQUIRE(rounded.names == exact.names);
-        double largest = 0;
-        for (size_t i = 0; i < exact.names.size(); ++i) {
-          if (exact.names[i].find('/') != std::string::npos) continue;
-          CAPTURE(exact.names[i]);
-          const double distance = Distance(rounded.values[i], exact.values[i]);
-          CHECK(distance < (scales == std::string("true") ? 0.1 : 0.02));
-          largest = std::max(largest, distance);
-        }
-        CHECK(largest > 1e-4);
-      }
+  for (const Keys& keys : Combinations({{"method", {"muon"}},
+                                        {"ns_norm", {"frobenius", "schatten4"}},
+                                        {"ns_steps", {"4", "5"}},
+                                        {"dual_norm_scale", {"false", "true"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course{.spec = {keys, MuonParams(SHAMPOO_F32)}, .steps = 3};
+    course.spec.params.push_back({{130, 70}});
+    course.has_gradient = [](int64_t t, size_t p) { return t != 2 || p != 1; };
+    const Results exact = Run(course, SHAMPOO_CPU);
+    course.spec.keys.emplace_back("muon_math", "bf16");
+    const Results rounded = Run(course, SHAMPOO_CUDA);
+    REQUIRE(rounded.names == exact.names);
+    double largest = 0;
+    for (size_t i = 0; i < exact.names.size(); ++i) {
+      if (exact.names[i].find('/') != std::string::npos) continue;
+      CAPTURE(exact.names[i]);
+      const double distance = Distance(rounded.values[i], exact.values[i]);
+      CHECK(distance < (ValueOf(keys, "dual_norm_scale") == "true" ? 0.1 : 0.02));
+      largest = std::max(largest, distance);
     }
+    CHECK(largest > 1e-4);
   }
 }
 
@@ -150,39 +137,35 @@ TEST_CASE("second moments of orthogonalized directions are those of the CPU") {
 }
 
 TEST_CASE("norms of parameters are those of the CPU with method muon") {
-  for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
+  for (const Keys& control : Combinations({{"norm_control", {"hyperball", "relative", "radial_brake", "radial"}}})) {
     for (const char* rows : {"false", "true"}) {
-      CheckMuonKeys({{"norm_control", control},
-                     {"weight_decay", "0.1"},
-                     {"update_floor", "0.3"},
-                     {"update_floor_rows", rows},
-                     {"cautious_decay", rows}});
+      CheckMuonKeys(control + Keys{{"weight_decay", "0.1"},
+                                   {"update_floor", "0.3"},
+                                   {"update_floor_rows", rows},
+                                   {"cautious_decay", rows}});
     }
   }
 }
 
 TEST_CASE("gradients of zeros, of any scale and of low rank take the same steps as on the CPU with method muon") {
-  for (const char* moment : {"none", "row", "short", "element"}) {
-    for (const char* norm : {"frobenius", "schatten4"}) {
-      for (const double scale : {1e-30, 1.0, 1e30}) {
-        CAPTURE(std::string(moment));
-        CAPTURE(std::string(norm));
-        CAPTURE(scale);
-        Course course{.spec = {}, .steps = 4, .tolerance = 1e-3};
-        course.spec.keys = {{"method", "muon"}, {"second_moment", moment}, {"ns_norm", norm}, {"grafting", "none"}};
-        course.spec.params = {{{5, 7}}, {{7, 5}}, {{5, 7}}};
-        course.gradient = [scale](int64_t t, size_t p, size_t elements) {
-          std::vector<double> gradient(elements);
-          // All gradients of step 1 and all gradients of matrix 2 are 0.
-          if (p == 2 || t == 1) return gradient;
-          for (size_t i = 0; i < elements; ++i) {
-            gradient[i] = scale * (static_cast<double>(i / 7 + 1) * std::sin(static_cast<double>(i % 7 + 1)) +
-                                   std::cos(static_cast<double>(i * i)));
-          }
-          return gradient;
-        };
-        CHECK(Difference(course) == "");
-      }
+  for (const Keys& keys : Combinations({{"method", {"muon"}},
+                                        {"second_moment", {"none", "row", "short", "element"}},
+                                        {"ns_norm", {"frobenius", "schatten4"}},
+                                        {"grafting", {"none"}}})) {
+    for (const double scale : {1e-30, 1.0, 1e30}) {
+      INFO(NameOf(keys), ", scale ", scale);
+      Course course{.spec = {keys, {{{5, 7}}, {{7, 5}}, {{5, 7}}}}, .steps = 4, .tolerance = 1e-3};
+      course.gradient = [scale](int64_t t, size_t p, size_t elements) {
+        std::vector<double> gradient(elements);
+        // All gradients of step 1 and all gradients of matrix 2 are 0.
+        if (p == 2 || t == 1) return gradient;
+        for (size_t i = 0; i < elements; ++i) {
+          gradient[i] = scale * (static_cast<double>(i / 7 + 1) * std::sin(static_cast<double>(i % 7 + 1)) +
+                                 std::cos(static_cast<double>(i * i)));
+        }
+        return gradient;
+      };
+      CHECK(Difference(course) == "");
     }
   }
 }
@@ -204,23 +187,17 @@ TEST_CASE("exact orthogonalization of matrices of several tiles takes the same s
   const Stage stage;
   fake_cuda_set_protection(0);
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
-    Course course{.spec = {}, .steps = 1};
-    course.spec.keys = Keys{{"method", "muon"}} + kExact;
-    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{130, 70}, {70, 300}, {130, 70}}) {
-      course.spec.params.push_back({shape, dtype, dtype, dtype});
-    }
-    CHECK(Difference(course) == "");
+    const std::vector<ParamSpec> params = ParamsOf({{130, 70}, {70, 300}, {130, 70}}, dtype);
+    CHECK(Difference({.spec = {Keys{{"method", "muon"}} + kExact, params}, .steps = 1}) == "");
   }
 }
 
 TEST_CASE("groups of method muon whose orthogonalization starts at different steps take the same steps as on the CPU") {
-  Course course{.spec = {}, .steps = 4};
-  course.spec.keys = {{"method", "muon"}};
+  Course course{.spec = {{{"method", "muon"}}, ParamsOf({{6, 5}, {6, 5}}, SHAMPOO_F64)}, .steps = 4};
   for (const char* start : {"1", "3"}) {
-    course.spec.groups.push_back(Keys{{"method", "muon"}, {"grafting", "adam"}, {"shape_scale", "none"}} +
-                                 Keys{{"start_preconditioning_step", start}});
-    course.spec.params.push_back({{6, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
-    course.spec.params.back().group = static_cast<int32_t>(course.spec.groups.size());
+    course.spec.params[course.spec.groups.size()].group = static_cast<int32_t>(course.spec.groups.size()) + 1;
+    course.spec.groups.push_back(
+        {{"grafting", "adam"}, {"shape_scale", "none"}, {"start_preconditioning_step", start}});
   }
   CHECK(Difference(course) == "");
 }
@@ -229,7 +206,7 @@ TEST_CASE("groups of method muon whose orthogonalization starts at different ste
 TEST_CASE("groups with different orthogonalizations take the same steps alone and together") {
   const Keys groups[] = {
       {{"ns_steps", "6"}}, {{"muon_math", "bf16"}}, kExact, kExact + Keys{{"dual_norm_scale", "true"}}};
-  const std::vector<std::vector<int64_t>> shapes = {{9, 7}, {7, 12}, {6, 6}, {12, 5}};
+  const Shapes shapes = {{9, 7}, {7, 12}, {6, 6}, {12, 5}};
   const auto results = [&](const std::vector<size_t>& chosen) {
     const Stage stage;
     ModelSpec spec;
@@ -242,13 +219,10 @@ TEST_CASE("groups with different orthogonalizations take the same steps alone an
     }
     Model model(spec);
     std::vector<std::vector<double>> params;
-    for (size_t p = 0; p < spec.params.size(); ++p) {
-      model.SetParam(p, std::vector<double>(static_cast<size_t>(spec.params[p].shape[0] * spec.params[p].shape[1])));
-    }
+    for (size_t p = 0; p < spec.params.size(); ++p) model.SetParam(p, std::vector<double>(model.elements(p)));
     for (int step = 1; step <= 3; ++step) {
       for (size_t p = 0; p < spec.params.size(); ++p) {
-        const std::vector<int64_t>& shape = spec.params[p].shape;
-        std::vector<double> gradient(static_cast<size_t>(shape[0] * shape[1]));
+        std::vector<double> gradient(model.elements(p));
         for (size_t i = 0; i < gradient.size(); ++i)
           gradient[i] = std::sin(static_cast<double>(i * i + p % 2) + static_cast<double>(step));
         model.SetGradient(p, gradient);
@@ -291,12 +265,11 @@ std::vector<double> GradientOf(int64_t rows, int64_t columns, const std::vector<
 
 // Returns a course of one step whose direction is the orthogonalized gradient, for a wide, a tall and a square matrix.
 Course ExactCourse(int32_t dtype, const std::function<std::vector<double>(int64_t rows, int64_t columns)>& gradient) {
-  Course course{.spec = {}, .steps = 1};
-  course.spec.keys = Keys{{"method", "muon"}, {"beta1", "0"}, {"weight_decay", "0"}, {"lr", "1"}} + kExact;
-  constexpr int64_t kShapes[][2] = {{5, 7}, {7, 5}, {5, 5}};
-  for (const auto& [rows, columns] : kShapes) course.spec.params.push_back({{rows, columns}, dtype, dtype, dtype});
-  course.gradient = [=](int64_t, size_t p, size_t) { return gradient(kShapes[p][0], kShapes[p][1]); };
-  return course;
+  const Shapes shapes = {{5, 7}, {7, 5}, {5, 5}};
+  const Keys keys = Keys{{"method", "muon"}, {"beta1", "0"}, {"weight_decay", "0"}, {"lr", "1"}} + kExact;
+  return {.spec = {keys, ParamsOf(shapes, dtype)}, .steps = 1, .gradient = [=](int64_t, size_t p, size_t) {
+            return gradient(shapes[p][0], shapes[p][1]);
+          }};
 }
 
 TEST_CASE("exact orthogonalization gives the directions of the CPU for singular values of any size") {
@@ -309,8 +282,7 @@ TEST_CASE("exact orthogonalization gives the directions of the CPU for singular 
                                           {{1, 1, 1, 0, 0}, 1e-12},
                                           {{0, 0, 0, 0, 0}, 1e-12}}) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
-      CAPTURE(values[1]);
-      CAPTURE(scale);
+      INFO("second singular value ", values[1], ", scale ", scale);
       std::vector<double> scaled = values;
       for (double& value : scaled) value *= scale;
       Course course =
@@ -336,8 +308,7 @@ TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU f
 TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for matrices of low rank and zeros") {
   for (const int64_t rank : {0, 1, 3}) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
-      CAPTURE(rank);
-      CAPTURE(scale);
+      INFO("rank ", rank, ", scale ", scale);
       CHECK(Difference(ExactCourse(SHAMPOO_F32, [&](int64_t rows, int64_t columns) {
               std::vector<double> gradient(static_cast<size_t>(rows * columns));
               for (int64_t i = 0; i < rank; ++i) {
@@ -351,9 +322,8 @@ TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU f
 
 TEST_CASE("a direction is bit-identical if all gradients are multiplied by a power of two") {
   const auto params_after = [](double scale) {
-    Course course{.spec = {}, .steps = 3};
-    course.spec.keys = {{"method", "muon"}, {"ns_norm", "schatten4"}, {"second_moment", "row"}};
-    course.spec.params = {{{5, 7}}, {{70, 9}}};
+    const Keys keys = {{"method", "muon"}, {"ns_norm", "schatten4"}, {"second_moment", "row"}};
+    Course course{.spec = {keys, {{{5, 7}}, {{70, 9}}}}, .steps = 3};
     course.gradient = [scale](int64_t t, size_t p, size_t elements) {
       std::vector<double> gradient(elements);
       for (size_t i = 0; i < elements; ++i)
@@ -369,24 +339,21 @@ TEST_CASE("a direction is bit-identical if all gradients are multiplied by a pow
 }
 
 TEST_CASE("matrices that lack gradients in different steps take the same steps as on the CPU with method muon") {
-  Course course{.spec = {}, .steps = 7};
-  course.spec.keys = {{"method", "muon"}, {"second_moment", "short"}, {"weight_decay", "0.1"}};
-  course.spec.params.assign(4, {{6, 4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
-  course.spec.params.push_back({{4}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  const Keys keys = {{"method", "muon"}, {"second_moment", "short"}, {"weight_decay", "0.1"}};
+  Course course{.spec = {keys, ParamsOf({{6, 4}, {6, 4}, {6, 4}, {6, 4}, {4}}, SHAMPOO_F64)}, .steps = 7};
   course.has_gradient = [](int64_t t, size_t p) { return (t + static_cast<int64_t>(p)) % 3 != 0; };
   CHECK(Difference(course) == "");
 }
 
 TEST_CASE("with several state dtypes and a learning rate schedule, method muon takes the same steps as on the CPU") {
   for (const char* dtype : {"bf16", "f16", "f32"}) {
-    Course course{.spec = {}, .steps = 4, .tolerance = 3e-2};
-    course.spec.keys = {{"method", "muon"},
-                        {"filtered_grad_dtype", dtype},
-                        {"second_moment", "element"},
-                        {"second_moment_dtype", dtype},
-                        {"allow_stalled_moments", "true"},
-                        {"beta2", "0.9"}};
-    course.spec.params = MuonParams(SHAMPOO_F32);
+    const Keys keys = {{"method", "muon"},
+                       {"filtered_grad_dtype", dtype},
+                       {"second_moment", "element"},
+                       {"second_moment_dtype", dtype},
+                       {"beta2", "0.9"},
+                       {"allow_stalled_moments", "true"}};
+    Course course{.spec = {keys, MuonParams(SHAMPOO_F32)}, .steps = 4, .tolerance = 3e-2};
     course.before = [](int64_t t, Model* model) {
       Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.1 / static_cast<double>(t)));
       Must(shampoo_optimizer_set(model->optimizer, 0, "adam_lr", 0.01));

@@ -9,20 +9,11 @@ namespace {
 
 // Tensors of one to four dims, with outputs in the first or the last dim, and stacked ones.
 std::vector<ParamSpec> NormParams(int32_t dtype) {
-  std::vector<ParamSpec> params;
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}}) {
-    params.push_back({shape, dtype, dtype, dtype});
-    params.push_back({shape, dtype, dtype, dtype});
-    params.back().fan = 1;
-  }
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{6}, {4, 3, 2, 5}, {1}}) {
-    params.push_back({shape, dtype, dtype, dtype});
-  }
-  params.push_back({{3, 5, 4}, dtype, dtype, dtype});
-  params.back().stack_dims = 1;
-  // Several tiles.
-  params.push_back({{90, 70}, dtype, dtype, dtype});
-  params.back().fan = 1;
+  // The last one has several tiles.
+  std::vector<ParamSpec> params =
+      ParamsOf({{9, 7}, {9, 7}, {3, 4, 5}, {3, 4, 5}, {6}, {4, 3, 2, 5}, {1}, {3, 5, 4}, {90, 70}}, dtype);
+  for (const size_t p : {1, 3, 8}) params[p].fan = 1;
+  params[7].stack_dims = 1;
   return params;
 }
 
@@ -31,14 +22,8 @@ void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
     // In float32 the roots of the two solvers differ so much that small elements of directions may have different
     // signs.
     if (dtype == SHAMPOO_F32 && keys[0].second == "shampoo") continue;
-    Course course{.spec = {}, .steps = steps};
-    course.spec.keys = keys;
-    course.spec.params = NormParams(dtype);
-    std::string text;
-    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
-    CAPTURE(text);
-    CAPTURE(dtype);
-    CHECK(Difference(course) == "");
+    INFO(NameOf(keys), " dtype ", dtype);
+    CHECK(Difference({.spec = {keys, NormParams(dtype)}, .steps = steps}) == "");
   }
 }
 
@@ -67,9 +52,7 @@ TEST_CASE("method sign takes the same steps as on the CPU") {
 }
 
 TEST_CASE("an element whose filtered gradient is 0 does not move with method sign") {
-  Course course{.spec = {}, .steps = 3};
-  course.spec.keys = kSign + Keys{{"dual_norm_scale", "true"}};
-  course.spec.params = {{{5, 4}}, {{3}}};
+  Course course{.spec = {kSign + Keys{{"dual_norm_scale", "true"}}, {{{5, 4}}, {{3}}}}, .steps = 3};
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);
     for (size_t i = 0; p == 0 && i < elements; i += 3) gradient[i] = i % 2 == 0 ? 0.5 * static_cast<double>(t) : -1.0;
@@ -109,9 +92,8 @@ TEST_CASE("norms of parameters are those of the CPU with each value of norm_cont
 TEST_CASE("gradients and parameters of zeros take the same steps as on the CPU under norm control") {
   for (const char* control : {"hyperball", "relative", "radial_brake", "radial", "none"}) {
     for (const bool in_param : {false, true}) {
-      CAPTURE(std::string(control));
-      CAPTURE(in_param);
-      Course course{.spec = {}, .steps = 4};
+      INFO("norm_control ", std::string(control), ", in param ", in_param);
+      Course course{.steps = 4};
       course.spec.keys = kSign + Keys{{"norm_control", control},
                                       {"update_floor", "0.2"},
                                       {"on_nonfinite", "skip_block"},

@@ -9,28 +9,13 @@
 namespace shampoo_test {
 namespace {
 
-// Returns parameters of three orders with this dtype.
-std::vector<ParamSpec> SomeParams(int32_t dtype) {
-  std::vector<ParamSpec> params;
-  for (const std::vector<int64_t>& shape :
-       {std::vector<int64_t>{9, 7}, std::vector<int64_t>{6}, std::vector<int64_t>{5, 4, 6}}) {
-    params.push_back({shape, dtype, dtype, dtype});
-  }
-  return params;
-}
-
 // Runs a course in float64 and in float32. The factor matrices have low rank, so their smallest eigenvalues are
 // rounding errors of the solver. Epsilon must be much larger than these errors, so it is larger in float32.
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    Course course{.spec = {}, .steps = steps};
-    course.spec.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}} + keys;
-    course.spec.params = SomeParams(dtype);
-    std::string text;
-    for (const auto& [key, value] : keys) text += key + "=" + value + " ";
-    CAPTURE(text);
-    CAPTURE(dtype);
-    CHECK(Difference(course) == "");
+    INFO(NameOf(keys), " dtype ", dtype);
+    const Keys all = Keys{{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}} + keys;
+    CHECK(Difference({.spec = {all, ParamsOf({{9, 7}, {6}, {5, 4, 6}}, dtype)}, .steps = steps}) == "");
   }
 }
 
@@ -49,22 +34,20 @@ TEST_CASE("grafting before and after preconditioning starts, with every option o
 }
 
 TEST_CASE("decays, momentum, bias correction") {
-  for (const char* type : {"decoupled", "coupled"}) {
-    CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}});
-    CheckKeys({{"weight_decay", "0.2"}, {"weight_decay_type", type}, {"grafting", "adagrad"}, {"momentum", "0.5"}});
+  for (const Keys& decay : Combinations({{"weight_decay", {"0.2"}}, {"weight_decay_type", {"decoupled", "coupled"}}})) {
+    CheckKeys(decay);
+    CheckKeys(decay + Keys{{"grafting", "adagrad"}, {"momentum", "0.5"}});
   }
   for (const char* nesterov : {"false", "true"}) {
     CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}});
     CheckKeys({{"momentum", "0.9"}, {"use_nesterov", nesterov}, {"momentum_dampening", "0.25"}});
   }
   CheckKeys({{"drop_weighting", "true"}});
-  for (const char* correction : {"false", "true"}) {
-    for (const char* beta1 : {"0", "0.9"}) {
-      for (const char* beta2 : {"0.9", "1"}) {
-        CheckKeys({{"use_bias_correction", correction}, {"beta1", beta1}, {"beta2", beta2}});
-      }
+  for (const Keys& correction : Combinations({{"use_bias_correction", {"false", "true"}}})) {
+    for (const Keys& betas : Combinations({{"beta1", {"0", "0.9"}}, {"beta2", {"0.9", "1"}}})) {
+      CheckKeys(correction + betas);
     }
-    CheckKeys({{"use_bias_correction", correction}, {"grafting", "adam"}, {"grafting_beta2", "1"}});
+    CheckKeys(correction + Keys{{"grafting", "adam"}, {"grafting_beta2", "1"}});
   }
 }
 
@@ -93,7 +76,7 @@ TEST_CASE("factor_correction kl") {
 }
 
 TEST_CASE("with factor_correction kl, a gradient that is too large after whitening skips the update of its block") {
-  Course course{.spec = {}, .steps = 9};
+  Course course{.steps = 9};
   course.spec.keys = {{"factor_correction", "kl"},    {"epsilon", "1e-30"},
                       {"use_merge_dims", "false"},    {"precondition_frequency", "2"},
                       {"grafting", "adam"},           {"root_async", "1"},
@@ -123,33 +106,24 @@ TEST_CASE("start, frequency and the initial inverse") {
 }
 
 TEST_CASE("refreshes that are spread over steps") {
-  for (const char* initial : {"identity", "zero"}) {
-    for (const char* method : {"none", "rmsprop"}) {
-      CheckKeys({{"root_spread", "true"},
-                 {"initial_inverse", initial},
-                 {"grafting", method},
-                 {"start_preconditioning_step", "4"},
-                 {"precondition_frequency", "3"}},
-                11);
-    }
+  const Keys spread = {{"root_spread", "true"}};
+  for (const Keys& keys :
+       Combinations({{"initial_inverse", {"identity", "zero"}}, {"grafting", {"none", "rmsprop"}}})) {
+    CheckKeys(spread + keys + Keys{{"start_preconditioning_step", "4"}, {"precondition_frequency", "3"}}, 11);
   }
   // Blocks of one shape with different phases.
-  Course course{.spec = {}, .steps = 12};
-  course.spec.keys = {{"root_spread", "true"}, {"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
-  course.spec.params.assign(10, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
-  CHECK(Difference(course) == "");
+  const Keys phases = spread + Keys{{"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
+  CHECK(Difference({.spec = {phases, ParamsOf(Shapes(10, {4, 3}), SHAMPOO_F64)}, .steps = 12}) == "");
 }
 
 TEST_CASE("roots that are used in a later step") {
-  for (const char* async : {"1", "3"}) {
+  for (const Keys& async : Combinations({{"root_async", {"1", "3"}}, {"precondition_frequency", {"4"}}})) {
     for (const char* method : {"eigen", "newton"}) {
-      CheckKeys({{"root_async", async}, {"root_method", method}, {"precondition_frequency", "4"}, {"beta2", "0.9"}},
-                13);
+      CheckKeys(async + Keys{{"root_method", method}, {"beta2", "0.9"}}, 13);
     }
-    CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"factor_dtype", "bf16"}, {"epsilon", "40"}},
-              13);
-    CheckKeys({{"root_async", async}, {"precondition_frequency", "4"}, {"root_spread", "true"}}, 15);
-    const Keys on_host = {{"root_async", async}, {"root_device", "host"}, {"precondition_frequency", "4"}};
+    CheckKeys(async + Keys{{"factor_dtype", "bf16"}, {"epsilon", "40"}}, 13);
+    CheckKeys(async + Keys{{"root_spread", "true"}}, 15);
+    const Keys on_host = async + Keys{{"root_device", "host"}};
     for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
       CheckKeys(on_host + Keys{{"root_method", method}, {"beta2", "0.9"}}, 13);
     }
@@ -196,9 +170,8 @@ TEST_CASE("factor matrices that are divided by a power of their trace") {
 TEST_CASE("a factor matrix is divided by a trace that float32 cannot represent") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
-    Course course{.spec = {}, .steps = 2, .tolerance = 1e-4};
-    course.spec.keys = {{"trace_scaling", "1"}, {"epsilon", "1e-3"}, {"root_method", method}};
-    course.spec.params = {{{4, 4}}};
+    const Keys keys = {{"trace_scaling", "1"}, {"epsilon", "1e-3"}, {"root_method", method}};
+    Course course{.spec = {keys, {{{4, 4}}}}, .steps = 2, .tolerance = 1e-4};
     course.gradient = [](int64_t, size_t, size_t) {
       const double g = 1e19 / 4;
       return std::vector<double>{3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g};

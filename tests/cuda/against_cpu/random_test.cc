@@ -74,7 +74,7 @@ ParamSpec DrawParam(Draw* draw, int32_t usual, int64_t groups, bool updates) {
 
 Course DrawCourse(uint64_t seed) {
   Draw draw(seed);
-  Course course{.spec = {}, .steps = draw.Number(3, 9)};
+  Course course{.steps = draw.Number(3, 9)};
   const bool f64 = draw.Chance(2);
   const bool updates = draw.Chance(4);
   ModelSpec& spec = course.spec;
@@ -110,12 +110,8 @@ Course DrawCourse(uint64_t seed) {
 }
 
 std::string Text(const ModelSpec& spec) {
-  std::string text;
-  for (const auto& [key, value] : spec.keys) text += key + "=" + value + " ";
-  for (const Keys& group : spec.groups) {
-    text += "\ngroup: ";
-    for (const auto& [key, value] : group) text += key + "=" + value + " ";
-  }
+  std::string text = NameOf(spec.keys);
+  for (const Keys& group : spec.groups) text += "\ngroup: " + NameOf(group);
   for (const ParamSpec& param : spec.params) {
     text += "\nparam:";
     for (const int64_t d : param.shape) text += " " + std::to_string(d);

@@ -46,10 +46,7 @@ std::vector<ParamSpec> RoundedParams(bool in_place) {
 }
 
 Course RoundedCourse(const Keys& keys, bool in_place = true) {
-  Course course{.spec = {}, .steps = 5};
-  course.spec.keys = kNarrowStates + kStochastic + keys;
-  course.spec.params = RoundedParams(in_place);
-  return course;
+  return {.spec = {kNarrowStates + kStochastic + keys, RoundedParams(in_place)}, .steps = 5};
 }
 
 // Returns the names of the buffers and states of which more than this fraction of the elements differs.
@@ -75,11 +72,9 @@ TEST_CASE("with stochastic rounding, elementwise methods give the same bits as o
   for (const Keys& method : kRoundedMethods) {
     for (const Keys& average : kRoundedAverages) {
       for (const char* output : {"parameters", "updates"}) {
-        CAPTURE(method[0].second);
-        CAPTURE(average.empty() ? "" : average[0].first);
-        CAPTURE(std::string(output));
-        const bool in_place = output == std::string("parameters");
-        Course course = RoundedCourse(method + average + Keys{{"output", output}}, in_place);
+        const Keys keys = method + average + Keys{{"output", output}};
+        CAPTURE(NameOf(keys));
+        Course course = RoundedCourse(keys, output == std::string("parameters"));
         course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
         CheckSameBits(course);
       }
@@ -121,11 +116,9 @@ TEST_CASE("each key rounds its own states stochastically, with the seed of the o
 
 TEST_CASE("steps and blocks that are skipped, and missing gradients, age rounded averages as on the CPU") {
   // With count_empty_steps, an empty step has a number of its own, which determines its random numbers.
-  for (const auto& [choice, counts] :
-       {std::pair{"skip_block", "false"}, {"skip_step", "false"}, {"skip_block", "true"}, {"skip_step", "true"}}) {
-    CAPTURE(std::string(choice));
-    CAPTURE(std::string(counts));
-    const Keys more = {{"on_nonfinite", choice}, {"count_empty_steps", counts}};
+  for (const Keys& more :
+       Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"count_empty_steps", {"false", "true"}}})) {
+    CAPTURE(NameOf(more));
     Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + more);
     course.steps = 8;
     course.spec.groups = {{{"lr", "0.02"}}};
@@ -145,18 +138,13 @@ std::vector<double> Magnitudes(std::vector<double> values) {
   return values;
 }
 
-bool EndsWith(const std::string& name, const std::string& end) {
-  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
-
 // Compares parameters and narrow states after few steps, in which rounding errors do not accumulate. With wrong random
 // numbers, about a third of the elements would differ. gradient: see Course.
-void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vector<int64_t>>& shapes,
+void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {
-    CAPTURE(keys[0].second);
-    CAPTURE(std::string(computation));
-    Course course{.spec = {}, .steps = steps, .gradient = gradient};
+    INFO(NameOf(keys), " computation_dtype ", std::string(computation));
+    Course course{.steps = steps, .gradient = gradient};
     course.spec.keys = kNarrowStates + kStochastic + keys + Keys{{"computation_dtype", computation}};
     for (const std::vector<int64_t>& shape : shapes) {
       course.spec.params.push_back({shape, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
@@ -169,9 +157,9 @@ void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vecto
     for (size_t i = 0; i < host.names.size(); ++i) {
       const std::string& name = host.names[i];
       const bool is_param = name.find('/') == std::string::npos;
-      if (!is_param && !EndsWith(name, "_grad") && !EndsWith(name, "/momentum") && !EndsWith(name, "_moment") &&
-          !EndsWith(name, "/grafting"))
-        continue;
+      const bool is_narrow = name.ends_with("_grad") || name.ends_with("/momentum") || name.ends_with("_moment") ||
+                             name.ends_with("/grafting");
+      if (!is_param && !is_narrow) continue;
       of_host.names.push_back(name);
       of_host.values.push_back(Magnitudes(host.values[i]));
       of_device.values.push_back(Magnitudes(device.values[i]));
@@ -182,7 +170,7 @@ void CheckMostBits(const Keys& keys, int64_t steps, const std::vector<std::vecto
 }
 
 TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU") {
-  const std::vector<std::vector<int64_t>> shapes = {{20, 30}, {70, 40}, {400}};
+  const Shapes shapes = {{20, 30}, {70, 40}, {400}};
   const Keys shampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}};
   CheckMostBits(shampoo + kGrafting, 2, shapes);
   CheckMostBits(shampoo + kMomentum, 2, shapes);
@@ -206,7 +194,7 @@ std::vector<double> SeparatedGradient(int64_t t, size_t p, size_t elements) {
 TEST_CASE("with stochastic rounding, methods in eigenbases round as the CPU, also when a refresh turns their states") {
   // In float32, the eigenvectors of neighboring eigenvalues differ between implementations. If the eigenvalues are far
   // apart, these differences are much smaller than the spacing of bfloat16 numbers.
-  const std::vector<std::vector<int64_t>> shapes = {{40, 40}, {1000}};
+  const Shapes shapes = {{40, 40}, {1000}};
   const Keys soap = Keys{{"method", "soap"}, {"shampoo_beta", "0.99"}, {"precondition_frequency", "2"}} + kSecondMoment;
   CheckMostBits(soap, 1, shapes, SeparatedGradient);
   CheckMostBits(soap, 3, shapes, SeparatedGradient);

@@ -7,14 +7,10 @@
 namespace shampoo_test {
 namespace {
 
-using Shapes = std::vector<std::vector<int64_t>>;
-
 Course CourseOfShapes(const Shapes& shapes, int32_t dtype, const Keys& keys) {
-  Course course{.spec = {}, .steps = 4};
-  course.spec.keys =
+  const Keys all =
       Keys{{"grafting", "rmsprop"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}, {"momentum", "0.9"}} + keys;
-  for (const std::vector<int64_t>& shape : shapes) course.spec.params.push_back({shape, dtype, dtype, dtype});
-  return course;
+  return {.spec = {all, ParamsOf(shapes, dtype)}, .steps = 4};
 }
 
 TEST_CASE("tensors of every order, including middle dims") {
@@ -35,16 +31,13 @@ TEST_CASE("dims of one and scalars") {
 
 TEST_CASE("blocks of larger parameters, and merged dims") {
   const Shapes shapes = {{23}, {9, 13}, {5, 6, 7}, {2, 9, 3, 5}, {6, 2, 2, 9}};
-  for (const char* merges : {"false", "true"}) {
-    for (const char* largest : {"1", "4", "12"}) {
-      Course course =
-          CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", merges}, {"max_preconditioner_dim", largest}});
-      course.spec.params[1].in_place = false;
-      course.spec.params[2].copy_dtype = SHAMPOO_F64;
-      CAPTURE(merges);
-      CAPTURE(largest);
-      CHECK(Difference(course) == "");
-    }
+  for (const Keys& keys :
+       Combinations({{"use_merge_dims", {"false", "true"}}, {"max_preconditioner_dim", {"1", "4", "12"}}})) {
+    CAPTURE(NameOf(keys));
+    Course course = CourseOfShapes(shapes, SHAMPOO_F64, keys);
+    course.spec.params[1].in_place = false;
+    course.spec.params[2].copy_dtype = SHAMPOO_F64;
+    CHECK(Difference(course) == "");
   }
 }
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Async roots: roots that are computed while steps continue (root_async).
-#include <atomic>
+#include "tests/cuda/contract/async_roots.h"
+
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -14,15 +15,9 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
-ModelSpec AsyncRootsSpec(const Keys& more = {}) {
-  return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
-}
-
 TEST_CASE("steps continue while roots are computed, and the step that uses the roots waits for them" * NeedsFake()) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(AsyncRootsSpec(), stream);
-  model.FillParams(1);
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);
     fake_cuda_mark();
@@ -36,9 +31,7 @@ TEST_CASE("steps continue while roots are computed, and the step that uses the r
 }
 
 TEST_CASE("destroying an optimizer waits for the roots that are being computed" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(AsyncRootsSpec(), stream);
-  model.FillParams(1);
+  StagedModel model(AsyncRootsSpec(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   fake_cuda_mark();
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(1);
@@ -49,103 +42,68 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
 }
 
-// Trains 19 steps. Solvers run in the mode `mode` from step 10 until step 13 and from step 15 until step 18.
-std::vector<char> TrainWithSolver(int order, int mode, const Keys& more = {}) {
-  const StageWithStream stream(order);
-  Model model(AsyncRootsSpec(more), stream);
-  model.FillParams(1);
-  for (uint64_t t = 1; t <= 19; ++t) {
-    if (t == 10 || t == 15) fake_cuda_set_solver(mode);
-    // The step that uses the roots would wait forever for a solver that is held.
-    if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
-    model.Step(t);
-    if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();
-  }
-  return BitsOf(model);
-}
-
 TEST_CASE("a solver that waits on the host delays no step, and the speed of the device and of solvers changes no bit" *
           NeedsFake()) {
-  const std::vector<char> expected = TrainWithSolver(FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_SOLVER_ENQUEUES);
+  const std::vector<char> expected = TrainWithSolver(AsyncRootsSpec(), FAKE_CUDA_OLDEST_FIRST);
   for (const int order :
        {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
     for (const int mode : {FAKE_CUDA_SOLVER_ENQUEUES, FAKE_CUDA_SOLVER_WAITS, FAKE_CUDA_SOLVER_IS_HELD}) {
-      CAPTURE(order);
-      CAPTURE(mode);
-      CHECK(TrainWithSolver(order, mode) == expected);
+      INFO("order ", order, ", mode ", mode);
+      CHECK(TrainWithSolver(AsyncRootsSpec(), order, mode) == expected);
     }
   }
   // Spread roots have several jobs at a time.
-  const Keys spread{{"root_spread", "true"}};
-  const std::vector<char> expected_spread = TrainWithSolver(FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_SOLVER_ENQUEUES, spread);
-  CHECK(TrainWithSolver(FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_WAITS, spread) == expected_spread);
+  const ModelSpec spread = AsyncRootsSpec({{"root_spread", "true"}});
+  CHECK(TrainWithSolver(spread, FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_WAITS) ==
+        TrainWithSolver(spread, FAKE_CUDA_OLDEST_FIRST));
 }
 
 TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()) {
   const StageWithStream stream;
   Model model(AsyncRootsSpec(), stream);
   Model plain(AsyncRootsSpec(), stream);
-  for (Model* const one : {&model, &plain}) {
-    one->FillParams(1);
-    one->Train(1, 9);
-  }
+  for (Model* const one : {&model, &plain}) one->Train(1, 9);
   plain.Train(10, 13);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   model.Step(10);
   fake_cuda_wait_for_held_call();
   model.Train(11, 12);
-  std::atomic<bool> released = false;
-  std::thread later([&released] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    released = true;
-    fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
-  });
+  const DelayedRelease later;
   model.Step(13);
-  CHECK(released);
-  later.join();
+  CHECK(later.released());
   CHECK(BitsOf(model) == BitsOf(plain));
 }
 
 TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec({{"root_spread", "true"}}), stream);
-  model.FillParams(1);
+  StagedModel model(AsyncRootsSpec({{"root_spread", "true"}}));
   fake_cuda_mark();
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(2);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   model.Train(12, 13);
   fake_cuda_wait_for_held_call();
-  std::atomic<bool> released = false;
-  std::thread later([&released] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    released = true;
-    fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
-  });
+  const DelayedRelease later;
   shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
-  CHECK(released);
-  later.join();
+  CHECK(later.released());
 }
 
-TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued") {
-  for (int run = 0; run < 20; ++run) {
-    const StageWithStream stream;
-    Model model(AsyncRootsSpec(), stream);
-    model.FillParams(1);
-    model.Train(1, 10);
-    std::this_thread::sleep_for(std::chrono::microseconds(50 * run));
+TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued, or computed by the host") {
+  for (const auto& [spec, microseconds] : {std::pair{AsyncRootsSpec(), 50}, {HostRootsSpec(), 100}}) {
+    for (int run = 0; run < 20; ++run) {
+      StagedModel model(spec);
+      model.Train(1, 10);
+      std::this_thread::sleep_for(std::chrono::microseconds(microseconds * run));
+    }
   }
 }
 
 TEST_CASE("an error of a root that is enqueued while steps continue is returned by the next step outside of a capture" *
           NeedsFake()) {
-  const auto train = [](int64_t nth, std::vector<char>* bits) {
-    const StageWithStream stream;
-    Model model(AsyncRootsSpec(), stream);
-    model.FillParams(1);
+  CheckThatFailuresChangeNothing(30, [](int64_t nth, std::vector<char>* bits) {
+    StagedModel model(AsyncRootsSpec());
     model.Train(1, 9);
     fake_cuda_mark();
-    if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, nth % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown);
+    if (nth > 0) fake_cuda_fail_elsewhere(nullptr, nth, ErrorOfCall(nth));
     model.Step(10);
     fake_cuda_wait_for_jobs(1);
     const bool has_failed = nth > 0 && fake_cuda_cancel_failures() == 0;
@@ -155,11 +113,10 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
     model.FillGradients(11);
     const Graph captured(&model);
     for (uint64_t t = 11; t <= 13; ++t) {
-      model.FillGradients(t);
-      shampoo_status status = model.TryStep();
+      shampoo_status status = model.TryStep(t);
       // The job has ended, but its thread may not have stored the error when step 11 begins.
       if (expects_error && status != SHAMPOO_OK) {
-        CheckError(status, nth % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE, "(...) failed: ");
+        CheckError(status, StatusOfCall(nth), "(...) failed: ");
         expects_error = false;
         status = model.TryStep();
       }
@@ -168,15 +125,7 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
     CHECK(!expects_error);
     *bits = BitsOf(model);
     return has_failed;
-  };
-  std::vector<char> expected;
-  train(0, &expected);
-  int64_t failures = 0;
-  for (std::vector<char> bits; train(failures + 1, &bits); ++failures) {
-    CAPTURE(failures);
-    CHECK(bits == expected);
-  }
-  CHECK(failures > 30);
+  });
 }
 
 const Keys kRootDevices = {{"root_device", "device"}, {"root_device", "host"}};
@@ -271,9 +220,9 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
       if (t == 10) fake_cuda_fail_eigen(run, -1, FAKE_CUDA_EIGEN_INFO, 3);
       pair.StepBoth(t);
       // The step that would use the root uses the old root; the next step uses the recovered root.
-      if (t == 13) Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+      if (t == 13) pair.device.MustSucceed();
     }
-    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    pair.device.MustSucceed();
     CHECK(pair.device.Stat("root_retried") > 0);
     CHECK(pair.device.Stat("root_reused") == 0);
     CHECK(pair.device.Stat("root_computed") == pair.host.Stat("root_computed"));
@@ -286,44 +235,31 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
 }
 
 TEST_CASE("steps may change the arena while roots are computed, on the device or on the host") {
-  for (const bool announced : {false, true}) {
-    const StageWithStream stream;
-    const ModelSpec spec = AsyncRootsSpec({{"root_device", "host"}});
-    Model plain(spec, stream);
-    Model model(spec, stream);
-    const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
-    plain.FillParams(1);
-    model.FillParams(1);
-    for (uint64_t t = 1; t <= 19; ++t) {
-      if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
-      Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
-      for (Model* one : {&plain, &model}) one->Step(t);
+  for (const auto& root_device : kRootDevices) {
+    for (const bool announced : {false, true}) {
+      INFO("root_device ", root_device.second, ", announced ", announced);
+      const StageWithStream stream;
+      const ModelSpec spec = AsyncRootsSpec({root_device});
+      Model plain(spec, stream);
+      Model model(spec, stream);
+      const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
+      for (uint64_t t = 1; t <= 19; ++t) {
+        // Roots of a state that other code has written are computed again.
+        if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
+        Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
+        fake_cuda_mark();
+        for (Model* one : {&plain, &model}) one->Step(t);
+        if (root_device.second == "host") continue;
+        CAPTURE(t);
+        if (t == 10 || t == 15) fake_cuda_wait_for_jobs(2);
+        if (!OnFake()) continue;
+        // The host knows the counters that its steps have written, and reads them only if other code may have written
+        // them.
+        CHECK((fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) > 0) == (t == 1 || (announced && t == 12)));
+        CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (announced && t == 13)));
+      }
+      CHECK(BitsOf(model) == BitsOf(plain));
     }
-    CHECK(BitsOf(model) == BitsOf(plain));
-  }
-  for (const bool announced : {false, true}) {
-    const StageWithStream stream;
-    const ModelSpec spec = AsyncRootsSpec();
-    Model plain(spec, stream);
-    Model model(spec, stream);
-    const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
-    plain.FillParams(1);
-    model.FillParams(1);
-    for (uint64_t t = 1; t <= 19; ++t) {
-      // Roots of a state that other code has written are computed again.
-      if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
-      Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
-      fake_cuda_mark();
-      for (Model* one : {&plain, &model}) one->Step(t);
-      CAPTURE(t);
-      if (t == 10 || t == 15) fake_cuda_wait_for_jobs(2);
-      if (!OnFake()) continue;
-      // The host knows the counters that its steps have written, and reads them only if other code may have written
-      // them.
-      CHECK((fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) > 0) == (t == 1 || (announced && t == 12)));
-      CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (announced && t == 13)));
-    }
-    CHECK(BitsOf(model) == BitsOf(plain));
   }
 }
 
@@ -333,8 +269,6 @@ void CheckOtherState(const Keys& more) {
   Model model(spec, stream);
   const StateArena arena(spec, stream);
   Model other(arena.In(spec), stream);
-  model.FillParams(1);
-  other.FillParams(1);
   model.Train(1, 11);
   other.Train(101, 111);
   // From here on, both optimizers continue from the state of `other`: `model` uses a copy of it.
@@ -352,9 +286,7 @@ TEST_CASE("roots of one state are not used with another state") {
 }
 
 void CheckCaptures(const Keys& more) {
-  const StageWithStream stream;
-  Model model(AsyncRootsSpec(more), stream);
-  model.FillParams(1);
+  StagedModel model(AsyncRootsSpec(more));
   for (uint64_t t = 1; t <= 13; ++t) {
     model.FillGradients(t);
     model.Bind();
@@ -370,12 +302,12 @@ void CheckCaptures(const Keys& more) {
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);
   graph.Launch();  // rejected, because step 15 would take a snapshot
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+  CheckError(model.Status(), SHAMPOO_E_STATE,
              "but this step needs work that was not captured: it computes inverse roots");
   CHECK(model.State("group.0/step")[0] == 14);
   model.Train(15, 17);
   graph.Launch();  // rejected, because step 18 would use the roots of the snapshot
-  CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_E_STATE);
+  CHECK(model.Status() == SHAMPOO_E_STATE);
   CHECK(model.State("group.0/step")[0] == 17);
 }
 

@@ -3,6 +3,7 @@
 //
 // Checkpoints of optimizers on the device equal those of the CPU.
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/graph.h"
 
 namespace shampoo_test {
@@ -20,21 +21,15 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
   for (const int32_t saver : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     for (const int32_t loader : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
       for (const bool used : {false, true}) {
-        CAPTURE(saver);
-        CAPTURE(loader);
-        CAPTURE(used);
+        INFO("from device type ", saver, " to ", loader, ", used ", used);
         const StageWithStream stream;
         const shampoo::TemporaryDirectory folder;
         const auto stream_of = [&](int32_t type) { return type == SHAMPOO_CUDA ? cudaStream_t{stream} : nullptr; };
         Model first(CheckpointSpec(saver), stream_of(saver));
         Model second(CheckpointSpec(loader), stream_of(loader));
-        first.FillParams(1);
         first.Train(1, 4);  // the last step may still be running
         first.Save(folder.path());
-        if (used) {
-          second.FillParams(2);
-          second.Train(7, 12);
-        }
+        if (used) second.Train(7, 12);
         second.Load(folder.path());
         second.SetParamsOf(first);
         CHECK(BitsOf(second) == BitsOf(first));
@@ -62,26 +57,20 @@ TEST_CASE("on_block_mismatch reset converts and clears the same states on the de
     CAPTURE(key[0].second);
     const StageWithStream stream;
     const shampoo::TemporaryDirectory folder;
-    ModelSpec spec;
-    spec.keys = kMuon + key;
-    spec.params = {{{8, 6}}};
-    spec.device_type = SHAMPOO_CPU;
-    ModelSpec divided = spec;
+    const ModelSpec spec{.keys = kMuon + key, .params = {{{8, 6}}}};
+    ModelSpec divided = Pair::OnCpu(spec);
     divided.params[0].row_splits = {4, 4};
     Model saver(divided);
-    saver.FillParams(1);
     saver.Train(1, 3);
     saver.Save(folder.path());
-    Model host(spec);
-    spec.device_type = SHAMPOO_CUDA;
-    Model device(spec, stream);
-    for (Model* const used : {&host, &device}) {
-      used->FillParams(2);
-      used->Train(7, 8);
-      used->Load(folder.path());
-      used->SetParamsOf(saver);
-    }
-    CHECK(BitsOf(device) == BitsOf(host));
+    Pair used(spec, stream);
+    used.Each([&](Model& model) {
+      model.FillParams(2);
+      model.Train(7, 8);
+      model.Load(folder.path());
+      model.SetParamsOf(saver);
+    });
+    CHECK(BitsOf(used.device) == BitsOf(used.host));
   }
 }
 
@@ -89,7 +78,6 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
-  model.FillParams(1);
   model.Train(1, 4);
   model.Save(folder.path());
   model.Train(5, 6);
@@ -122,10 +110,7 @@ TEST_CASE("after replays, a checkpoint reads and writes the state in the order o
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
   Model plain(CheckpointSpec(SHAMPOO_CUDA), stream);
-  for (Model* one : {&model, &plain}) {
-    one->FillParams(1);
-    one->Train(1, 3);
-  }
+  for (Model* one : {&model, &plain}) one->Train(1, 3);
   model.FillGradients(4);
   const Graph graph(&model);
   graph.Launch();
@@ -149,17 +134,15 @@ TEST_CASE("after replays, a checkpoint reads and writes the state in the order o
 }
 
 TEST_CASE("a load discards the error of a replay that the stream runs before the load") {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const shampoo::TemporaryDirectory folder;
-  Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
-  model.FillParams(1);
+  StagedModel model(CheckpointSpec(SHAMPOO_CUDA), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Train(1, 3);
   model.Save(folder.path());
   const Graph graph(&model);
   model.SpoilGradient(3, 17, NAN);
   graph.Launch();
   model.Load(folder.path());
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   model.Step(4);
   CHECK(model.State("group.0/step")[0] == 4);
 }

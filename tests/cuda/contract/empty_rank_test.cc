@@ -61,69 +61,67 @@ class HolderComm {
   bool steps_ = false;
 };
 
+// Returns the specification of a model of which rank 0 holds the only element of each parameter.
+ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
+  ModelSpec spec = SpecOfRanks(keys + Keys{{"refresh_growth", "0"}});
+  spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
+  spec.shard_ops = ops;
+  return spec;
+}
+
 TEST_CASE("a rank that holds nothing captures steps of the other shards, and its counters follow the replays") {
-  for (const char* mode : {"local", "gather"}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(std::string(mode));
-      CAPTURE(std::string(lag));
-      const StageWithStream stream;
-      HolderComm comm;
-      const shampoo_comm_ops ops = comm.Ops();
-      ModelSpec spec = SpecOfRanks({{"shard_mode", mode}, {"status_lag", lag}, {"precondition_frequency", "8"}});
-      spec.keys = spec.keys + Keys{{"refresh_growth", "0"}};
-      spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};  // rank 0 holds the only element of each parameter
-      spec.shard_ops = &ops;
-      Model model(spec, stream);
-      for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
-      for (const int64_t t : {1, 2}) {
-        comm.SetStep(t);
-        model.Step();
-        model.Wait();
-      }
-      // The host does not know yet that the other shard has stepped the group.
-      if (lag == std::string("1") && mode == std::string("gather")) {
-        const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
-      }
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
-      CHECK(model.State("group.0/step")[0] == 2);
-      {
-        const Graph graph(&model);
-        for (const int64_t t : {3, 4}) {
-          comm.SetStep(t);
-          graph.Launch();
-          model.Wait();
-          CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
-        }
-      }
-      comm.SetStep(5);
+  for (const Keys& keys : Combinations({{"shard_mode", {"local", "gather"}}, {"status_lag", {"0", "1"}}})) {
+    CAPTURE(NameOf(keys));
+    const StageWithStream stream;
+    HolderComm comm;
+    const shampoo_comm_ops ops = comm.Ops();
+    Model model(SpecOfHolder(keys + Keys{{"precondition_frequency", "8"}}, &ops), stream);
+    for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
+    for (const int64_t t : {1, 2}) {
+      comm.SetStep(t);
       model.Step();
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
-      CHECK(model.State("group.0/step")[0] == 5);
-      CHECK(model.Stat("steps") == 5);
-      CHECK(model.Stat("step.0") == 5);
+      model.Wait();
     }
+    // The host does not know yet that the other shard has stepped the group.
+    if (keys == Keys{{"shard_mode", "gather"}, {"status_lag", "1"}}) {
+      const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
+    }
+    model.MustSucceed();
+    CHECK(model.State("group.0/step")[0] == 2);
+    {
+      const Graph graph(&model);
+      for (const int64_t t : {3, 4}) {
+        comm.SetStep(t);
+        graph.Launch();
+        model.Wait();
+        CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
+      }
+    }
+    comm.SetStep(5);
+    model.Step();
+    model.MustSucceed();
+    CHECK(model.State("group.0/step")[0] == 5);
+    CHECK(model.Stat("steps") == 5);
+    CHECK(model.Stat("step.0") == 5);
   }
 }
 
 // Roots are due at steps 4 and 8.
 TEST_CASE("a rank that holds nothing replays steps without gradients that count, and rejects a replay with roots") {
-  for (const char* lag : {"0", "1"}) {
-    CAPTURE(std::string(lag));
+  const Keys keys = {{"shard_mode", "gather"}, {"precondition_frequency", "4"}, {"count_empty_steps", "true"}};
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
     HolderComm comm;
     const shampoo_comm_ops ops = comm.Ops();
-    ModelSpec spec = SpecOfRanks({{"shard_mode", "gather"}, {"status_lag", lag}, {"precondition_frequency", "4"}});
-    spec.keys = spec.keys + Keys{{"refresh_growth", "0"}, {"count_empty_steps", "true"}};
-    spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
-    spec.shard_ops = &ops;
-    Model model(spec, stream);
+    Model model(SpecOfHolder(keys + lag, &ops), stream);
     for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
     for (const int64_t t : {1, 2, 3}) {
       comm.SetStep(t, shampoo::kNoGradient);
       model.Step();
       model.Wait();
     }
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     const Graph graph(&model);
     for (const int64_t t : {4, 5, 6, 7}) {
       comm.SetStep(t, t == 7 ? shampoo::kGradient : shampoo::kNoGradient);
@@ -131,15 +129,14 @@ TEST_CASE("a rank that holds nothing replays steps without gradients that count,
       model.Wait();
       CHECK(model.State("group.0/step")[0] == static_cast<double>(t));
     }
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     comm.SetStep(8);
     const Graph rejected(&model, SHAMPOO_E_STATE, "at step 8 of group 0 inverse roots are due");
     graph.Launch();
-    CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-               "a captured step was replayed as step 8 of group 0");
+    CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 8 of group 0");
     CHECK(model.State("group.0/step")[0] == 7);
     model.Step();
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
     CHECK(model.Stat("step.0") == 8);
   }
 }

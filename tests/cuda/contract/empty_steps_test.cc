@@ -3,7 +3,6 @@
 //
 // The key count_empty_steps: captured steps, and several ranks.
 #include "tests/cuda/contract/export_job.h"
-#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stream_rank.h"
@@ -42,23 +41,21 @@ void MakeEmptySteps(Model* model, bool captures) {
       model->Step();
     }
   }
-  Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+  model->MustSucceed();
 }
 
-void CheckReplaysCount(const ModelSpec& of) {
-  for (const char* lag : {"0", "1"}) {
-    CAPTURE(std::string(lag));
+void CheckReplaysCount(ModelSpec spec) {
+  const Keys keys = spec.keys;
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec = of;
-    spec.keys.emplace_back("status_lag", lag);
+    spec.keys = keys + lag;
     Model plain(spec, stream);
     Model captured(spec, stream);
-    for (Model* model : {&plain, &captured}) model->FillParams(1);
     MakeEmptySteps(&plain, false);
     MakeEmptySteps(&captured, true);
-    CHECK(BitsOf(captured) == BitsOf(plain));
+    CheckReplayed(captured, plain, 12);
     CHECK(captured.State("group.1/step") == std::vector<double>{12});
-    CHECK(captured.Stat("steps") == 12);
   }
 }
 
@@ -84,45 +81,28 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
 }
 
 TEST_CASE("a replay with gradients of a group that counts empty steps is rejected if roots of the group are due") {
-  const StageWithStream stream;
-  Model model(TwoGroups(FiveShapes(), {{"grafting", "adam"}}), stream);
-  model.FillParams(1);
+  StagedModel model(TwoGroups(FiveShapes(), {{"grafting", "adam"}}));
   model.Step(1);
   const Graph graph(&model);
   graph.Launch();
   const std::vector<char> before = BitsOf(model);
   graph.Launch();
   CHECK(BitsOf(model) == before);
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-             "a captured step was replayed as step 3 of group 1");
+  CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 3 of group 1");
 }
 
 TEST_CASE("several ranks capture and replay steps in which a group only counts") {
-  for (const RankKind& kind : {RankKind{"local", 2, 1, false},
-                               {"local", 1, 2, false},
-                               {"gather", 1, 2, true},
-                               {"gather", 2, 2, false, "64"}}) {
-    CAPTURE(std::string(kind.mode));
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
-    for (const char* lag : {"0", "1"}) {
-      const StageWithStream stream;
-      const RankComms<StreamComm> comms(kind);
-      ModelSpec spec = TwoGroups(SpecOfKind(kind), {{"status_lag", lag}});
-      for (size_t p = 0; p < spec.params.size(); ++p) spec.params[p].group = p % 4 < 2 ? 0 : 1;
-      Model plain(comms.Join(spec), stream);
-      Model captured(comms.Join(spec), stream);
-      for (Model* model : {&plain, &captured}) model->FillParams(1);
-      MakeEmptySteps(&plain, false);
-      MakeEmptySteps(&captured, true);
-      CHECK(BitsOf(captured) == BitsOf(plain));
-      CHECK(captured.State("group.1/step") == std::vector<double>{12});
-    }
+  for (const RankKind& kind :
+       {RankKind{"local", 2, 1}, {"local", 1, 2}, {"gather", 1, 2, true}, {"gather", 2, 2, false, "64"}}) {
+    CAPTURE(NameOf(kind));
+    const RankComms<StreamComm> comms(kind);
+    ModelSpec spec = TwoGroups(SpecOfKind(kind), {});
+    for (size_t p = 0; p < spec.params.size(); ++p) spec.params[p].group = p % 4 < 2 ? 0 : 1;
+    CheckReplaysCount(comms.Join(spec));
   }
 }
 
 TEST_CASE("gathered shards reject a replay of a group that counts empty steps if another rule begins") {
-  const StageWithStream stream;
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);
@@ -132,23 +112,20 @@ TEST_CASE("gathered shards reject a replay of a group that counts empty steps if
                {"shard_mode", "gather"},
                {"start_preconditioning_step", "4"},
                {"count_empty_steps", "true"}};
-  Model model(comms.Join(spec), stream);
-  model.FillParams(1);
+  StagedModel model(comms.Join(spec));
   model.Step(1);
   const Graph graph(&model);
   for (const double step : {2, 3, 3}) {
     graph.Launch();
     CHECK(model.State("group.0/step") == std::vector<double>{step});
   }
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
-             "a captured step was replayed as step 4 of group 0");
+  CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 4 of group 0");
 }
 
 // Some shards of four hold no element of a parameter of group 1. The parameters of each group have equal shapes.
 ModelSpec ShardedGroups(const Keys& more) {
-  ModelSpec spec;
-  spec.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}};
-  spec.params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}};
+  ModelSpec spec{.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}},
+                 .params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}}};
   return TwoGroups(spec, more);
 }
 
@@ -160,53 +137,39 @@ void PrepareStep(uint64_t t, Model* model) {
   }
 }
 
-void CheckRanksCount(const Grid& grid, const Keys& more) {
-  CAPTURE(grid.copies);
-  CAPTURE(grid.shards);
-  CAPTURE(more[0].second);
-  CAPTURE(more[1].second);
+void CheckRanksCount(const RankKind& kind, const Keys& more) {
+  INFO(NameOf(kind), " ", NameOf(more));
   const Stage stage;
   Model alone(ShardedGroups(more));
-  DeviceRanks ranks(ShardedGroups(more), grid.copies, grid.shards);
-  const bool has_shards = grid.shards > 1;
-  alone.FillParams(1);
+  DeviceRanks ranks(ShardedGroups(more), kind);
   alone.FillGradients(1);
-  ranks.FillParams(1);
-  if (has_shards) ranks.SetFrom(alone);
+  ranks.SetFrom(alone);
   for (uint64_t t = 1; t <= 10; ++t) {
     CAPTURE(t);
     alone.FillGradients(t);
-    ranks.FillGradients(t);
+    ranks.SetGradientsFrom(alone);
     PrepareStep(t, &alone);
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      for (size_t p = 0; has_shards && p < alone.params(); ++p) ranks.SetGradientFrom(alone, rank, p);
-      PrepareStep(t, &ranks[rank]);
-    }
+    for (Model* model : ranks.models()) PrepareStep(t, model);
     alone.Step();
-    ranks.Step();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.CheckStep();
     if (t % 3 == 0) ranks.Status();
   }
-  ranks.Status();
-  REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-  if (!has_shards) ranks.CheckParams(alone);
-  if (has_shards && more[0].second == "gather") ranks.CheckShardsOf(alone, 1e-5);
-  for (int rank = 0; rank < ranks.world(); ++rank) {
-    CHECK(ranks[rank].State("group.0/step") == std::vector<double>{9});
-    CHECK(ranks[rank].State("group.1/step") == std::vector<double>{10});
-    CHECK(ranks[rank].Stat("step.1") == 10);
+  ranks.MustSucceed();
+  if (kind.shards == 1) ranks.CheckParams(alone);
+  if (kind.shards > 1 && kind.gathers()) ranks.CheckShardsOf(alone, 1e-5);
+  for (const Model* model : ranks.models()) {
+    CHECK(model->State("group.0/step") == std::vector<double>{9});
+    CHECK(model->State("group.1/step") == std::vector<double>{10});
+    CHECK(model->Stat("step.1") == 10);
   }
 }
 
 TEST_CASE("replicas and gathered shards count empty steps, and their steps are those of one rank") {
-  for (const Grid& grid : {Grid{2, 1}, {1, 4}, {2, 2}}) {
-    for (const char* lag : {"0", "1"}) {
-      for (const char* mode : {"local", "gather"}) CheckRanksCount(grid, {{"shard_mode", mode}, {"status_lag", lag}});
-      CheckRanksCount(grid, {{"shard_mode", "gather"},
-                             {"status_lag", lag},
-                             {"comm_bucket_bytes", "64"},
-                             {"trace_scaling", "0.5"},
-                             {"communicate", "params"}});
+  for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 4}, {2, 2}}) {
+    for (const Keys& lag : kLags) {
+      for (const char* mode : {"local", "gather"}) CheckRanksCount({mode, copies, shards}, lag);
+      CheckRanksCount({"gather", copies, shards, false, "64"},
+                      lag + Keys{{"trace_scaling", "0.5"}, {"communicate", "params"}});
     }
   }
 }
@@ -215,10 +178,8 @@ TEST_CASE("local shards of an elementwise method that count empty steps have the
   const Keys narrow = {{"average_dtype", "bf16"}, {"state_rounding", "stochastic"}};
   for (const Keys& average : {Keys{{"averaging", "schedule_free"}, {"momentum", "0"}}, Keys{{"weight_ema", "0.75"}},
                               Keys{{"weight_ema", "0.75"}} + narrow}) {
-    for (const ExportingKind& kind : {ExportingKind{"local", 1, 4}, {"local", 2, 2}}) {
-      CAPTURE(average.size());
-      CAPTURE(average[0].second);
-      CAPTURE(NameOfKind(kind));
+    for (const RankKind& kind : {RankKind{"local", 1, 4}, {"local", 2, 2}}) {
+      INFO(NameOf(kind), " ", NameOf(average));
       const Stage stage;
       ModelSpec spec = ShardedGroups({});
       spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"momentum", "0.9"}} + average;
@@ -226,12 +187,11 @@ TEST_CASE("local shards of an elementwise method that count empty steps have the
       ExportJob job(kind, spec);
       for (uint64_t t = 1; t <= 10; ++t) {
         PrepareStep(t, &job.alone);
-        for (int rank = 0; rank < job.ranks.world(); ++rank) PrepareStep(t, &job.ranks[rank]);
+        for (Model* model : job.ranks.models()) PrepareStep(t, model);
         job.StepAll(t);
         REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
       }
-      job.ranks.Status();
-      REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      job.ranks.MustSucceed();
       job.CheckSameParams();
       job.CheckExport(1);
     }
@@ -239,50 +199,41 @@ TEST_CASE("local shards of an elementwise method that count empty steps have the
 }
 
 TEST_CASE("ranks whose counters of an empty group differ reject the step") {
-  for (const Grid& grid : {Grid{2, 1}, {1, 2}}) {
-    for (const char* mode : {"local", "gather"}) {
-      CAPTURE(grid.shards);
-      CAPTURE(std::string(mode));
-      const Stage stage;
-      DeviceRanks ranks(ShardedGroups({{"shard_mode", mode}, {"status_lag", "0"}}), grid.copies, grid.shards);
-      ranks.FillParams(1);
-      ranks.Step(1);
-      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      ranks[1].SetState("group.1/step", {5});
-      for (int rank = 0; rank < 2; ++rank) DropGroup1(&ranks[rank], true);
-      ranks.Step(2);
-      CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"rank 1", "step"}) == "");
-      ranks[1].SetState("group.1/step", {1});
-      ranks.Step(2);
-      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].State("group.1/step") == std::vector<double>{2});
-    }
+  for (const RankKind& kind : {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"local", 1, 2}, {"gather", 1, 2}}) {
+    CAPTURE(NameOf(kind));
+    const Stage stage;
+    DeviceRanks ranks(ShardedGroups({{"status_lag", "0"}}), kind);
+    ranks.Train(1, 1);
+    ranks[1].SetState("group.1/step", {5});
+    for (Model* model : ranks.models()) DropGroup1(model, true);
+    ranks.Step(2);
+    CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"rank 1", "step"}) == "");
+    ranks[1].SetState("group.1/step", {1});
+    ranks.Train(2, 2);
+    for (const Model* model : ranks.models()) CHECK(model->State("group.1/step") == std::vector<double>{2});
   }
 }
 
 TEST_CASE("a step that a rank rejects does not count in an empty group") {
-  for (const Grid& grid : {Grid{1, 1}, {2, 1}, {1, 2}}) {
-    for (const char* mode : {"local", "gather"}) {
-      CAPTURE(grid.world());
-      CAPTURE(std::string(mode));
-      const Stage stage;
-      DeviceRanks ranks(ShardedGroups({{"shard_mode", mode}, {"status_lag", "0"}}), grid.copies, grid.shards);
-      ranks.FillParams(1);
-      ranks.Step(1);
-      for (int rank = 0; rank < ranks.world(); ++rank) DropGroup1(&ranks[rank], true);
-      ranks.FillGradients(2);
-      for (int rank = 0; rank < ranks.world(); ++rank) ranks[rank].SpoilGradient(0, 0, NAN);
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"\"p0\" has NaN"}) == "");
-      for (int rank = 0; rank < ranks.world(); ++rank) {
-        CHECK(ranks[rank].State("group.1/step") == std::vector<double>{1});
-      }
-      ranks.Step(2);
-      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (int rank = 0; rank < ranks.world(); ++rank) {
-        CHECK(ranks[rank].State("group.1/step") == std::vector<double>{2});
-      }
+  for (const RankKind& kind : {RankKind{"local", 1, 1},
+                               {"gather", 1, 1},
+                               {"local", 2, 1},
+                               {"gather", 2, 1},
+                               {"local", 1, 2},
+                               {"gather", 1, 2}}) {
+    CAPTURE(NameOf(kind));
+    const Stage stage;
+    DeviceRanks ranks(ShardedGroups({{"status_lag", "0"}}), kind);
+    ranks.Step(1);
+    ranks.FillGradients(2);
+    for (Model* model : ranks.models()) {
+      DropGroup1(model, true);
+      model->SpoilGradient(0, 0, NAN);
     }
+    ranks.CheckStep(SHAMPOO_E_NUMERIC, {"\"p0\" has NaN"});
+    for (const Model* model : ranks.models()) CHECK(model->State("group.1/step") == std::vector<double>{1});
+    ranks.Train(2, 2);
+    for (const Model* model : ranks.models()) CHECK(model->State("group.1/step") == std::vector<double>{2});
   }
 }
 

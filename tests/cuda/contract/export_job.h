@@ -12,22 +12,10 @@
 // Ranks that export averages together.
 namespace shampoo_test {
 
-struct ExportingKind {
-  const char* mode;  // shard_mode
-  int copies, shards;
-  bool has_all_to_all = false;
-  HostComms on_host = {};
-};
-inline constexpr ExportingKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, {true, true}},
-                                                 {"local", 2, 2},        {"gather", 1, 2},
-                                                 {"gather", 1, 3, true}, {"gather", 1, 2, true, {true, true}},
-                                                 {"gather", 2, 2},       {"gather", 2, 2, true, {false, true}}};
-
-inline std::string NameOfKind(const ExportingKind& kind) {
-  return std::string(kind.mode) + " " + std::to_string(kind.copies) + "x" + std::to_string(kind.shards) +
-         (kind.has_all_to_all ? " all-to-all" : "") + (kind.on_host.of_replicas ? " replicas on the host" : "") +
-         (kind.on_host.of_shards ? " shards on the host" : "");
-}
+inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, "0", {true, true}},
+                                            {"local", 2, 2},        {"gather", 1, 2},
+                                            {"gather", 1, 3, true}, {"gather", 1, 2, true, "0", {true, true}},
+                                            {"gather", 2, 2},       {"gather", 2, 2, true, "0", {false, true}}};
 
 // Three groups: two with averages and one without. Some parameters have several tiles, or outputs in other dtypes.
 inline ModelSpec SpecWithAverages(const Keys& more = {}) {
@@ -91,39 +79,14 @@ class Exported {
 
 // The ranks of a job, and an optimizer of one rank that makes the same steps.
 struct ExportJob {
-  ExportJob(const ExportingKind& kind, const ModelSpec& spec)
-      : ranks(WithMode(spec, kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all, kind.on_host),
-        alone(spec),
-        shards(kind.shards) {
-    alone.FillParams(1);
+  ExportJob(const RankKind& kind, const ModelSpec& spec) : ranks(spec, kind), alone(spec), shards(kind.shards) {
     alone.FillGradients(1);
-    Copy();
-  }
-  static ModelSpec WithMode(ModelSpec spec, const ExportingKind& kind) {
-    spec.keys.emplace_back("shard_mode", kind.mode);
-    return spec;
-  }
-  void Copy() {
-    if (shards > 1) return ranks.SetFrom(alone);
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      for (size_t p = 0; p < alone.params(); ++p) {
-        ranks[rank].SetParam(p, alone.ParamValues(p));
-        ranks[rank].SetGradient(p, alone.GradientValues(p));
-      }
-    }
+    ranks.SetFrom(alone);
   }
   // binds: whether the ranks bind their buffers before the step.
   void StepAll(uint64_t seed, bool binds = true) {
     alone.FillGradients(seed);
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      for (size_t p = 0; p < alone.params(); ++p) {
-        if (shards > 1) {
-          ranks.SetGradientFrom(alone, rank, p);
-        } else {
-          ranks[rank].SetGradient(p, alone.GradientValues(p));
-        }
-      }
-    }
+    ranks.SetGradientsFrom(alone);
     alone.Step();
     ranks.OnEvery([binds](int, Model* model) {
       if (binds) model->Bind();
@@ -132,8 +95,7 @@ struct ExportJob {
   }
   void Train(uint64_t first, uint64_t last) {
     for (uint64_t t = first; t <= last; ++t) StepAll(t);
-    ranks.Status();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
   }
   // Checks that values of the ranks are those of the one rank. of_rank(rank, p) and expected(p) return them.
   template <typename OfRank, typename Expected>
@@ -146,8 +108,7 @@ struct ExportJob {
           const std::vector<double> part = of_rank(copy * shards + shard, p);
           joined.insert(joined.end(), part.begin(), part.end());
         }
-        CAPTURE(p);
-        CAPTURE(copy);
+        INFO("parameter ", p, ", copy ", copy);
         REQUIRE(joined.size() == whole.size());
         CHECK((OnFake() ? joined == whole : Distance(joined, whole) < 1e-5));
       }
@@ -160,7 +121,7 @@ struct ExportJob {
   // Exports on all ranks.
   std::vector<Exported> Export(double blend) {
     std::vector<Exported> exported;
-    for (int rank = 0; rank < ranks.world(); ++rank) exported.emplace_back(ranks[rank]);
+    for (const Model* model : ranks.models()) exported.emplace_back(*model);
     ranks.OnEvery([&](int rank, Model* model) {
       return ExportTo(*model, blend, exported[static_cast<size_t>(rank)].addresses());
     });
@@ -180,16 +141,21 @@ struct ExportJob {
       CHECK((is_average == has_average || (has_average && alone.Stat("step.0") == 1)));
     }
   }
-  std::vector<std::string> Bits() {
-    std::vector<std::string> bits;
-    for (int rank = 0; rank < ranks.world(); ++rank) bits.push_back(ranks[rank].Bits());
-    return bits;
-  }
-
   DeviceRanks ranks;
   Model alone;
   const int shards;
 };
+
+// Calls run(job, kind) for each kind of ranks.
+template <typename Run>
+void ForEachExportJob(const ModelSpec& spec, const Run& run) {
+  for (const RankKind& kind : kExportKinds) {
+    CAPTURE(NameOf(kind));
+    const Stage stage;
+    ExportJob job(kind, spec);
+    run(job, kind);
+  }
+}
 
 inline const std::vector<Keys> kExchanges = {{{"status_lag", "1"}},
                                              {{"status_lag", "0"}, {"comm_bucket_bytes", "600"}},

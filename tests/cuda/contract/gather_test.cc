@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
-#include <filesystem>
 
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/sizes.h"
@@ -14,49 +13,30 @@
 namespace shampoo_test {
 namespace {
 
-struct Layout {
-  int copies, shards;
-  bool has_all_to_all;
-};
-constexpr Layout kLayouts[] = {{1, 2, false}, {1, 3, true}, {2, 2, false}, {2, 2, true}};
-
-const Keys kGather = {{"shard_mode", "gather"}};
+constexpr RankKind kGathering[] = {{"gather", 1, 2}, {"gather", 1, 3, true}, {"gather", 2, 2}, {"gather", 2, 2, true}};
 
 // A model without shards, and the same model in gathered shards.
 struct Sharded {
-  Sharded(const ModelSpec& spec, const Layout& layout, const Keys& more = {})
-      : whole(spec, stream), ranks(Gathered(spec, more), layout.copies, layout.shards, nullptr, layout.has_all_to_all) {
-    whole.FillParams(1);
+  Sharded(const ModelSpec& spec, const RankKind& kind) : whole(spec, stream), ranks(spec, kind) {
     whole.FillGradients(1);
     ranks.SetFrom(whole);
-  }
-  static ModelSpec Gathered(ModelSpec spec, const Keys& more) {
-    spec.keys = spec.keys + kGather + more;
-    return spec;
   }
   // Makes a step with the gradients of this seed.
   void Step(uint64_t seed) {
     whole.FillGradients(seed);
-    SetGradients();
+    ranks.SetGradientsFrom(whole);
     StepBoth();
-  }
-  void SetGradients() {
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      for (size_t p = 0; p < whole.params(); ++p) ranks.SetGradientFrom(whole, rank, p);
-    }
   }
   void StepBoth() {
     whole.Step();
-    ranks.Step();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.CheckStep();
   }
   void Drop(size_t p, bool dropped) {
     whole.DropGradient(p, dropped);
-    for (int rank = 0; rank < ranks.world(); ++rank) ranks[rank].DropGradient(p, dropped);
+    for (Model* model : ranks.models()) model->DropGradient(p, dropped);
   }
   void CheckEqual(double tolerance_on_gpu = 1e-4) {
-    ranks.Status();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
     ranks.CheckShardsOf(whole, tolerance_on_gpu);
   }
 
@@ -79,11 +59,8 @@ const std::vector<Keys> kOptions = {
 
 TEST_CASE("gathered shards make the same steps as the model without shards") {
   for (const Keys& options : kOptions) {
-    for (const Layout& layout : kLayouts) {
-      CAPTURE(options.empty() ? "" : options[0].first + " " + options[0].second);
-      CAPTURE(layout.copies);
-      CAPTURE(layout.shards);
-      CAPTURE(layout.has_all_to_all);
+    for (const RankKind& kind : kGathering) {
+      INFO(NameOf(kind), " ", NameOf(options));
       const Stage stage;
       ModelSpec spec = FiveShapes(options);
       // Every dtype, a copy of a parameter, a separate output, a second group, and shards without elements.
@@ -96,15 +73,14 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
       spec.params[4].group = 1;
       spec.params.push_back({{1}});
       spec.params.push_back({{70, 66}});  // several tiles
-      Sharded sharded(spec, layout);
+      Sharded sharded(spec, kind);
       for (uint64_t t = 1; t <= 5; ++t) {
         sharded.Drop(4, t == 3);  // the only parameter of its group
         sharded.Drop(6, t == 2);  // its only element is on one shard
         sharded.Step(t);
       }
       // States in 16 bits that are rounded to another neighbor change the next steps.
-      const bool is_narrow = options.size() > 1 && options[1].first == "factor_dtype";
-      sharded.CheckEqual(is_narrow ? 1e-2 : 1e-4);
+      sharded.CheckEqual(ValueOf(options, "factor_dtype") == "bf16" ? 1e-2 : 1e-4);
       CHECK(sharded.ranks[0].Stat("step.0") == 5);
       CHECK(sharded.ranks[0].Stat("step.1") == 4);
     }
@@ -112,46 +88,41 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
 }
 
 TEST_CASE("a gathered block without a usable gradient is skipped and counted once on each rank") {
-  for (const Layout& layout : kLayouts) {
-    CAPTURE(layout.copies);
-    CAPTURE(layout.has_all_to_all);
+  for (const RankKind& kind : kGathering) {
+    CAPTURE(NameOf(kind));
     const Stage stage;
-    Sharded sharded(FiveShapes({{"on_nonfinite", "skip_block"}, {"status_lag", "0"}}), layout);
+    Sharded sharded(FiveShapes({{"on_nonfinite", "skip_block"}, {"status_lag", "0"}}), kind);
     sharded.Step(1);
     sharded.whole.FillGradients(2);
     sharded.whole.SpoilGradient(3, 20, NAN);
-    sharded.SetGradients();
+    sharded.ranks.SetGradientsFrom(sharded.whole);
     sharded.StepBoth();
     sharded.CheckEqual();
     CHECK(sharded.whole.Stat("nonfinite_blocks") == 1);
-    for (int rank = 0; rank < sharded.ranks.world(); ++rank) CHECK(sharded.ranks[rank].Stat("nonfinite_blocks") == 1);
+    for (const Model* model : sharded.ranks.models()) CHECK(model->Stat("nonfinite_blocks") == 1);
     sharded.Step(3);
     sharded.CheckEqual();
   }
 }
 
 TEST_CASE("an error of a gathered block names its element in the whole parameter, and changes nothing on any rank") {
-  for (const Layout& layout : kLayouts) {
-    CAPTURE(layout.copies);
-    CAPTURE(layout.has_all_to_all);
+  for (const RankKind& kind : kGathering) {
+    CAPTURE(NameOf(kind));
     const Stage stage;
-    Sharded sharded(FiveShapes({{"status_lag", "0"}, {"max_preconditioner_dim", "4"}}), layout);
+    Sharded sharded(FiveShapes({{"status_lag", "0"}, {"max_preconditioner_dim", "4"}}), kind);
     sharded.Step(1);
     sharded.whole.FillGradients(2);
     sharded.whole.SpoilGradient(3, 20, NAN);
-    sharded.SetGradients();
+    sharded.ranks.SetGradientsFrom(sharded.whole);
     CHECK(sharded.whole.TryStep() == SHAMPOO_E_NUMERIC);
     const std::string expected = shampoo_last_error();
-    std::vector<std::vector<char>> before;
-    for (int rank = 0; rank < sharded.ranks.world(); ++rank) before.push_back(BitsOf(sharded.ranks[rank]));
+    const auto before = sharded.ranks.Bits();
     sharded.ranks.Step();
     // The message begins with the rank that found the error.
     CHECK(sharded.ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"shard rank ", expected.substr(0, expected.find(':'))}) ==
           "");
     CHECK(sharded.ranks.text(0).find("had begun the step") == std::string::npos);
-    for (int rank = 0; rank < sharded.ranks.world(); ++rank) {
-      CHECK(BitsOf(sharded.ranks[rank]) == before[static_cast<size_t>(rank)]);
-    }
+    CHECK(sharded.ranks.Bits() == before);
     sharded.Step(3);
     sharded.CheckEqual();
   }
@@ -159,34 +130,21 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
 
 // Only the owner of a block knows its state.
 TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks return the error in the next step") {
-  for (const Layout& layout : kLayouts) {
-    for (const char* choice : {"error", "skip_block"}) {
-      CAPTURE(layout.copies);
-      CAPTURE(std::string(choice));
+  for (const RankKind& kind : kGathering) {
+    for (const Keys& choice : Combinations({{"on_nonfinite", {"error", "skip_block"}}})) {
+      INFO(NameOf(kind), " ", NameOf(choice));
       const Stage stage;
-      ModelSpec spec = FiveShapes({{"factor_dtype", "f16"}, {"beta2", "1"}, {"on_nonfinite", choice}});
-      spec.keys = spec.keys + Keys{{"status_lag", "0"}} + kGather;
-      DeviceRanks ranks(spec, layout.copies, layout.shards, nullptr, layout.has_all_to_all);
-      ranks.FillParams(1);
-      // Each step adds 6 * 80^2 = 38400 to a factor matrix in float16: one step fits, and two do not.
-      const auto fill = [&] {
-        for (int rank = 0; rank < ranks.world(); ++rank) {
-          std::vector<double> gradient(ranks[rank].elements(3), 80);
-          ranks[rank].SetGradient(3, gradient);
-        }
-      };
+      DeviceRanks ranks(FiveShapes(Keys{{"factor_dtype", "f16"}, {"beta2", "1"}, {"status_lag", "0"}} + choice), kind);
       ranks.FillGradients(1);
-      fill();
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      // Each step adds 6 * 80^2 = 38400 to a factor matrix in float16: one step fits, and two do not.
+      for (Model* model : ranks.models()) model->SetGradient(3, std::vector<double>(model->elements(3), 80));
+      ranks.CheckStep();
       const auto before = ranks[0].ParamValues(3);
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
       CHECK(ranks[0].ParamValues(3) == before);
       CHECK(ranks[0].Stat("nonfinite_blocks") == 1);
-      ranks.FillGradients(2);
-      ranks.Step();
-      if (choice == std::string("error")) {
+      ranks.Step(2);
+      if (choice[0].second == "error") {
         CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"the direction of block p3/0"}) == "");
         ranks.Step();
       }
@@ -197,27 +155,19 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
 
 // The owner of a block measures its roots, which are those of the model without shards.
 TEST_CASE("with gathered shards, each root is measured once, with the residuals of the model without shards") {
-  for (const Layout& layout : kLayouts) {
-    for (const char* device : {"device", "host"}) {
-      CAPTURE(layout.copies);
-      CAPTURE(layout.has_all_to_all);
-      CAPTURE(std::string(device));
+  const Keys tracked = {{"track_root_residuals", "true"}, {"root_async", "1"}, {"precondition_frequency", "4"}};
+  for (const RankKind& kind : kGathering) {
+    for (const Keys& device : Combinations({{"status_lag", {"0"}}, {"root_device", {"device", "host"}}})) {
+      INFO(NameOf(kind), " ", NameOf(device));
       const Stage stage;
-      Sharded sharded(FiveShapes({{"track_root_residuals", "true"},
-                                  {"root_async", "1"},
-                                  {"root_device", device},
-                                  {"precondition_frequency", "4"},
-                                  {"status_lag", "0"}}),
-                      layout);
+      Sharded sharded(FiveShapes(tracked + device), kind);
       // The roots of step 8 are used from step 9 on.
       for (uint64_t t = 1; t <= 9; ++t) sharded.Step(t);
       sharded.CheckEqual();
       for (const char* stat : {"root_error.max", "root_residual.max"}) {
         CAPTURE(std::string(stat));
         double largest = 0;
-        for (int rank = 0; rank < sharded.ranks.world(); ++rank) {
-          largest = std::max(largest, sharded.ranks[rank].Stat(stat));
-        }
+        for (const Model* model : sharded.ranks.models()) largest = std::max(largest, model->Stat(stat));
         CHECK(largest > 0);
         const double expected = sharded.whole.Stat(stat);
         if (OnFake()) {
@@ -227,43 +177,31 @@ TEST_CASE("with gathered shards, each root is measured once, with the residuals 
         }
       }
       double computed = 0;
-      for (int rank = 0; rank < sharded.ranks.world(); ++rank) computed += sharded.ranks[rank].Stat("root_computed");
+      for (const Model* model : sharded.ranks.models()) computed += model->Stat("root_computed");
       CHECK(computed == sharded.whole.Stat("root_computed"));
     }
   }
 }
 
 TEST_CASE("gathered shards allocate the planned memory, and nothing in a step") {
-  for (const Layout& layout : kLayouts) {
+  for (RankKind kind : kGathering) {
     for (const char* bucket : {"0", "64"}) {
-      CAPTURE(layout.copies);
-      CAPTURE(layout.has_all_to_all);
-      CAPTURE(std::string(bucket));
+      kind.bucket = bucket;
+      CAPTURE(NameOf(kind));
       const Stage stage;
-      ModelSpec spec = FiveShapes(kGather + Keys{{"comm_bucket_bytes", bucket}});
+      ModelSpec spec = FiveShapes();
       spec.params.push_back({{70, 66}});
-      const int world = layout.copies * layout.shards;
-      std::vector<Sizes> sizes(static_cast<size_t>(world));
-      std::vector<shampoo_allocator> allocators;
-      for (Sizes& of_rank : sizes) allocators.push_back(of_rank.allocator());
-      DeviceRanks ranks(spec, layout.copies, layout.shards, allocators.data(), layout.has_all_to_all);
-      const char* const what = layout.has_all_to_all ? "workspace" : "workspace.all_gather";
-      for (int rank = 0; rank < world; ++rank) {
-        const std::vector<size_t>& all = sizes[static_cast<size_t>(rank)].all;
+      SizesOfRanks sizes(kind);
+      DeviceRanks ranks(spec, kind, sizes.allocators());
+      for (int rank = 0; rank < kind.world(); ++rank) {
+        const std::vector<size_t>& all = sizes[rank].all;
         REQUIRE(all.size() == 4);  // workspace, state, exchanges, and memory for error messages
-        const auto planned = [&](const char* bytes_of) {
-          int64_t bytes = 0;
-          Must(shampoo_plan_bytes(ranks[rank].plan.get(), -1, bytes_of, &bytes));
-          return static_cast<size_t>(bytes);
-        };
-        CHECK(all[0] + all[2] <= planned(what));
-        CHECK((all[0] + all[2]) * 3 >= planned(what));
-        CHECK(all[1] == planned("state"));
+        CHECK(all[0] + all[2] <= sizes.PlannedWorkspace(ranks[rank]));
+        CHECK((all[0] + all[2]) * 3 >= sizes.PlannedWorkspace(ranks[rank]));
+        CHECK(all[1] == PlannedBytes(ranks[rank].plan.get(), "state"));
       }
-      ranks.FillParams(1);
       ranks.Train(1, 4);
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (const Sizes& of_rank : sizes) CHECK(of_rank.all.size() == 4);
+      for (int rank = 0; rank < kind.world(); ++rank) CHECK(sizes[rank].all.size() == 4);
     }
   }
 }

@@ -48,19 +48,16 @@ double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
 const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "4"}};
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
-  for (const char* lag : {"0", "1"}) {
+  for (const Keys& lag : kLags) {
     for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
-      CAPTURE(std::string(lag));
-      CAPTURE(order);
+      INFO(NameOf(lag), ", order ", order);
       const StageWithStream stream(order);
       Model plain(GraphSpec(keys), stream);
-      Model captured(GraphSpec(keys + Keys{{"status_lag", lag}}), stream);
+      Model captured(GraphSpec(keys + lag), stream);
       DeviceNumber lr(SHAMPOO_F64, stream);
       DeviceNumber scale(SHAMPOO_F32, stream);
       lr.Bind(captured.optimizer, "lr");
       scale.Bind(captured.optimizer, "gradient_scale");
-      plain.FillParams(1);
-      captured.FillParams(1);
       std::unique_ptr<Graph> before;  // captured before the first roots
       std::unique_ptr<Graph> after;
       for (int t = 1; t <= 14; ++t) {
@@ -86,7 +83,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
       CHECK(BitsOf(captured) == BitsOf(plain));
       CHECK(captured.Stat("step.0") == 14);
       CHECK(captured.State("group.0/step")[0] == 14);
-      Must(shampoo_optimizer_status(captured.optimizer, 1, nullptr));
+      captured.MustSucceed();
       CHECK(captured.Stat("steps") == 14);
     }
   }
@@ -98,9 +95,7 @@ TEST_CASE("a replay is a step with the current hyper-parameters and the counter 
 }
 
 TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
-  const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  Model model(GraphSpec(), stream);
-  model.FillParams(1);
+  StagedModel model(GraphSpec(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Step(1);
   const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
   fake_cuda_mark();
@@ -116,21 +111,15 @@ TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
 TEST_CASE("functions that would wait for a captured stream fail, and the capture continues") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
-  model.FillParams(1);
   model.Step(1);
-  MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  Must(model.TryStep());
-  double step = -1;
-  CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of the capture");
-  CHECK(step == -1);
-  cudaGraph_t graph = nullptr;
-  MustCuda(cudaStreamEndCapture(stream, &graph));
-  cudaGraphExec_t exec = nullptr;
-  MustCuda(cudaGraphInstantiate(&exec, graph, 0));
-  MustCuda(cudaGraphLaunch(exec, stream));
+  const Graph graph(stream, [&] {
+    model.Step();
+    double step = -1;
+    CheckError(shampoo_optimizer_stat(model.optimizer, "step.0", &step), SHAMPOO_E_STATE, "outside of the capture");
+    CHECK(step == -1);
+  });
+  graph.Launch();
   CHECK(model.Stat("step.0") == 2);
-  (void)cudaGraphExecDestroy(exec);
-  (void)cudaGraphDestroy(graph);
 }
 
 // In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
@@ -143,17 +132,14 @@ TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const DeviceBytes set(4);
   const auto capture = [&](const char* call, const std::function<void()>& work) {
     CAPTURE(std::string(call));
-    MustCuda(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
-    MustCuda(cudaMemsetAsync(set.get(), 0, 4, captured));
-    std::thread(work).join();
-    cudaGraph_t graph = nullptr;
-    CHECK(cudaStreamEndCapture(captured, &graph) == cudaSuccess);
-    (void)cudaGraphDestroy(graph);
+    const Graph graph(captured, [&] {
+      MustCuda(cudaMemsetAsync(set.get(), 0, 4, captured));
+      std::thread(work).join();
+    });
   };
-  for (const char* lag : {"0", "1"}) {
-    CAPTURE(std::string(lag));
-    Model model(GraphSpec({{"status_lag", lag}, {"root_async", "1"}}), stream);
-    model.FillParams(1);
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
+    Model model(GraphSpec(lag + Keys{{"root_async", "1"}}), stream);
     shampoo_optimizer* other = nullptr;
     capture("create", [&] {
       shampoo_optimizer_desc desc = DeviceDesc();
@@ -165,7 +151,7 @@ TEST_CASE("no call except destroy invalidates a capture of another thread") {
       model.FillGradients(t);
       capture("step", [&] { CHECK(model.TryStep() == SHAMPOO_OK); });
     }
-    capture("status", [&] { CHECK(shampoo_optimizer_status(model.optimizer, 1, nullptr) == SHAMPOO_OK); });
+    capture("status", [&] { CHECK(model.Status() == SHAMPOO_OK); });
     capture("stat", [&] { CHECK(model.Stat("step.0") == 7); });
     std::vector<float> values(model.elements(0));
     const auto bytes = values.size() * sizeof(float);
@@ -185,7 +171,6 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
     Model model(GraphSpec(), stream);
     Model plain(GraphSpec(), stream);
     for (Model* one : {&model, &plain}) {
-      one->FillParams(1);
       one->FillGradients(1);
       for (int t = 1; t < due; ++t) one->Step();
     }
@@ -214,16 +199,12 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
   };
   for (const Case& one :
        {Case{3, 5}, Case{2, 7}, Case{7, 10}, Case{3, 4, kGrowing}, Case{5, 6, kGrowing}, Case{7, 9, kGrowing}}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(one.replayed);
-      CAPTURE(std::string(lag));
+    for (const Keys& lag : kLags) {
+      INFO("replayed ", one.replayed, ", ", NameOf(lag));
       const StageWithStream stream;
-      Model model(GraphSpec(one.keys + Keys{{"status_lag", lag}}), stream);
+      Model model(GraphSpec(one.keys + lag), stream);
       Model plain(GraphSpec(one.keys), stream);
-      for (Model* each : {&model, &plain}) {
-        each->FillParams(1);
-        each->FillGradients(1);
-      }
+      for (Model* each : {&model, &plain}) each->FillGradients(1);
       std::unique_ptr<Graph> graph;
       for (int t = 1; t < one.replayed; ++t) {
         if (t == one.captured) graph = std::make_unique<Graph>(&model);
@@ -249,16 +230,14 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
       model.Step();
       plain.Step();
       CHECK(BitsOf(model) == BitsOf(plain));
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      model.MustSucceed();
       CHECK(model.Stat("steps") == model.State("group.0/step")[0]);
     }
   }
 }
 
 TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of rejected steps") {
-  const StageWithStream stream;
-  Model model(GraphSpec(), stream);
-  model.FillParams(1);
+  StagedModel model(GraphSpec());
   model.Step(1);
   const Graph graph(&model);
   graph.Launch();
@@ -285,10 +264,7 @@ TEST_CASE("a replay uses the buffers of its capture, and a later step the buffer
   // Buffers that replace those of the first parameter from the third step on.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
-  for (Model* one : {&model, &plain}) {
-    one->FillParams(1);
-    one->Step(1);
-  }
+  for (Model* one : {&model, &plain}) one->Step(1);
   const Graph graph(&model);
   model.Step();
   plain.Step();
@@ -313,7 +289,6 @@ TEST_CASE("a replay uses the buffers of its capture, and a later step the buffer
 TEST_CASE("an optimizer is destroyed while replays are running") {
   const StageWithStream stream(FAKE_CUDA_YOUNGEST_FIRST);
   auto model = std::make_unique<Model>(GraphSpec(), stream);
-  model->FillParams(1);
   model->Step(1);
   const Graph graph(model.get());
   graph.Launch();

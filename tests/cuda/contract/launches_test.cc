@@ -19,7 +19,6 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   spec.keys = Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + keys;
   spec.params = params;
   Model model(spec);
-  model.FillParams(1);
   model.Step(1);
   std::vector<Counts> counts;
   for (int t = 2; t <= 5; ++t) {
@@ -74,9 +73,9 @@ TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many l
 TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
   const Stage stage;
   fake_cuda_set_protection(0);
-  ModelSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}};
-  spec.params = {{{70000}}};
+  ModelSpec spec{
+      .keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}},
+      .params = {{{70000}}}};
   Pair pair(spec);
   pair.StepBoth(1);
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
@@ -87,7 +86,6 @@ TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound a
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});
   Model model(spec);
-  model.FillParams(1);
   model.FillGradients(1);
   for (int t = 1; t <= 2; ++t) {
     fake_cuda_mark();

@@ -14,39 +14,30 @@ void MakeEveryKindOfStep(Model* model) {
   model->Train(1, 6);
   model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
   Must(model->TryStep());
-  CHECK(shampoo_optimizer_status(model->optimizer, 1, nullptr) == SHAMPOO_E_NUMERIC);
+  CHECK(model->Status() == SHAMPOO_E_NUMERIC);
   model->FillGradients(7);
   const Arenas arenas(*model);
   arenas.Bind(model);
   model->Step();
   model->Wait();
-  Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
+  model->MustSucceed();
 }
 
 TEST_CASE("create loads all kernels that later calls use" * NeedsFake()) {
-  for (const char* method : {"eigen", "newton", "higher_order"}) {
-    for (const char* math : {"f32", "tf32"}) {
-      for (const char* async : {"0", "1"}) {
-        CAPTURE(std::string(method));
-        CAPTURE(std::string(math));
-        CAPTURE(std::string(async));
-        const Stage stage;
-        ModelSpec spec = FiveShapes({{"root_method", method},
-                                     {"precondition_math", math},
-                                     {"root_async", async},
-                                     {"root_max_iterations", "20"},
-                                     {"epsilon", "1"}});
-        spec.params.push_back({{70, 33}});
-        spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
-        fake_cuda_mark();
-        Model model(spec);
-        CHECK(fake_cuda_count(FAKE_CUDA_LOADS) > 60);
-        model.FillParams(1);
-        fake_cuda_mark();
-        MakeEveryKindOfStep(&model);
-        CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
-      }
-    }
+  for (const Keys& keys : Combinations({{"root_method", {"eigen", "newton", "higher_order"}},
+                                        {"precondition_math", {"f32", "tf32"}},
+                                        {"root_async", {"0", "1"}}})) {
+    CAPTURE(NameOf(keys));
+    const Stage stage;
+    ModelSpec spec = FiveShapes(keys + Keys{{"root_max_iterations", "20"}, {"epsilon", "1"}});
+    spec.params.push_back({{70, 33}});
+    spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+    fake_cuda_mark();
+    Model model(spec);
+    CHECK(fake_cuda_count(FAKE_CUDA_LOADS) > 60);
+    fake_cuda_mark();
+    MakeEveryKindOfStep(&model);
+    CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
   }
 }
 
@@ -67,11 +58,7 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
   const Stage stage;
   DeviceRanks ranks(FiveShapes({{"status_lag", "0"}, {"comm_bucket_bytes", "128"}}), 3);
   fake_cuda_mark();
-  ranks.FillParams(1);
-  for (uint64_t t = 1; t <= 5; ++t) {
-    ranks.Step(t);
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-  }
+  ranks.Train(1, 5);
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
 }
 
@@ -119,15 +106,11 @@ TEST_CASE("create loads all kernels before its first collective" * NeedsFake()) 
                              Keys{{"root_method", "newton"}, {"root_async", "1"}, {"precondition_frequency", "5"}},
                              Keys{{"root_method", "cans"}, {"track_root_residuals", "true"}}, Keys{{"method", "soap"}},
                              Keys{{"method", "muon"}, {"muon_local", "true"}}}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(keys[0].second);
+      INFO(NameOf(kind), " ", NameOf(keys));
       const StageWithStream stream;
       UsePlugin();
       ModelSpec spec = SpecOfKind(kind);
-      spec.keys = keys + Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}};
+      spec.keys = keys + kind.keys();
       int64_t loads = -1;
       const RankComms<CommAfterLoading> comms(kind, &loads);
       fake_cuda_mark();
@@ -150,14 +133,12 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
 
 // Method eigen computes the roots of the tensor, and cans those of the matrix. The roots have the same sizes and dtype.
 TEST_CASE("create loads the solvers of all methods, also of a method that only some blocks use") {
-  const StageWithStream stream;
   ModelSpec spec;
   spec.keys = {{"root_method", "cans"}, {"use_merge_dims", "false"}, {"epsilon", "1e-2"}, {"status_lag", "0"}};
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {
     spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   }
-  Model model(spec, stream);
-  model.FillParams(1);
+  StagedModel model(spec);
   model.Train(1, 2);
   CHECK(model.Stat("root_cans") > 0);
   CHECK(model.Stat("root_eigen") > 0);

@@ -3,6 +3,7 @@
 //
 // root_async when blocks miss steps: each block follows its own state on the device.
 #include "tests/core/temporary_directory.h"
+#include "tests/cuda/contract/async_roots.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -10,28 +11,13 @@
 namespace shampoo_test {
 namespace {
 
+// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
 constexpr uint64_t kLast = 22;
 
-// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
-ModelSpec MissingSteps(const Keys& more = {}) {
-  return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
-}
-
 bool HasGradient(size_t p, uint64_t t) {
-  switch (p) {
-    case 0:
-      return t != 13;
-    case 1:
-      return t >= 6;
-    case 2:
-      return t % 5 == 0;
-    case 3:
-      return t != 10;
-    case 4:
-      return t < 13 || t > 15;
-    default:  // the same shape as the first
-      return t < 11 || t > 17;
-  }
+  const bool has_gradient[] = {t != 13, t >= 6,           t % 5 == 0,
+                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // the last has the shape of the first
+  return has_gradient[p];
 }
 
 void Step(Model* model, uint64_t t) {
@@ -49,16 +35,14 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
       for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
         const StageWithStream stream(order);
-        Pair pair(MissingSteps(more), stream);
+        Pair pair(AsyncRootsSpec(more), stream);
         for (uint64_t t = 1; t <= kLast; ++t) {
           pair.Each([&](Model& model) {
             // After this change, the roots that the device has already computed are not used.
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
-          CAPTURE(more.size());
-          CAPTURE(other_epsilon);
-          CAPTURE(t);
+          INFO(NameOf(more), ", other epsilon from step ", other_epsilon, ", step ", t);
           CHECK(pair.DifferingValues(1e-3) == "");
           for (size_t p = 0; p < pair.host.params(); ++p) {
             CHECK(SnapshotStep(pair.device, p) == SnapshotStep(pair.host, p));
@@ -71,9 +55,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
 }
 
 TEST_CASE("the device uses the first roots at once, and pending roots at the first step after the delay") {
-  const StageWithStream stream;
-  Model model(MissingSteps(), stream);
-  model.FillParams(1);
+  StagedModel model(AsyncRootsSpec());
   struct Change {
     size_t p;
     uint64_t t;
@@ -94,8 +76,7 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
     }
   }
   for (const Change& change : changes) {
-    CAPTURE(change.p);
-    CAPTURE(change.t);
+    INFO("parameter ", change.p, ", step ", change.t);
     const auto& roots = inverses[change.p];  // by step
     CHECK(roots[change.t] != roots[change.t - 1]);
     CHECK(roots[change.t - 1] == roots[change.t - 2]);
@@ -105,12 +86,10 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
 
 TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-identical to steps in place") {
   const StageWithStream stream;
-  const ModelSpec spec = MissingSteps();
+  const ModelSpec spec = AsyncRootsSpec();
   Model plain(spec, stream);
   Model moving(spec, stream);
   const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
-  plain.FillParams(1);
-  moving.FillParams(1);
   const shampoo::TemporaryDirectory directory;
   const auto path = [&](uint64_t t) { return directory / std::to_string(t); };
   std::vector<std::vector<std::vector<double>>> params(kLast + 1);
@@ -134,9 +113,7 @@ TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-iden
 }
 
 TEST_CASE("a step that would use pending roots is neither captured nor replayed") {
-  const StageWithStream stream;
-  Model model(MissingSteps(), stream);
-  model.FillParams(1);
+  StagedModel model(AsyncRootsSpec());
   const auto fill = [&](uint64_t t, bool with_first) {
     model.FillGradients(t);
     model.DropGradient(0, !with_first);
@@ -166,7 +143,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   with.Launch();
   CHECK(model.State("group.0/step")[0] == 22);
   with.Launch();
-  CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_E_STATE,
+  CheckError(model.Status(), SHAMPOO_E_STATE,
              "but this step needs work that was not captured: it computes inverse roots");
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
@@ -180,13 +157,12 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
 
 TEST_CASE("a state with unexpected snapshots is rejected once") {
   const StageWithStream stream;
-  const ModelSpec spec = MissingSteps();
+  const ModelSpec spec = AsyncRootsSpec();
   const StateArena arena(spec, stream);
   const StateArena others(spec, stream);
   Model model(arena.In(spec), stream);
   Model source(others.In(spec), stream);
   for (Model* const one : {&model, &source}) {
-    one->FillParams(1);
     for (uint64_t t = 1; t <= 12; ++t) {
       one->FillGradients(one == &source ? 50 + t : t);
       one->DropGradient(3, one == &source && t == 10);
@@ -211,9 +187,9 @@ TEST_CASE("a state with unexpected snapshots is rejected once") {
 // Calls check(key, snapshot step) for every block of every rank.
 template <typename Check>
 void ForEachSnapshotStep(DeviceRanks* ranks, const Check& check) {
-  for (int rank = 0; rank < ranks->world(); ++rank) {
-    for (const std::string& key : (*ranks)[rank].Keys()) {
-      if (key.ends_with("/snapshot_step")) check(key, (*ranks)[rank].State(key)[0]);
+  for (const Model* model : ranks->models()) {
+    for (const std::string& key : model->Keys()) {
+      if (key.ends_with("/snapshot_step")) check(key, model->State(key)[0]);
     }
   }
 }
@@ -223,18 +199,15 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
   for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
     CAPTURE(rejected);
     const Stage stage;
-    DeviceRanks ranks(MissingSteps({{"status_lag", "0"}}), kRanks);
-    ranks.FillParams(1);
+    DeviceRanks ranks(AsyncRootsSpec({{"status_lag", "0"}}), kRanks);
     for (uint64_t t = 1; t <= 19; ++t) {
       ranks.FillGradients(t);
       if (t == rejected) {
         ranks[1].SpoilGradient(3, 2, NAN);
-        ranks.Step();
-        CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC) == "");
+        ranks.CheckStep(SHAMPOO_E_NUMERIC);
         ranks.FillGradients(t);
       }
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
       CHECK(ranks.SameParams());
       if (t != 5) continue;  // the first roots are used at once, also by the repeated step
       ForEachSnapshotStep(&ranks, [](const std::string&, double step) { CHECK(step <= 0); });
@@ -245,24 +218,20 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
 
 TEST_CASE("blocks that miss steps give the same results on several ranks as on one") {
   constexpr int kRanks = 3;
-  for (const char* lag : {"0", "1"}) {
-    const StageWithStream stream;
-    ModelSpec spec = MissingSteps({{"status_lag", lag}, {"comm_bucket_bytes", "128"}});
-    Model alone(spec, stream);
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
+    const ModelSpec spec = AsyncRootsSpec(lag + Keys{{"comm_bucket_bytes", "128"}});
+    StagedModel alone(spec);
     DeviceRanks ranks(spec, kRanks);
-    alone.FillParams(1);
-    ranks.FillParams(1);
     for (uint64_t t = 1; t <= kLast; ++t) {
       Step(&alone, t);
       ranks.FillGradients(t);
-      for (int rank = 0; rank < kRanks; ++rank) {
-        for (size_t p = 0; p < alone.params(); ++p) ranks[rank].DropGradient(p, !HasGradient(p, t));
+      for (Model* model : ranks.models()) {
+        for (size_t p = 0; p < alone.params(); ++p) model->DropGradient(p, !HasGradient(p, t));
       }
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
     }
-    ranks.Status();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
     ranks.CheckParams(alone);
     ForEachSnapshotStep(&ranks, [&](const std::string& key, double step) { CHECK(step == alone.State(key)[0]); });
   }

@@ -17,9 +17,7 @@ const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"upd
 
 // Matrices of several shapes, a vector and a head.
 ModelSpec MatricesOf(const Keys& keys) {
-  ModelSpec spec;
-  spec.keys = keys;
-  spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
+  ModelSpec spec{.keys = keys, .params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}}};
   if (keys[0].second == "muon") spec.params[3].role = SHAMPOO_HEAD;
   return spec;
 }
@@ -40,13 +38,11 @@ const std::vector<Keys> kCases = {kMuon,
 
 TEST_CASE("steps of methods muon and sign load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& keys : kCases) {
-    const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     ModelSpec spec = MatricesOf(keys);
     spec.params.push_back({{70, 33}});
     spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
     if (keys.size() > 2 && keys[2].first == "muon_math") spec.keys.emplace_back("computation_dtype", "f32");
-    Model model(spec, stream);
-    model.FillParams(1);
+    StagedModel model(spec, FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);
     CheckOnlyEnqueues([&] { Must(model.TryStep()); });
   }
@@ -62,7 +58,7 @@ TEST_CASE("the planned workspace includes the memory of method muon and of norms
     spec.allocator = &allocator;
     const Model model(spec);
     REQUIRE(sizes.all.size() == 2);
-    const auto workspace = static_cast<size_t>(PlannedBytes(model.plan.get(), "workspace"));
+    const size_t workspace = PlannedBytes(model.plan.get(), "workspace");
     CHECK(sizes.all[0] <= workspace);
     CHECK(sizes.all[0] * 10 >= workspace);
   }
@@ -73,11 +69,8 @@ TEST_CASE("a step of a thousand matrices of equal size takes as many launches an
   const auto counts = [](const Keys& keys, size_t matrices) {
     const Stage stage;
     fake_cuda_set_protection(0);
-    ModelSpec spec;
-    spec.keys = keys;
-    spec.params = std::vector<ParamSpec>(matrices, ParamSpec{{4, 3}});
+    ModelSpec spec{.keys = keys, .params = std::vector<ParamSpec>(matrices, ParamSpec{{4, 3}})};
     Model model(spec);
-    model.FillParams(1);
     model.Step(1);
     fake_cuda_mark();
     Must(shampoo_optimizer_step(model.optimizer, model.stream));
@@ -96,11 +89,8 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
                                        {Keys{{"ns_coefficients", "cubic5"}}, 10},
                                        {kExact, 24 * 3}}) {
     const Stage stage;
-    ModelSpec spec;
-    spec.keys = kMuon + keys;
-    spec.params = {{{4, 3}}, {{4, 3}}};
+    ModelSpec spec{.keys = kMuon + keys, .params = {{{4, 3}}, {{4, 3}}}};
     Model model(spec);
-    model.FillParams(1);
     fake_cuda_mark();
     model.Step(1);
     CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == products);
@@ -110,12 +100,14 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
 TEST_CASE("soap_post takes no products while all directions are those of the grafting method" * NeedsFake()) {
   const auto products = [](const char* post) {
     const Stage stage;
-    ModelSpec spec;
-    spec.keys = Keys{{"method", "soap"},        {"soap_post", post},  {"precondition_frequency", "1000"},
-                     {"basis_order", "before"}, {"grafting", "adam"}, {"start_preconditioning_step", "3"}};
-    spec.params = {{{4, 3}}, {{4, 3}}, {{5}}};
+    ModelSpec spec{.keys = Keys{{"method", "soap"},
+                                {"soap_post", post},
+                                {"precondition_frequency", "1000"},
+                                {"basis_order", "before"},
+                                {"grafting", "adam"},
+                                {"start_preconditioning_step", "3"}},
+                   .params = {{{4, 3}}, {{4, 3}}, {{5}}}};
     Model model(spec);
-    model.FillParams(1);
     model.DropGradient(1, true);
     std::vector<int64_t> counts;
     for (int64_t t = 1; t <= 4; ++t) {
@@ -140,22 +132,15 @@ TEST_CASE("with methods without roots, replays of a captured step give the same 
     const StageWithStream stream;
     Model plain(MatricesOf(keys), stream);
     Model captured(MatricesOf(keys), stream);
-    for (Model* model : {&plain, &captured}) {
-      model->FillParams(1);
-      model->Step(1);
-    }
+    for (Model* model : {&plain, &captured}) model->Step(1);
     StepAndReplay(&plain, &captured, 30);
-    CHECK(captured.Stat("steps") == 30);
-    CHECK(captured.Bits() == plain.Bits());
   }
 }
 
 TEST_CASE(
     "the device rejects a captured step of the grafting method that is replayed as a step of method muon or sign") {
   for (const Keys& method : {kMuon, kSign}) {
-    const StageWithStream stream;
-    Model model(MatricesOf(method + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "4"}}), stream);
-    model.FillParams(1);
+    StagedModel model(MatricesOf(method + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "4"}}));
     model.Step(1);
     const Graph graph(&model);
     graph.Launch();
@@ -172,15 +157,12 @@ TEST_CASE(
 TEST_CASE("the parts of a fused parameter take the same steps as separate parameters") {
   const Stage stage;
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "short"}}, kMuon + kNormed, kSign + kNormed}) {
-    ModelSpec fused;
-    fused.keys = keys;
-    fused.params = {{{9, 5}}};
+    ModelSpec fused{.keys = keys, .params = {{{9, 5}}}};
     fused.params[0].row_splits = {2, 3, 4};
     ModelSpec separate = fused;
     separate.params = {{{2, 5}}, {{3, 5}}, {{4, 5}}};
     Model one(fused);
     Model three(separate);
-    one.FillParams(1);
     const std::vector<double> whole = one.ParamValues(0);
     const auto part = [](const std::vector<double>& of, size_t p) {
       constexpr std::ptrdiff_t kBegin[] = {0, 10, 25, 45};
@@ -206,10 +188,9 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
   spec.keys.emplace_back("on_nonfinite", "skip_block");
   spec.params = {{{4, 3}}, {{3}}};
   Model model(spec);
-  model.FillParams(1);
   const std::vector<double> before = model.ParamValues(0);
   model.Train(1, 3);
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(model.ParamValues(0) == before);
   CHECK(model.State("p0/0/direction_moment") == std::vector<double>(4));
   CHECK(model.Stat("nonfinite_blocks") == 3);
@@ -225,11 +206,9 @@ TEST_CASE("the error about a skipped update names the SVD on the CPU only") {
     spec.params[0].out_dtype = SHAMPOO_F16;
     spec.params[0].in_place = false;
     Model model(spec);
-    model.FillParams(1);
     model.Step(1);
-    CheckError(shampoo_optimizer_status(model.optimizer, 1, nullptr), SHAMPOO_OK, "");
-    model.FillGradients(2);
-    const shampoo_status status = model.TryStep();
+    CheckError(model.Status(), SHAMPOO_OK, "");
+    const shampoo_status status = model.TryStep(2);
     const std::string text = shampoo_last_error();
     CHECK(status == SHAMPOO_E_NUMERIC);
     CHECK(text.find("the direction of block p0/0 was not finite, or would have overflowed") == 0);
@@ -240,22 +219,9 @@ TEST_CASE("the error about a skipped update names the SVD on the CPU only") {
 TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
   for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys{{"precondition_frequency", "2"}}}) {
-    for (const auto& [copies, shards] : {std::pair{1, 2}, {2, 2}}) {
-      CAPTURE(copies);
-      CAPTURE(shards);
-      const Stage stage;
-      const ModelSpec spec = MatricesOf(keys + Keys{{"shard_mode", "gather"}});
-      Model alone(spec);
-      alone.FillParams(1);
-      DeviceRanks ranks(spec, copies, shards);
-      for (uint64_t t = 1; t <= 4; ++t) {
-        alone.FillGradients(t);
-        ranks.SetFrom(alone);
-        ranks.Step();
-        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-        alone.Step();
-      }
-      ranks.CheckShardsOf(alone, 1e-4);
+    for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {
+      INFO(NameOf(kind), " ", NameOf(keys));
+      CheckShardedSteps(MatricesOf(keys), kind, 1e-4);
     }
   }
 }

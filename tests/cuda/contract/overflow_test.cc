@@ -13,15 +13,15 @@ namespace shampoo_test {
 namespace {
 
 ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype) {
-  ModelSpec spec;
-  spec.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys;
-  spec.params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}};
-  return spec;
+  return {.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys,
+          .params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}}};
 }
 
 void SetValues(const OverflowCase& one, Model* model) {
   model->SetParam(0, std::vector<double>(30, one.param));
-  if (one.has_momentum) model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
+  const std::vector<std::string> keys = model->Keys();  // among several ranks, only the owner has the momentum
+  if (!one.has_momentum || std::find(keys.begin(), keys.end(), "p0/0/momentum") == keys.end()) return;
+  model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
 }
 
 // Returns whether all values equal `value`. NaN equals NaN.
@@ -35,9 +35,7 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
     const double limit = dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
     for (const OverflowCase& one : OverflowCases(limit)) {
       for (const bool updates : {false, true}) {
-        CAPTURE(dtype);
-        CAPTURE(one.what);
-        CAPTURE(updates);
+        INFO(one.what, ", dtype ", dtype, ", updates ", updates);
         const StageWithStream stream;
         ModelSpec spec = OverflowSpec(one, {{"output", updates ? "updates" : "parameters"}}, dtype);
         for (ParamSpec& param : spec.params) param.in_place = !updates;
@@ -48,7 +46,7 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
         });
         const std::vector<double> sound = pair.device.ParamValues(1);
         pair.Each([](Model& model) { model.Step(); });
-        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+        pair.device.MustSucceed();
         pair.Each([&](Model& model) {
           CHECK(Holds(model.ParamValues(0),
                       static_cast<double>(dtype == SHAMPOO_F32 ? static_cast<float>(one.param) : one.param)));
@@ -68,13 +66,11 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
 TEST_CASE("a block with an infinite parameter and without decay is updated, as on the CPU") {
   for (const char* momentum : {"0", "0.9"}) {
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"momentum", momentum}, {"epsilon", "0.1"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = {{"momentum", momentum}, {"epsilon", "0.1"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.Each([](Model& model) { model.SetParam(0, {1, kInfinity, 1, 1, 1, 1}); });
     pair.Train(1, 2);
-    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    pair.device.MustSucceed();
     CHECK(pair.device.Stat("nonfinite_blocks") == 0);
     CHECK(pair.device.ParamValues(0)[1] == kInfinity);
     CHECK(pair.device.ParamValues(0)[0] != 1);
@@ -90,23 +86,21 @@ TEST_CASE("a parameter at the limit is updated if its sum with the update is rou
   };
   for (const Update& update : {Update{SHAMPOO_F32, 0x1p+103, false}, Update{SHAMPOO_F32, 0x1p+102, true},
                                Update{SHAMPOO_F64, 0x1p+970, false}, Update{SHAMPOO_F64, 0x1p+968, true}}) {
-    CAPTURE(update.dtype);
-    CAPTURE(update.value);
+    INFO("dtype ", update.dtype, ", value ", update.value);
     const double limit = update.dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"grafting", "sgd"},
-                 {"beta1", "0"},
-                 {"start_preconditioning_step", "100"},
-                 {"lr", std::to_string(update.value)}};
-    spec.params = {{{3, 2}, update.dtype, update.dtype, update.dtype}};
+    ModelSpec spec{.keys = {{"grafting", "sgd"},
+                            {"beta1", "0"},
+                            {"start_preconditioning_step", "100"},
+                            {"lr", std::to_string(update.value)}},
+                   .params = {{{3, 2}, update.dtype, update.dtype, update.dtype}}};
     Pair pair(spec, stream);
     pair.Each([&](Model& model) {
       model.SetParam(0, {0, 0, 0, limit, 0, 0});
       model.SetGradient(0, std::vector<double>(6, -1));
       model.Step();
     });
-    Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+    pair.device.MustSucceed();
     CHECK(pair.host.Stat("nonfinite_blocks") == (update.moves ? 0 : 1));
     CHECK(pair.DifferingCounters() == "");
     pair.Each([&](Model& model) {
@@ -119,28 +113,21 @@ TEST_CASE("a parameter at the limit is updated if its sum with the update is rou
 TEST_CASE("several ranks: an update that would not be finite is skipped on all ranks") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* communicate : {"updates", "params"}) {
-      CAPTURE(one.what);
-      CAPTURE(std::string(communicate));
+      INFO(one.what, ", communicate ", std::string(communicate));
       const Stage stage;
       DeviceRanks ranks(OverflowSpec(one, {{"communicate", communicate}}, SHAMPOO_F32), 2);
-      ranks.FillParams(1);
       ranks.FillGradients(1);
       ranks.OnEvery([&](int, Model* model) {
-        model->SetParam(0, std::vector<double>(30, one.param));
-        if (!one.has_momentum) return SHAMPOO_OK;
-        const std::vector<std::string> keys = model->Keys();
-        if (std::find(keys.begin(), keys.end(), "p0/0/momentum") == keys.end()) return SHAMPOO_OK;
-        model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
+        SetValues(one, model);
         return SHAMPOO_OK;
       });
       ranks.Step();
       ranks.Status();
-      for (int rank = 0; rank < ranks.world(); ++rank) {
-        CHECK(Holds(ranks[rank].ParamValues(0), static_cast<double>(static_cast<float>(one.param))));
-        CHECK(ranks[rank].Stat("nonfinite_blocks") == 1);
+      for (const Model* model : ranks.models()) {
+        CHECK(Holds(model->ParamValues(0), static_cast<double>(static_cast<float>(one.param))));
+        CHECK(model->Stat("nonfinite_blocks") == 1);
       }
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"the direction of block p0/0 was not finite"}) == "");
+      ranks.CheckStep(SHAMPOO_E_NUMERIC, {"the direction of block p0/0 was not finite"});
     }
   }
 }
@@ -149,13 +136,12 @@ TEST_CASE("an update is skipped if only its rounding to the communication dtype 
   // Rounded to bfloat16, the update is 0x1.02p+120.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
-  ModelSpec spec;
-  spec.keys = {{"communication_dtype", "bf16"},
-               {"grafting", "sgd"},
-               {"start_preconditioning_step", "100"},
-               {"beta1", "0"},
-               {"lr", std::to_string(0x1.018p+120)}};
-  spec.params = {{{4}}};
+  ModelSpec spec{.keys = {{"communication_dtype", "bf16"},
+                          {"grafting", "sgd"},
+                          {"start_preconditioning_step", "100"},
+                          {"beta1", "0"},
+                          {"lr", std::to_string(0x1.018p+120)}},
+                 .params = {{{4}}}};
   DeviceRanks ranks(spec, 2);
   ranks.OnEvery([&](int, Model* model) {
     model->SetParam(0, {0, start, 0, 0});
@@ -164,9 +150,9 @@ TEST_CASE("an update is skipped if only its rounding to the communication dtype 
   });
   ranks.Step();
   ranks.Status();
-  for (int rank = 0; rank < ranks.world(); ++rank) {
-    CHECK(ranks[rank].ParamValues(0) == std::vector<double>{0, start, 0, 0});
-    CHECK(ranks[rank].Stat("nonfinite_blocks") == 1);
+  for (const Model* model : ranks.models()) {
+    CHECK(model->ParamValues(0) == std::vector<double>{0, start, 0, 0});
+    CHECK(model->Stat("nonfinite_blocks") == 1);
   }
 }
 

@@ -10,20 +10,13 @@
 namespace shampoo_test {
 namespace {
 
-struct BucketKind {
-  const char* mode;  // shard_mode
-  int copies, shards;
-  bool has_all_to_all;
-  int exchanges;   // of a bucket
-  int agreements;  // exchanges of a step that do not belong to a bucket
-};
-constexpr BucketKind kBucketKinds[] = {{"local", 2, 1, false, 1, 1},
-                                       {"local", 2, 2, false, 1, 3},
-                                       {"gather", 1, 2, false, 2, 2},
-                                       {"gather", 1, 2, true, 2, 2}};
+constexpr RankKind kBucketKinds[] = {{"local", 2, 1, false, "64"},
+                                     {"local", 2, 2, false, "64"},
+                                     {"gather", 1, 2, false, "64"},
+                                     {"gather", 1, 2, true, "64"}};
 
-ModelSpec SpecOfBuckets(const BucketKind& kind, const char* bucket, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes(Keys{{"shard_mode", kind.mode}, {"comm_bucket_bytes", bucket}} + more);
+ModelSpec SpecOfBuckets(const RankKind& kind, const Keys& more = {}) {
+  ModelSpec spec = FiveShapes(kind.keys() + more);
   // With the communicator below, all ranks must send equally many bytes. So copies own blocks of the same shapes, and
   // both shards of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}, {{6}}, {{6}}};
@@ -97,10 +90,8 @@ class MarkedComm {
 
 // One rank; its exchanges are marked.
 struct MarkedRank {
-  MarkedRank(const BucketKind& kind, const char* bucket, cudaStream_t stream, const Keys& more = {})
-      : log(stream), comms(kind, &log), model(comms.Join(SpecOfBuckets(kind, bucket, more)), stream) {
-    model.FillParams(1);
-  }
+  MarkedRank(const RankKind& kind, cudaStream_t stream, const Keys& more = {})
+      : log(stream), comms(kind, &log), model(comms.Join(SpecOfBuckets(kind, more)), stream) {}
 
   MarkedComm::Log log;
   RankComms<MarkedComm> comms;
@@ -109,23 +100,23 @@ struct MarkedRank {
 
 TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the previous bucket" *
           NeedsFake()) {
-  for (const BucketKind& kind : kBucketKinds) {
+  for (RankKind kind : kBucketKinds) {
+    const int exchanges = kind.gathers() ? 2 : 1;  // of a bucket
     for (const char* bucket : {"0", "64", "192"}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(std::string(bucket));
+      kind.bucket = bucket;
+      CAPTURE(NameOf(kind));
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-      MarkedRank rank(kind, bucket, stream);
+      MarkedRank rank(kind, stream);
       rank.model.FillGradients(1);
       rank.log.is_on = true;
       rank.model.Step();
       rank.log.is_on = false;
       const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
-      const bool headers_first = bucket != std::string("0") || kind.mode == std::string("gather");
-      const int agreements = kind.agreements - (headers_first ? 0 : 1);
-      const int buckets = (static_cast<int>(marks.size()) - agreements) / kind.exchanges;
-      CHECK(buckets * kind.exchanges + agreements == static_cast<int>(marks.size()));
+      const bool headers_first = bucket != std::string("0") || kind.gathers();
+      // Exchanges that do not belong to a bucket.
+      const int agreements = (kind.world() == 4 ? 3 : kind.gathers() ? 2 : 1) - (headers_first ? 0 : 1);
+      const int buckets = (static_cast<int>(marks.size()) - agreements) / exchanges;
+      CHECK(buckets * exchanges + agreements == static_cast<int>(marks.size()));
       CHECK((buckets > 2) == (bucket != std::string("0")));
       int overlapping = 0;
       for (size_t i = 0; i + 1 < marks.size(); ++i) {
@@ -134,7 +125,7 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
         if (state == cudaErrorNotReady) (void)cudaGetLastError();
         overlapping += state == cudaErrorNotReady ? 1 : 0;
       }
-      CHECK(overlapping == kind.exchanges * (buckets - 1));
+      CHECK(overlapping == exchanges * (buckets - 1));
       rank.model.Wait();
     }
   }
@@ -142,11 +133,11 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
 
 // Makes exchange number `nth` of step 2 fail (0: none), and checks that the stream then waits for all work of the step.
 // The first roots are due at step 50. Returns the number of exchanges in step 2.
-size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
+size_t FailExchange(const RankKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-  MarkedRank rank(kind, "64", stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});
+  MarkedRank rank(kind, stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});
   rank.model.Step(1);
-  Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+  rank.model.MustSucceed();
   rank.model.FillGradients(2);
   rank.model.Wait();
   rank.log.is_on = true;
@@ -168,12 +159,9 @@ size_t FailExchange(const BucketKind& kind, size_t nth, bool captured) {
 
 TEST_CASE("after an exchange has failed, the caller's stream waits for all work of the step, also in a capture" *
           NeedsFake()) {
-  for (const BucketKind& kind : kBucketKinds) {
+  for (const RankKind& kind : kBucketKinds) {
     for (const bool captured : {false, true}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(captured);
+      INFO(NameOf(kind), ", captured ", captured);
       const size_t exchanges = FailExchange(kind, 0, captured);
       for (size_t nth = 1; nth <= exchanges; ++nth) {
         CAPTURE(nth);
@@ -185,12 +173,12 @@ TEST_CASE("after an exchange has failed, the caller's stream waits for all work 
 
 constexpr int kBucketSteps = 3;
 
-std::vector<char> RunBuckets(const BucketKind& kind, const Order& order, const Skipped& skipped = {},
+std::vector<char> RunBuckets(const RankKind& kind, const Order& order, const Skipped& skipped = {},
                              int64_t* calls = nullptr) {
   return RunInOrder(order, skipped, calls, [&](const SkipCall& skip) {
     RankComms<StreamComm> comms(kind);
     const TestStream stream;
-    Training training(comms.Join(SpecOfBuckets(kind, "64")), stream, kBucketSteps);
+    Training training(comms.Join(SpecOfBuckets(kind)), stream, kBucketSteps);
     for (int t = 1; t <= kBucketSteps; ++t) {
       skip.Before(t);
       if (training.Step(t) != SHAMPOO_OK) return std::vector<char>();
@@ -202,15 +190,11 @@ std::vector<char> RunBuckets(const BucketKind& kind, const Order& order, const S
 }
 
 TEST_CASE("results of several buckets do not depend on the order in which the device runs its streams") {
-  for (const BucketKind& kind : kBucketKinds) {
+  for (const RankKind& kind : kBucketKinds) {
     const std::vector<char> expected = RunBuckets(kind, kOrders[0]);
     REQUIRE(!expected.empty());
     for (const Order& order : kOrders) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(order.order);
-      CAPTURE(order.seed);
+      INFO(NameOf(kind), ", order ", order.order, ", seed ", order.seed);
       CHECK(RunBuckets(kind, order) == expected);
     }
   }
@@ -218,11 +202,9 @@ TEST_CASE("results of several buckets do not depend on the order in which the de
 }
 
 TEST_CASE("every wait and every record of an event is needed in a step with several buckets" * NeedsFake()) {
-  for (const BucketKind& kind : kBucketKinds) {
+  for (const RankKind& kind : kBucketKinds) {
     for (const char* function : {"cudaStreamWaitEvent", "cudaEventRecord"}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
+      CAPTURE(NameOf(kind));
       CheckThatEachCallIsNeeded(function, kBucketSteps - 1,
                                 [&](const Order& order, const Skipped& skipped, int64_t* calls) {
                                   return RunBuckets(kind, order, skipped, calls);
@@ -235,8 +217,8 @@ TEST_CASE("replicas make bit-identical steps with one bucket and with several") 
   std::vector<std::vector<std::vector<double>>> params;
   for (const char* bucket : {"0", "64", "192"}) {
     const Stage stage;
-    DeviceRanks ranks(SpecOfBuckets(kBucketKinds[0], bucket), 2);
-    ranks.FillParams(1);
+    const RankKind kind{"local", 2, 1, false, bucket};
+    DeviceRanks ranks(SpecOfBuckets(kind), kind);
     ranks.Train(1, 5);
     ranks.Status();
     CheckAllAgree(&ranks);

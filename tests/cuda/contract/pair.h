@@ -16,9 +16,7 @@ inline const char* const kCounters[] = {"steps",         "step.0",      "skipped
 
 // Equal optimizers on the device and on the CPU.
 struct Pair {
-  explicit Pair(const ModelSpec& spec, cudaStream_t stream = nullptr) : device(spec, stream), host(OnCpu(spec)) {
-    Each([](Model& model) { model.FillParams(1); });
-  }
+  explicit Pair(const ModelSpec& spec, cudaStream_t stream = nullptr) : device(spec, stream), host(OnCpu(spec)) {}
   static ModelSpec OnCpu(ModelSpec spec) {
     spec.device_type = SHAMPOO_CPU;
     spec.device_id = 0;
@@ -30,10 +28,7 @@ struct Pair {
     work(host);
   }
   void StepBoth(uint64_t seed) {
-    Each([&](Model& model) {
-      model.FillGradients(seed);
-      model.Step();
-    });
+    Each([&](Model& model) { model.Step(seed); });
   }
   // Returns the parameters, outputs and entries of the state that differ by `tolerance` or more, relative to their
   // largest element; "" if there are none.

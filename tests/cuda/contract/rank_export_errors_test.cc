@@ -12,11 +12,10 @@ namespace {
 // Calls run(job, odd) for each kind of ranks and of exchanges, with each rank as the odd one.
 template <typename Run>
 void ForEachOddRank(const Run& run) {
-  for (const ExportingKind& kind : kExportKinds) {
+  for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
-      for (int odd = 0; odd < kind.copies * kind.shards; ++odd) {
-        CAPTURE(NameOfKind(kind));
-        CAPTURE(exchange[0].second);
+      for (int odd = 0; odd < kind.world(); ++odd) {
+        INFO(NameOf(kind), " ", NameOf(exchange));
         CAPTURE(odd);
         const Stage stage;
         ExportJob job(kind, SpecWithAverages(exchange));
@@ -29,9 +28,9 @@ void ForEachOddRank(const Run& run) {
 TEST_CASE("an export with a bad argument on one rank fails with the same error on all ranks, and they continue") {
   ForEachOddRank([](ExportJob& job, int odd) {
     job.Train(1, 2);
-    const std::vector<std::string> before = job.Bits();
+    const auto before = job.ranks.Bits();
     std::vector<Exported> exported;
-    for (int rank = 0; rank < job.ranks.world(); ++rank) exported.emplace_back(job.ranks[rank]);
+    for (const Model* model : job.ranks.models()) exported.emplace_back(*model);
     const auto export_with = [&](double blend, size_t count, bool overlaps) {
       job.ranks.OnEvery([&](int rank, Model* model) {
         std::vector<void*> weights = exported[static_cast<size_t>(rank)].addresses();
@@ -50,7 +49,7 @@ TEST_CASE("an export with a bad argument on one rank fails with the same error o
       CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"weights[0] overlaps the parameter \"p0\""}) == "");
     }
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
-    CHECK(job.Bits() == before);
+    CHECK(job.ranks.Bits() == before);
     job.CheckExport(1);
     job.Train(3, 4);
     job.CheckSameParams();
@@ -59,7 +58,7 @@ TEST_CASE("an export with a bad argument on one rank fails with the same error o
 
 TEST_CASE("a rank that exports while the others make a step is an error on all ranks, which then continue") {
   ForEachOddRank([](ExportJob& job, int odd) {
-    for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].DropGradient(0, true);  // it is frozen
+    for (Model* model : job.ranks.models()) model->DropGradient(0, true);  // it is frozen
     job.Train(1, 2);
     const auto before = job.ranks.Params();
     Exported exported(job.ranks[odd]);
@@ -85,9 +84,8 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
     job.Export(1);
     CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
     job.ranks.Step(3);
-    job.ranks.Status();
-    CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
-    for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 3);
+    job.ranks.MustSucceed();
+    for (const Model* model : job.ranks.models()) CHECK(model->Stat("steps") == 3);
   });
 }
 
@@ -102,7 +100,7 @@ TEST_CASE("shards that hold nothing find that another replica exports while they
     job.ranks.OnEvery([&](int rank, Model* model) {
       if (rank / 3 == exporting) return ExportTo(*model, 1, Exported(*model).addresses());
       const shampoo_status status = model->TryStep();
-      return status == SHAMPOO_OK ? shampoo_optimizer_status(model->optimizer, 1, nullptr) : status;
+      return status == SHAMPOO_OK ? model->Status() : status;
     });
     for (int rank = 0; rank < job.ranks.world(); ++rank) {
       CAPTURE(job.ranks.text(rank));
@@ -115,10 +113,7 @@ TEST_CASE("shards that hold nothing find that another replica exports while they
 }
 
 TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
-  for (const ExportingKind& kind : kExportKinds) {
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     job.Train(1, 2);
     const std::string name = kind.shards > 1 ? "shard rank 1" : "rank 1";
     Must(shampoo_optimizer_set(job.ranks[1].optimizer, 0, "lr", 0.5));
@@ -133,37 +128,26 @@ TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
     }
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
     job.CheckExport(1);
-  }
+  });
 }
 
 TEST_CASE("an export returns the error of an earlier step that was rejected, and then succeeds") {
-  for (const ExportingKind& kind : kExportKinds) {
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"on_nonfinite", "error"}}));
+  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "error"}}), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
-    for (int rank = 0; rank < job.ranks.world(); ++rank) {
-      Model& model = job.ranks[rank];
-      model.SetGradient(1, std::vector<double>(model.elements(1), NAN));
-    }
-    job.ranks.Step();
-    REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    for (Model* model : job.ranks.models()) model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
+    job.ranks.CheckStep();
     const std::vector<Exported> exported = job.Export(1);
     CHECK(job.ranks.DifferencesFrom(SHAMPOO_E_NUMERIC,
                                     {"an earlier step was rejected, and nothing was exported: ", "gradient"}) == "");
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
     job.CheckExport(1);
-    job.ranks.Status();
-    CHECK(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
-  }
+    job.ranks.MustSucceed();
+  });
 }
 
 TEST_CASE("an export compares the parameters of replicas in a step in which verify_replicas does") {
-  for (const ExportingKind& kind : kExportKinds) {
-    if (kind.copies == 1) continue;
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"verify_replicas", "2"}}));
+  ForEachExportJob(SpecWithAverages({{"verify_replicas", "2"}}), [](ExportJob& job, const RankKind& kind) {
+    if (kind.copies == 1) return;
     job.Train(1, 1);
     std::vector<double> values = job.ranks[0].ParamValues(5);
     values[0] += 1;
@@ -178,7 +162,7 @@ TEST_CASE("an export compares the parameters of replicas in a step in which veri
       CHECK(job.ranks.text(rank).find("verify_replicas: parameter \"p5\" differs between ") != std::string::npos);
     }
     for (const Exported& one : exported) CHECK(!one.IsAnyWritten());
-  }
+  });
 }
 
 TEST_CASE("exports do not change the numbers of steps in errors") {
@@ -186,7 +170,7 @@ TEST_CASE("exports do not change the numbers of steps in errors") {
   ExportJob job({"local", 2, 1}, SpecWithAverages({{"on_nonfinite", "error"}}));
   job.Train(1, 2);
   for (int i = 0; i < 3; ++i) job.Export(1);
-  for (int rank = 0; rank < 2; ++rank) job.ranks[rank].SpoilGradient(0, 1, NAN);
+  for (Model* model : job.ranks.models()) model->SpoilGradient(0, 1, NAN);
   job.ranks.Step();
   job.ranks.OnEvery([](int, Model* model) {
     int64_t failed = 0;

@@ -14,67 +14,57 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("every rank exports the averages of an optimizer of one rank, and parameters and states do not change") {
-  for (const ExportingKind& kind : kExportKinds) {
+  for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
-      CAPTURE(NameOfKind(kind));
-      CAPTURE(exchange[0].second);
+      INFO(NameOf(kind), " ", NameOf(exchange));
       const Stage stage;
       ExportJob job(kind, SpecWithAverages(exchange));
       job.CheckSameParams();
-      for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].Bind();
+      for (Model* model : job.ranks.models()) model->Bind();
       job.Export(1);  // before the first step
       REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
       job.Train(1, 3);
-      const std::vector<std::string> before = job.Bits();
+      const auto before = job.ranks.Bits();
       for (const double blend : {1.0, 0.25, 0.0}) job.CheckExport(blend);
-      CHECK(job.Bits() == before);
+      CHECK(job.ranks.Bits() == before);
       job.Train(4, 5);
       job.CheckSameParams();
-      for (int rank = 0; rank < job.ranks.world(); ++rank) CHECK(job.ranks[rank].Stat("steps") == 5);
+      for (const Model* model : job.ranks.models()) CHECK(model->Stat("steps") == 5);
     }
   }
 }
 
 TEST_CASE("an export directly after a step, and a step directly after an export, see the results of each other") {
-  for (const ExportingKind& kind : kExportKinds) {
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     for (uint64_t t = 1; t <= 3; ++t) {
       job.StepAll(t, t == 1);
       job.CheckExport(1);
     }
     job.CheckSameParams();
-  }
+  });
 }
 
 TEST_CASE("an export after a step that skipped blocks has all averages") {
-  for (const ExportingKind& kind : kExportKinds) {
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages({{"on_nonfinite", "skip_block"}}));
+  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "skip_block"}}), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     const auto spoil = [](Model* model) { model->SetGradient(0, std::vector<double>(model->elements(0), NAN)); };
     spoil(&job.alone);
     job.alone.Step();
-    for (int rank = 0; rank < job.ranks.world(); ++rank) spoil(&job.ranks[rank]);
+    for (Model* model : job.ranks.models()) spoil(model);
     job.ranks.Step();
     job.CheckExport(1);
     job.CheckSameParams();
-    Must(shampoo_optimizer_status(job.alone.optimizer, 1, nullptr));
+    job.alone.MustSucceed();
     CHECK(job.alone.Stat("nonfinite_blocks") == 1);
-  }
+  });
 }
 
 TEST_CASE("each rank chooses which parameters it exports, also to the memory of their gradients") {
-  for (const ExportingKind& kind : kExportKinds) {
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     std::vector<Exported> all = job.Export(1);
     std::vector<Exported> some;
-    for (int rank = 0; rank < job.ranks.world(); ++rank) some.emplace_back(job.ranks[rank]);
+    for (const Model* model : job.ranks.models()) some.emplace_back(*model);
     job.ranks.OnEvery([&](int rank, Model* model) {
       std::vector<void*> weights = some[static_cast<size_t>(rank)].addresses();
       for (size_t p = 0; p < weights.size(); ++p) {
@@ -96,7 +86,7 @@ TEST_CASE("each rank chooses which parameters it exports, also to the memory of 
     }
     job.Train(3, 4);
     job.CheckSameParams();
-  }
+  });
 }
 
 // Returns the values, rounded to nearest in a dtype.
@@ -109,17 +99,16 @@ std::vector<double> Nearest(std::vector<double> values, shampoo::Dtype dtype) {
 }
 
 TEST_CASE("an export rounds to nearest, also if steps round parameters stochastically") {
-  for (const ExportingKind& kind : kExportKinds) {
+  for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : {kExchanges[0], kExchanges[2]}) {
-      CAPTURE(NameOfKind(kind));
-      CAPTURE(exchange[0].second);
+      INFO(NameOf(kind), " ", NameOf(exchange));
       const Stage stage;
       ModelSpec spec = SpecWithAverages(exchange + Keys{{"param_rounding", "stochastic"}});
       spec.params[0] = {{12, 3}, SHAMPOO_BF16, SHAMPOO_F32};
       spec.params[1] = {{70, 90}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_BF16, false};
       spec.params[3] = {{50}, SHAMPOO_F64, SHAMPOO_F32, SHAMPOO_BF16, false, 0, 1};
       ExportJob job(kind, spec);
-      for (int rank = 0; rank < job.ranks.world(); ++rank) job.ranks[rank].Bind();
+      for (Model* model : job.ranks.models()) model->Bind();
       // Before the first step, the averages are the parameters.
       const std::vector<Exported> exported = job.Export(1);
       REQUIRE(job.ranks.DifferencesFrom(SHAMPOO_OK) == "");
@@ -147,10 +136,10 @@ TEST_CASE("a rank without elements takes part in exports") {
 }
 
 TEST_CASE("an export between the start and the use of async roots leaves them as they are") {
-  for (const ExportingKind& kind : kExportKinds) {
-    const bool shards_are_whole = kind.shards == 1 || std::string(kind.mode) == "gather";
+  for (const RankKind& kind : kExportKinds) {
+    const bool shards_are_whole = kind.shards == 1 || kind.gathers();
     if (!shards_are_whole) continue;  // each shard is preconditioned as a separate tensor
-    CAPTURE(NameOfKind(kind));
+    CAPTURE(NameOf(kind));
     const Stage stage;
     ModelSpec spec = SpecWithAverages({{"method", "shampoo"},
                                        {"grafting", "adam"},
@@ -179,10 +168,7 @@ TEST_CASE("replays of a captured step of several ranks advance averages as steps
   for (const RankKind& kind : kExportStreamKinds) {
     for (const Keys& average :
          {Keys{{"averaging", "schedule_free"}}, Keys{{"averaging", "gpa"}}, Keys{{"weight_ema", "0.5"}}}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(average[0].second);
+      INFO(NameOf(kind), " ", NameOf(average));
       const StageWithStream stream;
       const Keys keys = Keys{{"momentum", "0"}} + average;
       StreamRank<> plain(kind, keys, stream);
@@ -205,19 +191,14 @@ TEST_CASE("replays of a captured step of several ranks advance averages as steps
         plain.model.Step(t);
       });
       check_export();
-      CHECK(BitsOf(captured.model) == BitsOf(plain.model));
-      Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
-      CHECK(captured.model.Stat("steps") == 9);
+      CheckReplayed(captured.model, plain.model, 9);
     }
   }
 }
 
 TEST_CASE("replays of a captured step of several ranks continue after an export that failed") {
   for (const RankKind& kind : kExportStreamKinds) {
-    CAPTURE(std::string(kind.mode));
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
-    CAPTURE(std::string(kind.bucket));
+    CAPTURE(NameOf(kind));
     const StageWithStream stream;
     const Keys keys = {{"momentum", "0"}, {"weight_ema", "0.5"}};
     StreamRank<> plain(kind, keys, stream);
@@ -229,9 +210,7 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
       CheckError(ExportTo(captured.model, 2, exported.addresses()), SHAMPOO_E_INVALID, "blend is 2: expected a number");
       CHECK(!exported.IsAnyWritten());
     });
-    CHECK(BitsOf(captured.model) == BitsOf(plain.model));
-    Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
-    CHECK(captured.model.Stat("steps") == 9);
+    CheckReplayed(captured.model, plain.model, 9);
   }
 }
 
@@ -278,10 +257,7 @@ class SteppingComm {
 TEST_CASE("replays are rejected after an export during which another rank made a step, until this rank makes one") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const double blend : {1.0, 2.0}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(blend);
+      INFO(NameOf(kind), ", blend ", blend);
       const StageWithStream stream;
       bool others_step = false;
       StreamRank<SteppingComm> rank(kind, {{"momentum", "0"}, {"weight_ema", "0.5"}}, stream,
@@ -292,22 +268,19 @@ TEST_CASE("replays are rejected after an export during which another rank made a
       CHECK(ExportTo(rank.model, blend, exported.addresses()) != SHAMPOO_OK);
       others_step = false;
       graph->Launch();
-      Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+      rank.model.MustSucceed();
       CHECK(rank.model.Stat("steps") == 9);
       rank.model.Step(10);
       graph->Launch();
-      Must(shampoo_optimizer_status(rank.model.optimizer, 1, nullptr));
+      rank.model.MustSucceed();
       CHECK(rank.model.Stat("steps") == 11);
     }
   }
 }
 
 TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
-  for (const ExportingKind& kind : kExportKinds) {
-    if (kind.copies == 1) continue;
-    CAPTURE(NameOfKind(kind));
-    const Stage stage;
-    ExportJob job(kind, SpecWithAverages());
+  ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
+    if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;
     for (int rank = kind.shards; rank < job.ranks.world(); ++rank) {
       arenas.push_back(std::make_unique<Arenas>(job.ranks[rank]));
@@ -322,17 +295,13 @@ TEST_CASE("replicas export the averages that their last steps wrote, in place or
       job.CheckExport(1);
     }
     job.CheckSameParams();
-    for (int rank = 0; rank < job.ranks.world(); ++rank) {
-      Must(shampoo_optimizer_bind_state(job.ranks[rank].optimizer, nullptr, nullptr));
-    }
-  }
+    for (Model* model : job.ranks.models()) Must(shampoo_optimizer_bind_state(model->optimizer, nullptr, nullptr));
+  });
 }
 
 TEST_CASE("a step can be captured from the arena that the last step wrote, also after an export") {
   for (const RankKind& kind : kExportStreamKinds) {
-    CAPTURE(std::string(kind.mode));
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
+    CAPTURE(NameOf(kind));
     const StageWithStream stream;
     StreamRank<> rank(kind, {{"weight_ema", "0.5"}}, stream);
     Arenas arenas(rank.model);
@@ -355,12 +324,10 @@ TEST_CASE("an export of several ranks cannot be captured") {
     StreamRank<> rank(kind, {{"weight_ema", "0.5"}}, stream);
     rank.model.Train(1, 2);
     const Exported exported(rank.model);
-    MustCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    CheckError(ExportTo(rank.model, 1, exported.addresses()), SHAMPOO_E_STATE,
-               "the state of the averages cannot be read while the stream of the last call is being captured");
-    cudaGraph_t graph = nullptr;
-    MustCuda(cudaStreamEndCapture(stream, &graph));
-    (void)cudaGraphDestroy(graph);
+    const Graph empty(stream, [&] {
+      CheckError(ExportTo(rank.model, 1, exported.addresses()), SHAMPOO_E_STATE,
+                 "the state of the averages cannot be read while the stream of the last call is being captured");
+    });
     Must(ExportTo(rank.model, 1, exported.addresses()));
     CHECK(exported.IsAnyWritten());
   }

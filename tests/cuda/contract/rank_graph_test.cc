@@ -17,37 +17,24 @@ constexpr RankKind kKinds[] = {
 
 TEST_CASE("a step of several ranks can be captured over communicators that only enqueue work") {
   for (const RankKind& kind : kKinds) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(std::string(kind.bucket));
-      CAPTURE(std::string(lag));
+    for (const Keys& lag : kLags) {
+      INFO(NameOf(kind), " ", NameOf(lag));
       const StageWithStream stream;
-      StreamRank<> plain(kind, {{"status_lag", lag}}, stream);
-      StreamRank<> captured(kind, {{"status_lag", lag}}, stream);
+      StreamRank<> plain(kind, lag, stream);
+      StreamRank<> captured(kind, lag, stream);
       const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) { plain.model.Step(t); });
-      CHECK(BitsOf(captured.model) == BitsOf(plain.model));
-      Must(shampoo_optimizer_status(captured.model.optimizer, 1, nullptr));
-      CHECK(captured.model.Stat("steps") == 9);
+      CheckReplayed(captured.model, plain.model, 9);
     }
   }
 }
 
 TEST_CASE("a step of several ranks whose communicators wait cannot be captured, and the ranks continue") {
   for (const RankKind& kind : kKinds) {
-    CAPTURE(std::string(kind.mode));
-    CAPTURE(kind.copies);
-    CAPTURE(kind.shards);
-    CAPTURE(kind.has_all_to_all);
-    CAPTURE(std::string(kind.bucket));
+    CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(SpecOfKind(kind), kind.copies, kind.shards, nullptr, kind.has_all_to_all);
-    ranks.FillParams(1);
+    DeviceRanks ranks(SpecOfKind(kind), kind);
     ranks.Train(1, 2);
-    ranks.Status();
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
     ranks.OnEvery([](int, Model* model) {
       MustCuda(cudaStreamBeginCapture(model->stream, cudaStreamCaptureModeThreadLocal));
       const shampoo_status status = model->TryStep();
@@ -61,9 +48,8 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
     });
     for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_STATE);
     ranks.Train(3, 4);
-    ranks.Status();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-    for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks[rank].Stat("steps") == 4);
+    ranks.MustSucceed();
+    for (const Model* model : ranks.models()) CHECK(model->Stat("steps") == 4);
   }
 }
 
@@ -76,13 +62,7 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
     for (const Keys& keys :
          {Keys{{"root_method", "eigen"}}, Keys{{"root_method", "cans"}}, Keys{{"root_method", "eigen"}} + async,
           Keys{{"root_method", "cans"}} + tracked, Keys{{"root_method", "eigen"}} + async + tracked}) {
-      CAPTURE(std::string(kind.mode));
-      CAPTURE(kind.copies);
-      CAPTURE(kind.shards);
-      CAPTURE(kind.has_all_to_all);
-      CAPTURE(std::string(kind.bucket));
-      CAPTURE(keys[0].second);
-      CAPTURE(keys.size());
+      INFO(NameOf(kind), " ", NameOf(keys));
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
       StreamRank<> rank(kind, keys, stream);
@@ -92,9 +72,7 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
         fake_cuda_mark();
         rank.model.Step();
         CHECK(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS) == 0);
-        CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
-        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
-        CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+        CheckNoCopiesOrAllocations();
       }
       CHECK(rank.model.Stat("root_computed") > 0);
     }

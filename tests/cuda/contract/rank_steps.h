@@ -29,7 +29,6 @@ inline void CheckAllAgree(DeviceRanks* ranks) {
 }
 
 inline void MakeTwoSteps(DeviceRanks* ranks) {
-  ranks->FillParams(1);
   ranks->Train(1, 2);
   ranks->Status();
   CheckAllAgree(ranks);
@@ -54,12 +53,27 @@ inline void CheckAllReject(DeviceRanks* ranks, const Keys& reporting, shampoo_st
 inline void CheckTheyContinue(DeviceRanks* ranks) {
   ranks->FillGradients(5);
   for (int i = 0; i < 2; ++i) {
-    ranks->Step();
-    CHECK(ranks->DifferencesFrom(SHAMPOO_OK) == "");
+    ranks->CheckStep();
   }
   ranks->Status();
   CheckAllAgree(ranks);
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
+}
+
+// Checks that the shards of all replicas have the parameters of a model without shards after four steps. tolerance: see
+// DeviceRanks::CheckShardsOf.
+inline void CheckShardedSteps(const ModelSpec& spec, const RankKind& kind, double tolerance) {
+  const Stage stage;
+  Model alone(spec);
+  DeviceRanks ranks(spec, kind);
+  for (uint64_t t = 1; t <= 4; ++t) {
+    alone.FillGradients(t);
+    ranks.SetFrom(alone);
+    ranks.CheckStep();
+    alone.Step();
+  }
+  ranks.MustSucceed();
+  ranks.CheckShardsOf(alone, tolerance);
 }
 
 // The learning rates of ranks in device memory, bound to their optimizers. At first all are equal.

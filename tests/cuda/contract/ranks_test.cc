@@ -87,8 +87,7 @@ const std::vector<Odd> kOdd = {
 TEST_CASE("if one rank finds an error or has different inputs, all ranks report it, and parameters do not change") {
   for (const Odd& odd : kOdd) {
     for (const Keys& reporting : kReporting) {
-      CAPTURE(std::string(odd.what));
-      CAPTURE(reporting[0].second);
+      INFO(std::string(odd.what), ", ", NameOf(reporting));
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting + odd.keys), kRanks);
       MakeTwoSteps(&ranks);
@@ -108,17 +107,12 @@ TEST_CASE("with several buckets, an error that one rank finds changes no state o
     const Stage stage;
     DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"comm_bucket_bytes", bucket}}), kRanks);
     MakeTwoSteps(&ranks);
-    std::vector<std::vector<char>> before;
-    for (int rank = 0; rank < kRanks; ++rank) before.push_back(BitsOf(ranks[rank]));
+    const auto before = ranks.Bits();
     ranks[2].SpoilGradient(0, 0, kInfinity);
-    ranks.Step();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"rank 2: the gradient of parameter \"p0\"", "has an infinity"}) ==
-          "");
+    ranks.CheckStep(SHAMPOO_E_NUMERIC, {"rank 2: the gradient of parameter \"p0\"", "has an infinity"});
     const bool had_begun = ranks.text(0).find("Other ranks could not detect this and had begun") != std::string::npos;
     CHECK(had_begun == !several);
-    for (int rank = 0; several && rank < kRanks; ++rank) {
-      CHECK(BitsOf(ranks[rank]) == before[static_cast<size_t>(rank)]);
-    }
+    if (several) CHECK(ranks.Bits() == before);
     CheckTheyContinue(&ranks);
   }
 }
@@ -137,22 +131,16 @@ TEST_CASE("create fails on all ranks if their plans differ") {
 }
 
 TEST_CASE("async roots on several ranks equal those on one rank") {
-  for (const auto& [bytes, root_device] :
-       {std::pair{"0", "device"}, {"128", "device"}, {"0", "host"}, {"128", "host"}}) {
+  for (const Keys& keys : Combinations({{"comm_bucket_bytes", {"0", "128"}}, {"root_device", {"device", "host"}}})) {
+    CAPTURE(NameOf(keys));
     const Stage stage;
-    const Keys async = {{"precondition_frequency", "4"},
-                        {"root_async", "2"},
-                        {"comm_bucket_bytes", bytes},
-                        {"root_device", root_device}};
+    const Keys async = Keys{{"precondition_frequency", "4"}, {"root_async", "2"}} + keys;
     const TestStream stream;
     Model alone(SpecOfRanks(async), stream);
     DeviceRanks ranks(SpecOfRanks(async), kRanks);
-    alone.FillParams(1);
-    ranks.FillParams(1);
     alone.Train(1, 11);
     ranks.Train(1, 11);
-    ranks.Status();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.MustSucceed();
     ranks.CheckParams(alone);
   }
 }
@@ -166,11 +154,9 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   const Keys keys = {
       {"precondition_frequency", "4"}, {"root_async", "2"}, {"status_lag", "0"}, {"comm_bucket_bytes", "128"}};
   DeviceRanks ranks(SpecOfRanks(keys), kRanks);
-  ranks.FillParams(1);
   ranks.Train(1, 7);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
-  ranks.Step(8);
-  CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+  ranks.Train(8, 8);
   fake_cuda_wait_for_held_call();
   fake_cuda_mark();
   if (fails) fake_cuda_fail_elsewhere("cudaEventRecord", 1, cudaErrorUnknown);
@@ -207,8 +193,7 @@ TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
 TEST_CASE("an update that its owner skips is skipped on all ranks, and the output is the parameter") {
   for (const Keys& reporting : kReporting) {
     for (const char* dtype : {"f16", "f32"}) {
-      CAPTURE(reporting[0].second);
-      CAPTURE(std::string(dtype));
+      INFO("communication_dtype ", std::string(dtype), ", ", NameOf(reporting));
       const Stage stage;
       ModelSpec spec = SpecOfRanks(reporting + Keys{{"communication_dtype", dtype}});
       spec.groups = {{{"lr", "1e6"}}};
@@ -216,11 +201,9 @@ TEST_CASE("an update that its owner skips is skipped on all ranks, and the outpu
       spec.params[3].in_place = false;
       spec.params[3].copy_dtype = SHAMPOO_F32;
       DeviceRanks ranks(spec, kRanks);
-      ranks.FillParams(1);
       ranks.FillGradients(1);
       const auto before = ranks.Params();
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
       CHECK(ranks.SameParams());
       const bool is_skipped = dtype == std::string("f16");
       const auto after = ranks.Params();
@@ -231,9 +214,7 @@ TEST_CASE("an update that its owner skips is skipped on all ranks, and the outpu
         CHECK(ranks[rank].CopyValues(3) == ranks[rank].OutValues(3));
       }
       if (!is_skipped) continue;
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC,
-                                  {"the direction of block p3/0", "skipped the update of the block"}) == "");
+      ranks.CheckStep(SHAMPOO_E_NUMERIC, {"the direction of block p3/0", "skipped the update of the block"});
     }
   }
 }

@@ -13,33 +13,46 @@
 namespace shampoo_test {
 namespace {
 
-const char* const kLags[] = {"0", "1"};
-
 // Checks that the device and the CPU reject the next step with the same error, and that the device changes nothing.
 // With status_lag 1, the device reports the error later, with a prefix.
-void CheckRejected(Pair* pair, const std::string& lag, shampoo_status code) {
+void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
+  const bool is_late = ValueOf(keys, "status_lag") == "1";
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);
   const std::string expected = shampoo_last_error();
   shampoo_status status = pair->device.TryStep();
-  if (lag == "1") {
+  if (is_late) {
     CHECK(status == SHAMPOO_OK);
-    status = shampoo_optimizer_status(pair->device.optimizer, 1, nullptr);
+    status = pair->device.Status();
   }
   CHECK(status == code);
   const std::string text = shampoo_last_error();
-  const std::string own = lag == "1" ? text.substr(std::string("a step was rejected: ").size()) : text;
+  const std::string own = is_late ? text.substr(std::string("a step was rejected: ").size()) : text;
   CHECK(own == expected);
   CHECK(BitsOf(pair->device) == before);
   CHECK(pair->DifferingCounters() == "");
 }
 
-void BindScalar(Model* model, const char* key, int32_t dtype, void* memory, double value) {
-  const auto narrow = static_cast<float>(value);
-  const void* const from = dtype == SHAMPOO_F64 ? static_cast<const void*>(&value) : &narrow;
-  MustCuda(cudaMemcpy(memory, from, dtype == SHAMPOO_F64 ? 8 : 4, cudaMemcpyDefault));
-  Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
-}
+// A number in the memory of the device and of the CPU.
+class BoundNumber {
+ public:
+  // Binds the number to the key of both optimizers.
+  void Bind(Pair* pair, const char* key, int32_t dtype, double value) {
+    BindTo(&pair->device, key, dtype, on_device_.get(), value);
+    BindTo(&pair->host, key, dtype, &on_host_, value);
+  }
+
+ private:
+  static void BindTo(Model* model, const char* key, int32_t dtype, void* memory, double value) {
+    const auto narrow = static_cast<float>(value);
+    const void* const from = dtype == SHAMPOO_F64 ? static_cast<const void*>(&value) : &narrow;
+    MustCuda(cudaMemcpy(memory, from, dtype == SHAMPOO_F64 ? 8 : 4, cudaMemcpyDefault));
+    Must(shampoo_optimizer_bind_scalar(model->optimizer, 0, key, dtype, memory));
+  }
+
+  DeviceBytes on_device_{8};
+  double on_host_ = 0;
+};
 
 TEST_CASE("a bound number out of range is rejected with the error message of the CPU, and nothing changes") {
   struct Case {
@@ -52,28 +65,22 @@ TEST_CASE("a bound number out of range is rejected with the error message of the
                           Case{"gradient_scale", SHAMPOO_F32, -HUGE_VAL}, Case{"gradient_scale", SHAMPOO_F64, -1e200},
                           Case{"beta1", SHAMPOO_F32, 1}, Case{"beta1", SHAMPOO_F64, NAN},
                           Case{"weight_decay", SHAMPOO_F32, -0.5}, Case{"weight_decay", SHAMPOO_F64, 1e39}}) {
-    for (const char* lag : kLags) {
-      CAPTURE(std::string(one.key));
-      CAPTURE(one.value);
-      CAPTURE(std::string(lag));
+    for (const Keys& lag : kLags) {
+      INFO(std::string(one.key), " ", one.value, ", ", NameOf(lag));
       const StageWithStream stream;
-      const DeviceBytes on_device(8);
-      double on_host = 0;
-      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      BoundNumber number;
+      Pair pair(FiveShapes(lag), stream);
       pair.Train(1, 3);
-      const auto bind = [&](double value) {
-        BindScalar(&pair.device, one.key, one.dtype, on_device.get(), value);
-        BindScalar(&pair.host, one.key, one.dtype, &on_host, value);
-      };
-      bind(one.value);
+      number.Bind(&pair, one.key, one.dtype, one.value);
       CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
-      bind(0.25);
+      number.Bind(&pair, one.key, one.dtype, 0.25);
       pair.StepBoth(4);
       CHECK(pair.DifferingValues(1e-4) == "");
       // After unbinding, the number that was set last applies.
-      Must(shampoo_optimizer_bind_scalar(pair.device.optimizer, 0, one.key, 0, nullptr));
-      Must(shampoo_optimizer_bind_scalar(pair.host.optimizer, 0, one.key, 0, nullptr));
-      pair.Each([&](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5)); });
+      pair.Each([&](Model& model) {
+        Must(shampoo_optimizer_bind_scalar(model.optimizer, 0, one.key, 0, nullptr));
+        Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5));
+      });
       pair.StepBoth(5);
       CHECK(pair.DifferingValues(1e-4) == "");
     }
@@ -111,17 +118,14 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
                           Case{kBoth, "gradient_scale", tiny, false},
                           Case{kF32, "gradient_scale", 0, true},
                           Case{kF64, "gradient_scale", NAN, false}}) {
-    for (const char* lag : kLags) {
+    for (const Keys& lag : kLags) {
       CAPTURE(static_cast<int>(one.group));
-      CAPTURE(std::string(one.key));
-      CAPTURE(one.value);
-      CAPTURE(std::string(lag));
+      INFO(std::string(one.key), " ", one.value, ", ", NameOf(lag));
       const StageWithStream stream;
-      const DeviceBytes on_device(8);
-      double on_host = 0;
+      BoundNumber number;
       ModelSpec spec;
       // Group 1 has the other dtype and does not affect the range of group 0.
-      spec.keys = {{"status_lag", lag}, {"on_nonfinite", "skip_block"}, {"epsilon", "0.1"}};
+      spec.keys = lag + Keys{{"on_nonfinite", "skip_block"}, {"epsilon", "0.1"}};
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
         const bool in_group = (static_cast<int>(one.group) & dtype) != 0;
@@ -130,25 +134,24 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       }
       Pair pair(spec, stream);
       pair.StepBoth(1);
-      BindScalar(&pair.device, one.key, SHAMPOO_F64, on_device.get(), one.value);
-      BindScalar(&pair.host, one.key, SHAMPOO_F64, &on_host, one.value);
+      number.Bind(&pair, one.key, SHAMPOO_F64, one.value);
       if (!one.is_usable) {
         CheckRejected(&pair, lag, SHAMPOO_E_INVALID);
         continue;
       }
       CHECK(pair.host.TryStep() == SHAMPOO_OK);
       CHECK(pair.device.TryStep() == SHAMPOO_OK);
-      CHECK(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr) == SHAMPOO_OK);
+      CHECK(pair.device.Status() == SHAMPOO_OK);
       CHECK(pair.DifferingCounters() == "");
     }
   }
 }
 
 TEST_CASE("a parameter with coupled decay must be finite") {
-  for (const char* lag : kLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    Pair pair(FiveShapes({{"status_lag", lag}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), stream);
+    Pair pair(FiveShapes(lag + Keys{{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), stream);
     pair.Train(1, 3);
     pair.Each([](Model& model) {
       std::vector<double> values = Sequence(5, model.elements(2));
@@ -165,12 +168,10 @@ TEST_CASE(
   const auto grad = -7.77e33F;
   char decay[40];
   std::snprintf(decay, sizeof decay, "%.17g", -static_cast<double>(grad) / static_cast<double>(param));
-  for (const char* lag : kLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"status_lag", lag}, {"weight_decay", decay}, {"weight_decay_type", "coupled"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = lag + Keys{{"weight_decay", decay}, {"weight_decay_type", "coupled"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.Each([&](Model& model) {
       model.SetParam(0, {1, 1, 1, static_cast<double>(param), 1, 1});
@@ -181,12 +182,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow") {
-  for (const char* lag : kLags) {
-    CAPTURE(std::string(lag));
+  for (const Keys& lag : kLags) {
+    CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec;
-    spec.keys = {{"status_lag", lag}, {"factor_dtype", "f16"}, {"precondition_frequency", "4"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = lag + Keys{{"factor_dtype", "f16"}, {"precondition_frequency", "4"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.StepBoth(1);
     pair.Each([](Model& model) {
@@ -203,18 +202,14 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
   for (const char* dtype : {"f32", "bf16"}) {
     for (const auto& [row, column] : std::vector<std::pair<size_t, size_t>>{{0, 0}, {149, 0}, {149, 149}, {70, 69}}) {
       for (const double value : {static_cast<double>(NAN), kInfinity}) {
-        CAPTURE(std::string(dtype));
-        CAPTURE(row);
-        CAPTURE(column);
-        CAPTURE(value);
+        INFO("factor_dtype ", std::string(dtype), ", row ", row, ", column ", column, ", value ", value);
         const Stage stage;
-        ModelSpec spec;
-        spec.keys = {{"precondition_frequency", "2"},
-                     {"factor_dtype", dtype},
-                     {"status_lag", "0"},
-                     {"epsilon", "1"},
-                     {"use_merge_dims", "false"}};
-        spec.params = {{{3, kSize}}};
+        ModelSpec spec{.keys = {{"precondition_frequency", "2"},
+                                {"factor_dtype", dtype},
+                                {"status_lag", "0"},
+                                {"epsilon", "1"},
+                                {"use_merge_dims", "false"}},
+                       .params = {{{3, kSize}}}};
         Pair pair(spec);
         pair.StepBoth(1);
         pair.Each([&](Model& model) {
@@ -225,7 +220,7 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
           model.SetState("p0/0/factor.1", factor);
         });
         fake_cuda_mark();
-        CheckRejected(&pair, "0", SHAMPOO_E_NUMERIC);
+        CheckRejected(&pair, spec.keys, SHAMPOO_E_NUMERIC);
         if (OnFake()) CHECK(fake_cuda_launches_of("ScanFactors") == 1);
       }
     }
@@ -235,7 +230,6 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
 TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) {
   const Stage stage;
   Model model(FiveShapes({{"precondition_frequency", "3"}}));
-  model.FillParams(1);
   for (int t = 1; t <= 7; ++t) {
     CAPTURE(t);
     model.FillGradients(static_cast<uint64_t>(t));
@@ -246,31 +240,28 @@ TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) 
 }
 
 TEST_CASE("a factor matrix that the host has written is checked when roots are due") {
-  for (const char* lag : kLags) {
-    for (const char* choice : {"error", "skip_step"}) {
-      CAPTURE(std::string(lag));
-      CAPTURE(std::string(choice));
-      const StageWithStream stream;
-      Pair pair(FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}}), stream);
-      pair.Train(1, 3);
-      const std::vector<double> sound = pair.host.State("p3/0/factor.1");
-      std::vector<double> bad = sound;
-      bad[6 * 5 + 2] = HUGE_VAL;
-      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", bad); });
-      CheckRejected(&pair, lag, SHAMPOO_E_NUMERIC);
-      pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", sound); });
-      pair.StepBoth(4);
-      CHECK(pair.DifferingValues(1e-4) == "");
-    }
+  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"on_nonfinite", {"error", "skip_step"}}})) {
+    CAPTURE(NameOf(keys));
+    const StageWithStream stream;
+    Pair pair(FiveShapes(keys), stream);
+    pair.Train(1, 3);
+    const std::vector<double> sound = pair.host.State("p3/0/factor.1");
+    std::vector<double> bad = sound;
+    bad[6 * 5 + 2] = HUGE_VAL;
+    pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", bad); });
+    CheckRejected(&pair, keys, SHAMPOO_E_NUMERIC);
+    pair.Each([&](Model& model) { model.SetState("p3/0/factor.1", sound); });
+    pair.StepBoth(4);
+    CHECK(pair.DifferingValues(1e-4) == "");
   }
 }
 
 TEST_CASE("a step counter out of range is rejected") {
   for (const double counter : {-1.0, 9007199254740992.0}) {
-    for (const char* lag : kLags) {
+    for (const Keys& lag : kLags) {
       CAPTURE(counter);
       const StageWithStream stream;
-      Pair pair(FiveShapes({{"status_lag", lag}}), stream);
+      Pair pair(FiveShapes(lag), stream);
       pair.StepBoth(1);
       pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
       pair.CheckBothReject(SHAMPOO_E_STATE);  // at once, because the host has read the counter
@@ -279,31 +270,27 @@ TEST_CASE("a step counter out of range is rejected") {
 }
 
 TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
-  for (const char* lag : kLags) {
-    for (const char* choice : {"error", "skip_block"}) {
-      for (const bool in_copy : {false, true}) {
-        CAPTURE(std::string(lag));
-        CAPTURE(std::string(choice));
-        CAPTURE(in_copy);
-        const StageWithStream stream;
-        ModelSpec spec = FiveShapes({{"status_lag", lag}, {"on_nonfinite", choice}, {"lr", "1e6"}});
-        spec.params[1].in_place = in_copy;
-        spec.params[1].out_dtype = SHAMPOO_F16;
-        spec.params[4].copy_dtype = in_copy ? SHAMPOO_F16 : SHAMPOO_F32;
-        Pair pair(spec, stream);
-        pair.Each([](Model& model) { model.Step(1); });
-        CHECK(pair.DifferingValues(1e-4) == "");
-        const size_t skipped = in_copy ? 4 : 1;
-        CHECK(pair.device.ParamValues(skipped) == pair.host.ParamValues(skipped));
-        if (in_copy) CHECK(pair.device.CopyValues(skipped) == pair.host.CopyValues(skipped));
-        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
-        CHECK(pair.host.Stat("nonfinite_blocks") == 1);
-        CHECK(pair.DifferingCounters() == "");
-        pair.Each([](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0.1)); });
-        if (choice == std::string("error")) pair.CheckBothReject(SHAMPOO_E_NUMERIC);
-        pair.Train(2, 4);
-        CHECK(pair.DifferingValues(1e-3) == "");
-      }
+  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"on_nonfinite", {"error", "skip_block"}}})) {
+    for (const bool in_copy : {false, true}) {
+      INFO(NameOf(keys), ", in copy ", in_copy);
+      const StageWithStream stream;
+      ModelSpec spec = FiveShapes(keys + Keys{{"lr", "1e6"}});
+      spec.params[1].in_place = in_copy;
+      spec.params[1].out_dtype = SHAMPOO_F16;
+      spec.params[4].copy_dtype = in_copy ? SHAMPOO_F16 : SHAMPOO_F32;
+      Pair pair(spec, stream);
+      pair.StepBoth(1);
+      CHECK(pair.DifferingValues(1e-4) == "");
+      const size_t skipped = in_copy ? 4 : 1;
+      CHECK(pair.device.ParamValues(skipped) == pair.host.ParamValues(skipped));
+      if (in_copy) CHECK(pair.device.CopyValues(skipped) == pair.host.CopyValues(skipped));
+      pair.device.MustSucceed();
+      CHECK(pair.host.Stat("nonfinite_blocks") == 1);
+      CHECK(pair.DifferingCounters() == "");
+      pair.Each([](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0.1)); });
+      if (ValueOf(keys, "on_nonfinite") == "error") pair.CheckBothReject(SHAMPOO_E_NUMERIC);
+      pair.Train(2, 4);
+      CHECK(pair.DifferingValues(1e-3) == "");
     }
   }
 }

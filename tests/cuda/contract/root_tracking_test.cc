@@ -5,7 +5,6 @@
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"
-#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -30,38 +29,33 @@ void CheckSameStats(const Model& device, const Model& host, double rounding) {
 }
 
 TEST_CASE("residuals of roots are the same as on the CPU, for every method and dtype") {
-  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+  for (const Keys& keys : Combinations({{"root_method", kRootMethods}, {"status_lag", {"0", "1"}}})) {
     for (const Keys& dtypes : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
                                Keys{{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}}}) {
-      for (const char* lag : {"0", "1"}) {
-        CAPTURE(std::string(method));
-        CAPTURE(dtypes[0].second);
-        const StageWithStream stream;
-        ModelSpec spec = FiveShapes(kTracked + dtypes + Keys{{"root_method", method}, {"status_lag", lag}});
-        spec.keys.push_back({"epsilon", "0.1"});
-        spec.params[1].param_dtype = spec.params[1].grad_dtype = spec.params[1].out_dtype = SHAMPOO_BF16;
-        Pair pair(spec, stream);
-        CHECK(pair.device.Stat("root_error.worst") == -1);
-        pair.Train(1, 4);
-        Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
-        CheckSameStats(pair.device, pair.host, 3e-5);
-        CHECK(pair.device.Stat("root_residual.max") < 0.05);
-      }
+      CAPTURE(NameOf(keys + dtypes));
+      const StageWithStream stream;
+      ModelSpec spec = FiveShapes(kTracked + dtypes + keys);
+      spec.params[1].param_dtype = spec.params[1].grad_dtype = spec.params[1].out_dtype = SHAMPOO_BF16;
+      Pair pair(spec, stream);
+      CHECK(pair.device.Stat("root_error.worst") == -1);
+      pair.Train(1, 4);
+      pair.device.MustSucceed();
+      CheckSameStats(pair.device, pair.host, 3e-5);
+      CHECK(pair.device.Stat("root_residual.max") < 0.05);
     }
   }
 }
 
 TEST_CASE("residuals of roots of matrices that are divided by their trace are the same as on the CPU") {
-  for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
+  const Keys divided = {{"trace_scaling", "0.5"}, {"status_lag", "0"}, {"root_dtype", "f64"}};
+  for (const Keys& method : Combinations({{"root_method", kRootMethods}})) {
     for (const Keys& async :
          {Keys{{"root_async", "0"}}, Keys{{"root_async", "1"}}, Keys{{"root_async", "1"}, {"root_device", "host"}}}) {
-      CAPTURE(std::string(method));
-      CAPTURE(async.size());
+      CAPTURE(NameOf(method + async));
       const StageWithStream stream;
-      const Keys keys = {{"root_method", method}, {"trace_scaling", "0.5"}, {"status_lag", "0"}, {"root_dtype", "f64"}};
-      Pair pair(FiveShapes(kTracked + keys + async), stream);
+      Pair pair(FiveShapes(kTracked + divided + method + async), stream);
       pair.Train(1, 5);
-      Must(shampoo_optimizer_status(pair.device.optimizer, 1, nullptr));
+      pair.device.MustSucceed();
       CheckSameStats(pair.device, pair.host, 3e-5);
       CHECK(pair.device.Stat("root_residual.max") < 1e-3);
     }
@@ -69,31 +63,27 @@ TEST_CASE("residuals of roots of matrices that are divided by their trace are th
 }
 
 TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
-  for (const char* method : {"eigen", "cans", "newton"}) {
-    for (const char* async : {"0", "1"}) {
-      CAPTURE(std::string(method));
-      CAPTURE(std::string(async));
-      const Stage stage;
-      const Keys keys = {{"root_method", method}, {"root_async", async}, {"precondition_frequency", "3"}};
-      std::vector<std::vector<char>> bits;
-      std::vector<int64_t> waits;
-      for (const bool tracked : {false, true}) {
-        const TestStream stream;
-        Model model(FiveShapes(keys + (tracked ? kTracked : Keys{})), stream);
-        model.FillParams(1);
-        model.FillGradients(1);
-        model.Bind();
-        fake_cuda_mark();
-        for (int t = 1; t <= 5; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
-        waits.push_back(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
-        CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
-        CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
-        bits.push_back(BitsOf(model));
-        CHECK((model.Stat("root_error.max") > 0) == tracked);
-      }
-      CHECK(bits[0] == bits[1]);
-      CHECK(waits[0] == waits[1]);
+  for (const Keys& keys : Combinations({{"root_method", {"eigen", "cans", "newton"}},
+                                        {"root_async", {"0", "1"}},
+                                        {"precondition_frequency", {"3"}}})) {
+    CAPTURE(NameOf(keys));
+    const Stage stage;
+    std::vector<std::vector<char>> bits;
+    std::vector<int64_t> waits;
+    for (const bool tracked : {false, true}) {
+      const TestStream stream;
+      Model model(FiveShapes(keys + (tracked ? kTracked : Keys{})), stream);
+      model.FillGradients(1);
+      model.Bind();
+      fake_cuda_mark();
+      for (int t = 1; t <= 5; ++t) Must(shampoo_optimizer_step(model.optimizer, stream));
+      waits.push_back(fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
+      CheckNoCopiesOrAllocations();
+      bits.push_back(BitsOf(model));
+      CHECK((model.Stat("root_error.max") > 0) == tracked);
     }
+    CHECK(bits[0] == bits[1]);
+    CHECK(waits[0] == waits[1]);
   }
 }
 
@@ -101,7 +91,6 @@ TEST_CASE("residuals are reported with the step that begins to use the roots, an
   const StageWithStream stream;
   Model model(FiveShapes(kTracked + Keys{{"root_async", "2"}, {"precondition_frequency", "4"}, {"status_lag", "0"}}),
               stream);
-  model.FillParams(1);
   Listener listener(2);
   std::vector<bool> known;
   size_t logged = 0;
@@ -158,37 +147,31 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
 }
 
 TEST_CASE("several ranks measure the roots that they own, and replays do not change the measured values") {
-  for (const Grid& grid : {Grid{2, 1}, {1, 2}}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(grid.shards);
-      CAPTURE(std::string(lag));
+  for (const RankKind& kind : {RankKind{"local", 2, 1}, {"local", 1, 2}}) {
+    for (const Keys& lag : kLags) {
+      INFO(NameOf(kind), " ", NameOf(lag));
       const Stage stage;
-      const Keys keys = {{"shard_mode", "local"}, {"status_lag", lag}, {"precondition_frequency", "3"}};
-      DeviceRanks ranks(FiveShapes(kTracked + keys), grid.copies, grid.shards);
-      ranks.FillParams(1);
+      DeviceRanks ranks(FiveShapes(kTracked + lag + Keys{{"precondition_frequency", "3"}}), kind);
       ranks.Train(1, 3);
-      ranks.Status();
-      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("root_error.max") > 0);
+      ranks.MustSucceed();
+      for (const Model* model : ranks.models()) CHECK(model->Stat("root_error.max") > 0);
     }
   }
-  const StageWithStream stream;
-  Model model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}), stream);
-  model.FillParams(1);
+  StagedModel model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}));
   model.Train(1, 4);
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   const double measured = model.Stat("root_error.mean");
   CHECK(measured > 0);
   model.FillGradients(5);
   const Graph graph(&model);
   graph.Launch();
   graph.Launch();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(model.Stat("steps") == 6);
   CHECK(model.Stat("root_error.mean") == measured);
   model.Step(7);
   model.Step(8);
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(model.Stat("root_error.mean") != measured);
 }
 

@@ -3,21 +3,28 @@
 //
 // Shards of a model, and copies of them: all ranks make the same decision, and return the same error. Local shards of
 // methods in eigenbases take the same steps as separate parameters.
-#include "tests/cuda/contract/grid.h"
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
 namespace {
 
-constexpr Grid kGrids[] = {{1, 3}, {2, 2}};
-// Returns the keys of kReporting with each shard_mode.
-std::vector<Keys> ReportingInBothModes() {
-  std::vector<Keys> all;
-  for (const char* mode : {"local", "gather"}) {
-    for (const Keys& reporting : kReporting) all.push_back(reporting + Keys{{"shard_mode", mode}});
+constexpr RankKind kGrids[] = {{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3}, {"gather", 2, 2}};
+// Shards, and two copies of shards.
+constexpr RankKind kShards[] = {{"local", 1, 3}, {"gather", 1, 3}};
+constexpr RankKind kCopies[] = {{"local", 2, 2}, {"gather", 2, 2}};
+
+// Calls run(kind, reporting) for each kind of ranks and all keys of kReporting.
+template <typename Run, size_t kKinds>
+void ForEachReporting(const RankKind (&kinds)[kKinds], const Run& run) {
+  for (const RankKind& kind : kinds) {
+    for (const Keys& reporting : kReporting) {
+      INFO(NameOf(kind), " ", NameOf(reporting));
+      const Stage stage;
+      run(kind, reporting);
+    }
   }
-  return all;
 }
+
 struct ShardFault {
   const char* what;
   shampoo_status status;
@@ -49,85 +56,65 @@ const std::vector<ShardFault> kShardFaults = {
 
 TEST_CASE("if one shard finds an error or has other inputs, all shards of all copies report it") {
   for (const ShardFault& fault : kShardFaults) {
-    for (const Grid& grid : kGrids) {
-      for (const Keys& reporting : ReportingInBothModes()) {
-        CAPTURE(reporting.back().second);
-        CAPTURE(std::string(fault.what));
-        CAPTURE(grid.copies);
-        CAPTURE(reporting[0].second);
-        const Stage stage;
-        DeviceRanks ranks(SpecOfRanks(reporting), grid.copies, grid.shards);
-        MakeTwoSteps(&ranks);
-        // Shard rank 1 of the last copy.
-        const int faulty = (grid.copies - 1) * grid.shards + 1;
-        fault.spoil(&ranks[faulty]);
-        // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
-        // The owner may be in the first replica, so the gradient is spoiled there, too.
-        if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
-        CheckAllReject(&ranks, reporting, fault.status, fault.words);
-        fault.mend(&ranks[faulty]);
-        CheckTheyContinue(&ranks);
-      }
-    }
+    CAPTURE(std::string(fault.what));
+    ForEachReporting(kGrids, [&](const RankKind& kind, const Keys& reporting) {
+      DeviceRanks ranks(SpecOfRanks(reporting), kind);
+      MakeTwoSteps(&ranks);
+      // Shard rank 1 of the last copy.
+      const int faulty = (kind.copies - 1) * kind.shards + 1;
+      fault.spoil(&ranks[faulty]);
+      // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
+      // The owner may be in the first replica, so the gradient is spoiled there, too.
+      if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
+      CheckAllReject(&ranks, reporting, fault.status, fault.words);
+      fault.mend(&ranks[faulty]);
+      CheckTheyContinue(&ranks);
+    });
   }
 }
 
 TEST_CASE("a difference between the copies of one shard is an error on the other shards, too") {
-  for (const Keys& reporting : ReportingInBothModes()) {
-    CAPTURE(reporting.back().second);
-    CAPTURE(reporting[0].second);
-    const Stage stage;
-    DeviceRanks ranks(SpecOfRanks(reporting), 2, 2);
+  ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
+    DeviceRanks ranks(SpecOfRanks(reporting), kind);
     MakeTwoSteps(&ranks);
     // Changes both shards of a copy, so that the shards of this copy agree with each other.
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
     CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
     CheckTheyContinue(&ranks);
-  }
+  });
 }
 
 TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
-  for (const Keys& reporting : ReportingInBothModes()) {
-    CAPTURE(reporting.back().second);
-    CAPTURE(reporting[0].second);
-    const Stage stage;
-    DeviceRanks ranks(SpecOfRanks(reporting), 1, 3);
+  ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
+    DeviceRanks ranks(SpecOfRanks(reporting), kind);
     CheckBoundRates(&ranks, reporting, "shard rank 1");
-  }
+  });
 }
 
 TEST_CASE("a shard that skips a step makes all shards skip it") {
-  for (const Grid& grid : kGrids) {
-    for (const char* mode : {"local", "gather"}) {
-      CAPTURE(grid.copies);
-      CAPTURE(std::string(mode));
-      const Stage stage;
-      DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}, {"shard_mode", mode}}),
-                        grid.copies, grid.shards);
-      MakeTwoSteps(&ranks);
-      for (int copy = 0; copy < grid.copies; ++copy) ranks[copy * grid.shards + 1].SpoilGradient(3, 2, NAN);
-      const auto before = ranks.Params();
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      CHECK(ranks.Params() == before);
-      for (int rank = 0; rank < grid.world(); ++rank) {
-        CHECK(ranks[rank].Stat("skipped_steps") == 1);
-        CHECK(ranks[rank].Stat("step.0") == 2);
-      }
-      CheckTheyContinue(&ranks);
+  for (const RankKind& kind : kGrids) {
+    CAPTURE(NameOf(kind));
+    const Stage stage;
+    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}}), kind);
+    MakeTwoSteps(&ranks);
+    for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + 1].SpoilGradient(3, 2, NAN);
+    const auto before = ranks.Params();
+    ranks.CheckStep();
+    CHECK(ranks.Params() == before);
+    for (const Model* model : ranks.models()) {
+      CHECK(model->Stat("skipped_steps") == 1);
+      CHECK(model->Stat("step.0") == 2);
     }
+    CheckTheyContinue(&ranks);
   }
 }
 
 TEST_CASE("a difference that only the copies of one shard can detect is an error on the other shards") {
-  for (const Keys& reporting : ReportingInBothModes()) {
-    CAPTURE(reporting.back().second);
-    CAPTURE(reporting[0].second);
-    const Stage stage;
+  ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting);
     spec.params = {{{6}}, {{1}}};  // only shard rank 0 holds an element of p1
-    DeviceRanks ranks(spec, 2, 2);
+    DeviceRanks ranks(spec, kind);
     MakeTwoSteps(&ranks);
     const auto before = ranks.Params();
     ranks[2].DropGradient(1, true);
@@ -143,84 +130,72 @@ TEST_CASE("a difference that only the copies of one shard can detect is an error
     CHECK(ranks.Params() == before);
     ranks[2].DropGradient(1, false);
     CheckTheyContinue(&ranks);
-  }
+  });
 }
 
 TEST_CASE(
     "a rank without gradients of a group counts the steps of the group on other ranks, also if it gets gradients "
     "later") {
-  for (const Keys& reporting : ReportingInBothModes()) {
-    CAPTURE(reporting.back().second);
-    CAPTURE(reporting[0].second);
-    const Stage stage;
+  ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting + Keys{{"precondition_frequency", "1"}});
     spec.groups = {{{"lr", "0.125"}}};
     spec.params = {{{6}}, {{1}}, {{6}}};  // only shard rank 0 holds an element of p1
     spec.params[1].group = 1;
     spec.params[2].group = 1;
-    DeviceRanks ranks(spec, 1, 3);
-    for (int rank = 0; rank < 3; ++rank) ranks[rank].DropGradient(2, true);
+    DeviceRanks ranks(spec, kind);
+    for (Model* model : ranks.models()) model->DropGradient(2, true);
     MakeTwoSteps(&ranks);
-    for (int rank = 0; rank < 3; ++rank) {
-      CHECK(ranks[rank].State("group.1/step")[0] == 2);
-      ranks[rank].DropGradient(2, false);
+    for (Model* model : ranks.models()) {
+      CHECK(model->State("group.1/step")[0] == 2);
+      model->DropGradient(2, false);
     }
     CheckTheyContinue(&ranks);
-    for (int rank = 0; rank < 3; ++rank) {
-      CHECK(ranks[rank].Stat("step.0") == 4);
-      CHECK(ranks[rank].Stat("step.1") == 4);
-      CHECK(ranks[rank].State("group.1/step")[0] == 4);
+    for (const Model* model : ranks.models()) {
+      CHECK(model->Stat("step.0") == 4);
+      CHECK(model->Stat("step.1") == 4);
+      CHECK(model->State("group.1/step")[0] == 4);
     }
-  }
+  });
 }
 
 TEST_CASE("an update that only one shard skips is an error of the next step on all shards") {
-  for (const char* mode : {"local", "gather"}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(std::string(mode));
-      CAPTURE(std::string(lag));
+  for (const RankKind& kind : kShards) {
+    for (const Keys& lag : kLags) {
+      INFO(NameOf(kind), " ", NameOf(lag));
       const Stage stage;
-      ModelSpec spec = SpecOfRanks({{"status_lag", lag}, {"shard_mode", mode}});
+      ModelSpec spec = SpecOfRanks(lag);
       spec.groups = {{{"lr", "1e7"}}};
       spec.params = {{{6}}, {{1}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16}};  // only shard rank 0 holds an element of p1
       spec.params[1].group = 1;
-      DeviceRanks ranks(spec, 1, 3);
-      ranks.FillParams(1);
-      ranks.Step(1);
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (int rank = 0; rank < 3; ++rank) ranks[rank].DropGradient(1, true);
+      DeviceRanks ranks(spec, kind);
+      ranks.Train(1, 1);
+      for (Model* model : ranks.models()) model->DropGradient(1, true);
       ranks.Step(2);
-      if (lag == std::string("1")) {
+      if (lag == kLags[1]) {
         CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
         ranks.Step(2);
       }
       CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"shard rank 0: the direction of block p1/0 was not finite"}) ==
             "");
-      for (int i = 0; i < 2; ++i) {
-        ranks.Step(3);
-        CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      }
-      ranks.Status();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
-      for (int rank = 0; rank < 3; ++rank) CHECK(ranks[rank].Stat("steps") == 3);
+      for (int i = 0; i < 2; ++i) ranks.Train(3, 3);
+      ranks.MustSucceed();
+      for (const Model* model : ranks.models()) CHECK(model->Stat("steps") == 3);
     }
   }
 }
 
 TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
-  for (const Grid& grid : kGrids) {
-    CAPTURE(grid.copies);
+  for (const RankKind& kind : kGrids) {
+    CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}}), grid.copies, grid.shards);
-    ranks.FillParams(1);
+    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}}), kind);
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {
       if (rank != 1) model->Bind();
       return shampoo_optimizer_step(model->optimizer, model->stream);
     });
     CHECK(ranks.DifferencesFrom(SHAMPOO_E_STATE, {"shard rank 1: ", "p0"}) == "");
-    ranks.Step();
-    CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+    ranks.CheckStep();
   }
 }
 
@@ -228,54 +203,46 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
 // arbitrary, and a GPU could choose other bases for batches of other sizes, so results are compared on the fake only.
 TEST_CASE("local shards of methods in eigenbases take the same steps as separate parameters" * NeedsFake()) {
   struct Case {
-    Grid grid;
+    RankKind kind;
     std::vector<std::vector<int64_t>> whole, shards;
   };
-  const Case cases[] = {{{1, 3}, {{6, 4}, {9}, {6, 2, 3}, {9, 3}}, {{2, 4}, {3}, {2, 2, 3}, {3, 3}}},
-                        {{2, 2}, {{6, 4}, {8}, {4, 2, 3}, {6, 3}}, {{3, 4}, {4}, {2, 2, 3}, {3, 3}}}};
+  const Case cases[] = {{{"local", 1, 3}, {{6, 4}, {9}, {6, 2, 3}, {9, 3}}, {{2, 4}, {3}, {2, 2, 3}, {3, 3}}},
+                        {{"local", 2, 2}, {{6, 4}, {8}, {4, 2, 3}, {6, 3}}, {{3, 4}, {4}, {2, 2, 3}, {3, 3}}}};
   for (const Case& one : cases) {
     for (const Keys& method :
          {Keys{{"method", "soap"}}, Keys{{"method", "soap"}, {"basis_method", "qr"}}, Keys{{"method", "kl_shampoo"}}}) {
-      CAPTURE(one.grid.copies);
-      CAPTURE(method.back().second);
+      INFO(NameOf(one.kind), " ", NameOf(method));
       const Stage stage;
       const TestStream stream;
       const auto spec_with = [&](const std::vector<std::vector<int64_t>>& shapes) {
         ModelSpec spec;
-        spec.keys =
-            Keys{{"precondition_frequency", "2"}, {"use_merge_dims", "false"}, {"shard_mode", "local"}} + method;
+        spec.keys = Keys{{"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + method;
         for (const std::vector<int64_t>& shape : shapes) spec.params.push_back({shape});
         return spec;
       };
       Model whole(spec_with(one.whole), stream);  // only has the parameters and gradients
-      DeviceRanks ranks(spec_with(one.whole), one.grid.copies, one.grid.shards);
+      DeviceRanks ranks(spec_with(one.whole), one.kind);
       std::vector<std::unique_ptr<Model>> separate;  // by shard
-      for (int shard = 0; shard < one.grid.shards; ++shard) {
+      for (int shard = 0; shard < one.kind.shards; ++shard) {
         separate.push_back(std::make_unique<Model>(spec_with(one.shards), stream));
       }
-      whole.FillParams(1);
       for (uint64_t t = 1; t <= 5; ++t) {
         whole.FillGradients(t);
         if (t == 1) ranks.SetFrom(whole);
-        for (int rank = 0; rank < ranks.world(); ++rank) {
-          for (size_t p = 0; p < whole.params(); ++p) ranks.SetGradientFrom(whole, rank, p);
-        }
-        for (int shard = 0; shard < one.grid.shards; ++shard) {
+        ranks.SetGradientsFrom(whole);
+        for (int shard = 0; shard < one.kind.shards; ++shard) {
           Model& own = *separate[static_cast<size_t>(shard)];
           if (t == 1) own.SetParamsOf(ranks[shard]);
           for (size_t p = 0; p < own.params(); ++p) own.SetGradient(p, ranks[shard].GradientValues(p));
           own.Step();
         }
-        ranks.Step();
-        REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+        ranks.CheckStep();
       }
-      ranks.Status();
-      REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.MustSucceed();
       for (int rank = 0; rank < ranks.world(); ++rank) {
-        const Model& expected = *separate[static_cast<size_t>(rank % one.grid.shards)];
+        const Model& expected = *separate[static_cast<size_t>(rank % one.kind.shards)];
         for (size_t p = 0; p < whole.params(); ++p) {
-          CAPTURE(rank);
-          CAPTURE(p);
+          INFO("rank ", rank, ", parameter ", p);
           CHECK(ranks[rank].ParamValues(p) == expected.ParamValues(p));
         }
       }

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/cuda/tools/stage.h"
+#include "tests/cuda/tools/device_ranks.h"
 
 namespace shampoo_test {
 
@@ -24,6 +24,24 @@ struct Sizes {
     made.deallocate = [](void*, void* memory, size_t, int32_t, int32_t, void*) { (void)cudaFree(memory); };
     return made;
   }
+};
+
+// The sizes of each rank of a job.
+class SizesOfRanks {
+ public:
+  explicit SizesOfRanks(const RankKind& kind)
+      : what_(kind.gathers() && !kind.has_all_to_all ? "workspace.all_gather" : "workspace"),
+        sizes_(static_cast<size_t>(kind.world())) {
+    for (Sizes& of_rank : sizes_) allocators_.push_back(of_rank.allocator());
+  }
+  const shampoo_allocator* allocators() const { return allocators_.data(); }
+  const Sizes& operator[](int rank) const { return sizes_[static_cast<size_t>(rank)]; }
+  size_t PlannedWorkspace(const Model& model) const { return PlannedBytes(model.plan.get(), what_); }
+
+ private:
+  const char* what_;
+  std::vector<Sizes> sizes_;
+  std::vector<shampoo_allocator> allocators_;
 };
 
 }  // namespace shampoo_test

@@ -23,10 +23,7 @@ TEST_CASE("a state in the caller's memory is initialized and stepped, and the ca
   {
     Model model(arena.In(FiveShapes()), stream);
     const std::vector<char> initial = BytesOf(arena, stream);
-    for (Model* one : {&plain, &model}) {
-      one->FillParams(1);
-      one->Train(1, 3);
-    }
+    for (Model* one : {&plain, &model}) one->Train(1, 3);
     CHECK(BitsOf(model) == BitsOf(plain));
     state = BytesOf(arena, stream);
     CHECK(state != initial);
@@ -36,11 +33,10 @@ TEST_CASE("a state in the caller's memory is initialized and stepped, and the ca
 
 TEST_CASE("a step from one arena into another is a pure function, and an arena can be copied as bytes") {
   for (const auto& [lag, async] : {std::pair("0", "0"), std::pair("1", "0"), std::pair("1", "1")}) {
-    CAPTURE(std::string(lag));
-    CAPTURE(std::string(async));
+    INFO("status_lag ", std::string(lag), ", root_async ", std::string(async));
     const StageWithStream stream;
     ModelSpec spec = FiveShapes({{"status_lag", lag}, {"root_async", async}});
-    for (size_t p = 0; p < spec.params.size(); ++p) spec.params[p].in_place = false;
+    for (ParamSpec& param : spec.params) param.in_place = false;
     Model model(spec, stream);
     Model plain(FiveShapes({{"root_async", async}}), stream);
     const StateArena first(spec, stream);
@@ -50,8 +46,6 @@ TEST_CASE("a step from one arena into another is a pure function, and an arena c
       Must(shampoo_optimizer_bind_state(model.optimizer, in.get(), out.get()));
       model.Step();
     };
-    model.FillParams(1);
-    plain.FillParams(1);
     for (uint64_t t = 1; t <= 5; ++t) {
       CAPTURE(t);
       model.FillGradients(t);
@@ -80,36 +74,33 @@ TEST_CASE("a step from one arena into another is a pure function, and an arena c
 }
 
 TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped step writes it") {
-  for (const char* choice : {"error", "skip_step", "skip_block"}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(std::string(choice));
-      CAPTURE(std::string(lag));
-      const StageWithStream stream;
-      const ModelSpec spec = FiveShapes({{"on_nonfinite", choice}, {"status_lag", lag}});
-      Model model(spec, stream);
-      const StateArena first(spec, stream);
-      const DeviceBytes second(first.bytes());
-      MustCuda(cudaMemsetAsync(second.get(), 0x5a, second.bytes(), stream));
-      model.FillParams(1);
-      model.FillGradients(1);
-      model.SpoilGradient(3, 7, NAN);
-      Must(shampoo_optimizer_bind_state(model.optimizer, first.get(), second.get()));
-      const bool rejected = std::string(choice) == "error";
-      shampoo_status status = model.TryStep();
-      if (lag == std::string("1")) status = shampoo_optimizer_status(model.optimizer, 1, nullptr);
-      CHECK(status == (rejected ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
-      const std::vector<char> in = BytesOf(first, stream);
-      const std::vector<char> out = BytesOf(second, stream);
-      if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
-      if (choice == std::string("skip_step")) CHECK(out == in);
-      if (choice == std::string("skip_block")) CHECK(out != in);
-      // Continue from state_in after a rejected step, and otherwise from state_out.
-      model.FillGradients(2);
-      const DeviceBytes& from = rejected ? first : second;
-      Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
-      model.Step();
-      CHECK(model.State("group.0/step")[0] == (choice == std::string("skip_block") ? 2 : 1));
-    }
+  for (const Keys& keys :
+       Combinations({{"on_nonfinite", {"error", "skip_step", "skip_block"}}, {"status_lag", {"0", "1"}}})) {
+    CAPTURE(NameOf(keys));
+    const std::string choice = ValueOf(keys, "on_nonfinite");
+    const StageWithStream stream;
+    const ModelSpec spec = FiveShapes(keys);
+    Model model(spec, stream);
+    const StateArena first(spec, stream);
+    const DeviceBytes second(first.bytes());
+    MustCuda(cudaMemsetAsync(second.get(), 0x5a, second.bytes(), stream));
+    model.FillGradients(1);
+    model.SpoilGradient(3, 7, NAN);
+    Must(shampoo_optimizer_bind_state(model.optimizer, first.get(), second.get()));
+    const bool rejected = choice == "error";
+    shampoo_status status = model.TryStep();
+    if (ValueOf(keys, "status_lag") == "1") status = model.Status();
+    CHECK(status == (rejected ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+    const std::vector<char> in = BytesOf(first, stream);
+    const std::vector<char> out = BytesOf(second, stream);
+    if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
+    if (choice == "skip_step") CHECK(out == in);
+    if (choice == "skip_block") CHECK(out != in);
+    // Continue from state_in after a rejected step, and otherwise from state_out.
+    const DeviceBytes& from = rejected ? first : second;
+    Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
+    model.Step(2);
+    CHECK(model.State("group.0/step")[0] == (choice == "skip_block" ? 2 : 1));
   }
 }
 
@@ -144,33 +135,30 @@ TEST_CASE("entries are read and written, whole and in part, to and from the host
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);
   Model second(spec, stream);
-  first.FillParams(1);
   first.Train(1, 3);
   for (const Entry& entry : EntriesOf(first)) {
     CAPTURE(std::string(entry.info.key));
     const size_t bytes = static_cast<size_t>(entry.elements) * entry.size;
     const DeviceBytes on_device(bytes);
-    Must(shampoo_state_read(first.optimizer, entry.index, 0, entry.elements, on_device.get(), bytes, SHAMPOO_CUDA,
-                            stream));
+    const auto read = [&](int64_t begin, int64_t count, void* to, size_t size, int32_t type) {
+      return shampoo_state_read(first.optimizer, entry.index, begin, count, to, size, type, stream);
+    };
+    Must(read(0, entry.elements, on_device.get(), bytes, SHAMPOO_CUDA));
     const std::vector<char> whole = BytesOf(on_device, stream);
     std::vector<char> on_host(bytes);
-    Must(shampoo_state_read(first.optimizer, entry.index, 0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU,
-                            stream));
+    Must(read(0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU));
     CHECK(on_host == whole);
     // Writes the second half from the device and the first half from the host.
     const int64_t half = entry.elements / 2;
     const size_t cut = static_cast<size_t>(half) * entry.size;
     std::vector<char> part(bytes - cut);
-    Must(shampoo_state_read(first.optimizer, entry.index, half, entry.elements - half, part.data(), part.size(),
-                            SHAMPOO_CPU, stream));
+    Must(read(half, entry.elements - half, part.data(), part.size(), SHAMPOO_CPU));
     CHECK(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(cut)));
     Must(shampoo_state_write(second.optimizer, entry.index, half, entry.elements - half,
                              static_cast<char*>(on_device.get()) + cut, bytes - cut, SHAMPOO_CUDA, stream));
     Must(shampoo_state_write(second.optimizer, entry.index, 0, half, on_host.data(), cut, SHAMPOO_CPU, stream));
-    CHECK(shampoo_state_read(first.optimizer, entry.index, 0, entry.elements + 1, part.data(), bytes + 8, SHAMPOO_CPU,
-                             stream) == SHAMPOO_E_INVALID);
-    CHECK(shampoo_state_read(first.optimizer, entry.index, 0, entry.elements, on_device.get(), bytes, 3, stream) ==
-          SHAMPOO_E_UNSUPPORTED);
+    CHECK(read(0, entry.elements + 1, part.data(), bytes + 8, SHAMPOO_CPU) == SHAMPOO_E_INVALID);
+    CHECK(read(0, entry.elements, on_device.get(), bytes, 3) == SHAMPOO_E_UNSUPPORTED);
   }
   second.SetParamsOf(first);
   CHECK(BitsOf(second) == BitsOf(first));
@@ -186,7 +174,6 @@ TEST_CASE("a state that other code has written is rejected once, and then accept
   const size_t bytes = arena.bytes();
   const DeviceBytes initial(bytes);
   MustCuda(cudaMemcpyAsync(initial.get(), arena.get(), bytes, cudaMemcpyDeviceToDevice, stream));
-  model.FillParams(1);
   model.FillGradients(1);
   Must(shampoo_optimizer_bind_state(model.optimizer, arena.get(), arena.get()));
   for (int t = 1; t <= 3; ++t) model.Step();

@@ -38,8 +38,7 @@ TEST_CASE("if CUDA cannot be used, the backend and create report the reason" * N
       {2, 11080, 12060, {"driver", "11.8", "12.6"}},
   };
   for (const Case& one : cases) {
-    CAPTURE(one.driver);
-    CAPTURE(one.devices);
+    INFO("driver ", one.driver, ", devices ", one.devices);
     const Stage stage;
     fake_cuda_set_system(one.devices, one.driver, one.runtime);
     const shampoo_backend_info info = Cuda();

@@ -29,27 +29,23 @@ int Grown(const std::vector<double>& before, const std::vector<double>& now) {
 
 TEST_CASE("if track_times is set, the times of all phases are known when the report of the step is read") {
   for (const bool tracked : {false, true}) {
-    for (const char* lag : {"0", "1"}) {
-      CAPTURE(tracked);
-      CAPTURE(std::string(lag));
-      const StageWithStream stream;
-      Model model(
-          FiveShapes({{"track_times", tracked ? "true" : "false"}, {"status_lag", lag}, {"refresh_growth", "0"}}),
-          stream);
-      model.FillParams(1);
+    for (const Keys& lag : kLags) {
+      INFO("tracked ", tracked, ", ", NameOf(lag));
+      const Keys keys = {{"track_times", tracked ? "true" : "false"}, {"refresh_growth", "0"}};
+      StagedModel model(FiveShapes(keys + lag));
       model.Step(1);
       const std::vector<double> none(5);
       // The first roots are due at step 2.
-      const bool late = lag[0] == '1';
+      const bool late = lag == kLags[1];
       CHECK(Grown(none, Times(model)) == (tracked && !late ? 3 : 0));
       model.Step(2);
       CHECK(Grown(none, Times(model)) == (!tracked ? 0 : late ? 3 : 5));
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      model.MustSucceed();
       const std::vector<double> before = Times(model);
       CHECK(Grown(none, before) == (tracked ? 5 : 0));
       // No roots are due.
       model.Step(3);
-      Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+      model.MustSucceed();
       CHECK(Grown(before, Times(model)) == (tracked ? 4 : 0));
       CHECK(Times(model)[2] == before[2]);
     }
@@ -64,7 +60,6 @@ TEST_CASE("measuring changes no result, and adds no wait and no allocation" * Ne
       const TestStream stream;
       Model model(FiveShapes({{"track_times", tracked}, {"root_async", async}, {"precondition_frequency", "4"}}),
                   stream);
-      model.FillParams(1);
       model.Train(1, 2);
       fake_cuda_mark();
       model.Bind();
@@ -85,59 +80,50 @@ TEST_CASE("async roots are measured when they have ended") {
                           {"refresh_growth", "0"},
                           {"status_lag", "0"}}),
               stream);
-  model.FillParams(1);
   model.Train(1, 12);
   CHECK(model.Stat("root_computed") > 0);
   CHECK(model.Stat("seconds.roots") > 0);
 }
 
 TEST_CASE("replays of captured steps are not measured, and do not disturb the times of other steps") {
-  const StageWithStream stream;
-  Model model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}), stream);
-  model.FillParams(1);
+  StagedModel model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}));
   model.Train(1, 2);
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   const std::vector<double> before = Times(model);
   model.FillGradients(3);
   {
     const Graph graph(&model);
     graph.Launch();
     graph.Launch();
-    Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+    model.MustSucceed();
   }
   CHECK(model.Stat("steps") == 4);
   CHECK(Times(model) == before);
   model.Step(5);
   const Graph graph(&model);  // while the times of the last step are not read yet
   graph.Launch();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(Grown(before, Times(model)) == 3);
 }
 
 TEST_CASE("a rejected step and steps of several ranks are measured") {
   const Stage stage;
-  struct Case {
-    int copies, shards;
-    const char* mode;  // shard_mode
-  };
-  for (const auto& [copies, shards, mode] :
-       {Case{2, 1, "local"}, {1, 2, "local"}, {2, 2, "local"}, {1, 2, "gather"}, {2, 2, "gather"}}) {
-    CAPTURE(copies);
-    CAPTURE(shards);
-    CAPTURE(std::string(mode));
-    const Keys keys = {{"track_times", "true"}, {"status_lag", "0"}, {"comm_bucket_bytes", "64"}, {"shard_mode", mode}};
-    DeviceRanks ranks(FiveShapes(keys), copies, shards);
-    ranks.FillParams(1);
+  for (const RankKind& kind : {RankKind{"local", 2, 1, false, "64"},
+                               {"local", 1, 2, false, "64"},
+                               {"local", 2, 2, false, "64"},
+                               {"gather", 1, 2, false, "64"},
+                               {"gather", 2, 2, false, "64"}}) {
+    CAPTURE(NameOf(kind));
+    DeviceRanks ranks(FiveShapes({{"track_times", "true"}, {"status_lag", "0"}}), kind);
     ranks.Train(1, 2);
-    REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
     std::vector<std::vector<double>> before;
-    for (int rank = 0; rank < ranks.world(); ++rank) {
-      before.push_back(Times(ranks[rank]));
+    for (const Model* model : ranks.models()) {
+      before.push_back(Times(*model));
       CHECK(Grown(std::vector<double>(5), before.back()) == 5);
     }
     ranks.FillGradients(3);
     // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
-    const int next = mode == std::string("gather") ? shards : ranks.world();
+    const int next = kind.gathers() ? kind.shards : kind.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();
     CHECK(ranks.DifferencesFrom(SHAMPOO_OK) != "");

@@ -10,7 +10,6 @@ Training::Training(const ModelSpec& spec, cudaStream_t stream, int steps)
     : model_(spec, stream), rates_(static_cast<size_t>(steps)), rate_(sizeof(float)) {
   MustCuda(cudaEventCreateWithFlags(&moved_, cudaEventDisableTiming));
   Must(shampoo_optimizer_bind_scalar(model_.optimizer, 0, "lr", SHAMPOO_F32, rate_.get()));
-  model_.FillParams(1);
   for (int t = 1; t <= steps; ++t) {
     rates_.get()[t - 1] = 0.125F / static_cast<float>(t);
     gradients_.emplace_back();

@@ -24,9 +24,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_BF16, SHAMPOO_F64}) {
     for (const Keys& reporting : kReporting) {
       for (const int faulty : {1, 2}) {
-        CAPTURE(dtype);
-        CAPTURE(reporting[0].second);
-        CAPTURE(faulty);
+        INFO("dtype ", dtype, ", faulty rank ", faulty, ", ", NameOf(reporting));
         const Stage stage;
         ModelSpec spec = SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}});
         for (ParamSpec& param : spec.params) param.param_dtype = param.out_dtype = dtype;
@@ -47,7 +45,6 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
 TEST_CASE("parameters are compared at every nth step") {
   const Stage stage;
   DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"verify_replicas", "4"}}), 2);
-  ranks.FillParams(1);
   ranks.Train(1, 2);
   REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   // Parameters are compared at the start of steps 1 and 5, so steps 3 and 4 do not detect the difference.
@@ -89,13 +86,11 @@ struct Echo {
 
 TEST_CASE(
     "replays hash the parameters at every nth step, and the hash depends on all bits and on the order of elements") {
-  const StageWithStream stream;
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
   ModelSpec spec = SpecOfRanks({{"verify_replicas", "3"}, {"refresh_growth", "0"}, {"precondition_frequency", "50"}});
   spec.replica_ops = &ops;
-  Model model(spec, stream);
-  model.FillParams(1);
+  StagedModel model(spec);
   model.Train(1, 2);
   model.FillGradients(3);
   const Graph graph(&model);
@@ -106,7 +101,7 @@ TEST_CASE(
     hashes.push_back(echo.Hash());
     CHECK((hashes.back() != 0) == ((step - 1) % 3 == 0));
   }
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(model.Stat("steps") == 10);
   CHECK(hashes[1] != hashes[4]);
   // With a learning rate of 0, steps change no parameter.
@@ -134,20 +129,12 @@ TEST_CASE(
   CHECK(hash_of(zero) != hash_of(negative_zero));
 }
 
-struct Shards {
-  const char* mode;  // shard_mode
-  bool has_all_to_all;
-};
-
 TEST_CASE("with shards, copies of each shard are compared, and all shards report the error") {
-  for (const Shards& shards : {Shards{"local", false}, {"gather", false}, {"gather", true}}) {
+  for (const RankKind& kind : {RankKind{"local", 2, 2}, {"gather", 2, 2}, {"gather", 2, 2, true}}) {
     for (const Keys& reporting : kReporting) {
-      CAPTURE(std::string(shards.mode));
-      CAPTURE(shards.has_all_to_all);
-      CAPTURE(reporting[0].second);
+      INFO(NameOf(kind), " ", NameOf(reporting));
       const Stage stage;
-      DeviceRanks ranks(SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}, {"shard_mode", shards.mode}}), 2, 2,
-                        nullptr, shards.has_all_to_all);
+      DeviceRanks ranks(SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}}), kind);
       MakeTwoSteps(&ranks);
       // Every parameter is compared, whichever rank owns its blocks.
       for (size_t p = 0; p < ranks[3].params(); ++p) {
@@ -180,21 +167,18 @@ TEST_CASE(
     const Stage stage;
     std::vector<std::vector<std::vector<double>>> params;
     for (const char* every : {"0", "1"}) {
-      ModelSpec spec =
-          SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}, {"shard_mode", "gather"}});
+      ModelSpec spec = SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}});
       spec.params.push_back({{3, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F32, false, SHAMPOO_BF16});
       spec.params.push_back({{0, 4}});
       spec.params.push_back({{}});        // only one of two shards has its element
       spec.params.push_back({{70, 66}});  // several tiles
-      DeviceRanks ranks(spec, 2, shards);
-      ranks.FillParams(1);
+      DeviceRanks ranks(spec, {"gather", 2, shards});
       ranks.Train(1, 3);
       ranks.FillGradients(4);
-      for (int rank = 0; rank < ranks.world(); ++rank) ranks[rank].SpoilGradient(0, 1, NAN);
+      for (Model* model : ranks.models()) model->SpoilGradient(0, 1, NAN);
       ranks.Step();
       ranks.Train(5, 6);
-      ranks.Status();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.MustSucceed();
       CHECK(ranks[0].Stat("skipped_steps") == 1);
       params.push_back(ranks.Params());
     }
@@ -203,11 +187,9 @@ TEST_CASE(
 }
 
 TEST_CASE("one rank compares nothing") {
-  const StageWithStream stream;
-  Model model(FiveShapes({{"verify_replicas", "1"}}), stream);
-  model.FillParams(1);
+  StagedModel model(FiveShapes({{"verify_replicas", "1"}}));
   model.Train(1, 3);
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/fake/test_util.h"
@@ -282,27 +284,20 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
   cudaStream_t captured = stream[0];
   bool breaks = true;
   const auto begin = [&] { CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess); };
-  SUBCASE("synchronization") {
-    begin();
-    CHECK(cudaStreamSynchronize(stream[0]) == cudaErrorStreamCaptureUnsupported);
-  }
-  SUBCASE("synchronization of another stream") {
-    begin();
-    CHECK(cudaStreamSynchronize(stream[1]) == cudaErrorStreamCaptureUnsupported);
-  }
-  SUBCASE("queries") {
-    begin();
-    CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported);
-  }
-  SUBCASE("allocation") {
-    begin();
-    CHECK(cudaMalloc(&memory, 4) == cudaErrorStreamCaptureUnsupported);
-  }
-  SUBCASE("allocation in the captured stream") {
-    begin();
-    CHECK(cudaMallocAsync(&memory, 4, stream[0]) == cudaErrorStreamCaptureUnsupported);
-  }
-  SUBCASE("handles") {
+  SUBCASE("calls that wait, allocate or create handles") {
+    const std::pair<const char*, std::function<cudaError_t()>> calls[] = {
+        {"synchronization", [&] { return cudaStreamSynchronize(stream[0]); }},
+        {"synchronization of another stream", [&] { return cudaStreamSynchronize(stream[1]); }},
+        {"queries", [&] { return cudaEventQuery(outside); }},
+        {"allocation", [&] { return cudaMalloc(&memory, 4); }},
+        {"allocation in the captured stream", [&] { return cudaMallocAsync(&memory, 4, stream[0]); }},
+    };
+    for (const auto& [what, call] : calls) {
+      CAPTURE(std::string(what));
+      begin();
+      CHECK(call() == cudaErrorStreamCaptureUnsupported);
+      CHECK(cudaStreamEndCapture(captured, &graph) == cudaErrorStreamCaptureInvalidated);
+    }
     begin();
     CHECK(cublasCreate(&blas) == CUBLAS_STATUS_EXECUTION_FAILED);
   }

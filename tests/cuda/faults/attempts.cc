@@ -40,11 +40,7 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail) {
   const StageWithStream stream;
   Outcome outcome;
   Model model(attempt.spec, stream);
-  model.FillParams(1);
-  for (int64_t t = 1; t <= attempt.steps_before; ++t) {
-    model.FillGradients(static_cast<uint64_t>(t));
-    model.Step();
-  }
+  for (int64_t t = 1; t <= attempt.steps_before; ++t) model.Step(static_cast<uint64_t>(t));
   model.FillGradients(99);
   model.Bind();
   fake_cuda_mark();

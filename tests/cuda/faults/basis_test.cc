@@ -16,10 +16,8 @@ const Keys kSoapKeys = {{"method", "soap"}};
 const Keys kBasisMethods[] = {kSoapKeys, kSoapKeys + Keys{{"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
 ModelSpec SpecOfBases(const Keys& more = {}) {
-  ModelSpec spec;
-  spec.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more;
-  spec.params = {{{6, 6}}, {{6, 6}}, {{6, 6}}};
-  return spec;
+  return {.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more,
+          .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
 // Makes the eigenproblem of p1/0/factor.1 fail at the next refresh. A refresh first decomposes the matrices of the
@@ -31,15 +29,12 @@ void SpoilBasis(Model* model, int how) {
 
 // Compares a model in which an eigenbasis fails at step 3 with one in which none fails.
 void CheckFailedBasis(const Keys& method, int how) {
-  const std::string name = method.back().second;
-  CAPTURE(name);
-  CAPTURE(how);
+  INFO(NameOf(method), ", fault ", how);
   const Stage stage;
   Model spoiled(SpecOfBases(method));
   Model plain(SpecOfBases(method));
   std::vector<double> previous;
   for (Model* model : {&plain, &spoiled}) {
-    model->FillParams(1);
     for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
       if (t == 3) previous = model->State("p1/0/basis.1");
       if (model == &spoiled && t == 3) SpoilBasis(model, how);
@@ -57,7 +52,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   }
   // The refresh comes after the direction, so the parameters are equal until the next step.
   for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
-  const char* const rotated = name == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
+  const char* const rotated = ValueOf(method, "method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
   CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
   for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
   CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
@@ -73,11 +68,9 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis,
 
 TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
   for (const Keys& method : kBasisMethods) {
-    const std::string name = method.back().second;
-    CAPTURE(name);
+    CAPTURE(NameOf(method));
     const Stage stage;
     Model model(SpecOfBases(method));
-    model.FillParams(1);
     SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
     model.Step(1);
     CHECK(model.Stat("root_reused") == 1);
@@ -91,13 +84,11 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
 TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases({{"precondition_frequency", "1"}, {"root_failure_tolerance", "1"}}));
-  model.FillParams(1);
   for (uint64_t t = 1; t <= 2; ++t) {
     SpoilBasis(&model, FAKE_CUDA_EIGEN_INFO);
     model.Step(t);
   }
-  model.FillGradients(3);
-  CheckError(model.TryStep(), SHAMPOO_E_NUMERIC,
+  CheckError(model.TryStep(3), SHAMPOO_E_NUMERIC,
              "the eigenbasis of p1/0/factor.1 could not be computed at 2 refreshes in a row");
   model.Step(3);
   CHECK(model.State("p1/0/gradient_count") == std::vector<double>{3});
@@ -106,10 +97,8 @@ TEST_CASE("if an eigenbasis fails too often, the next step reports an error that
 TEST_CASE("a batch of eigenproblems that cuSOLVER rejects is solved one by one" * NeedsFake()) {
   const Stage stage;
   Model plain(SpecOfBases());
-  plain.FillParams(1);
   plain.Train(1, 5);
   Model model(SpecOfBases());
-  model.FillParams(1);
   for (uint64_t t = 1; t <= 5; ++t) {
     model.Wait();
     if (t == 3) fake_cuda_fail("cusolverDnSsyevjBatched", 1, CUSOLVER_STATUS_INTERNAL_ERROR);

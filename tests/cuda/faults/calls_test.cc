@@ -93,9 +93,7 @@ TEST_CASE("if a call of a first or later step fails, running work ends before it
 
 // Uses one optimizer and repeats the step after each failure.
 int64_t FailEachCallOf(const ModelSpec& spec) {
-  const StageWithStream stream;
-  Model model(spec, stream);
-  model.FillParams(1);
+  StagedModel model(spec);
   model.Step(1);
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -118,7 +116,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
     }
-    const shampoo_status found = shampoo_optimizer_status(model.optimizer, 1, nullptr);
+    const shampoo_status found = model.Status();
     CHECK((found == SHAMPOO_OK || found == SHAMPOO_E_STATE));
   }
 }
@@ -129,9 +127,8 @@ TEST_CASE("with several root methods, later steps work after any call of a step 
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);
   }
   for (const char* method : {"newton", "higher_order"}) {
-    ModelSpec spec;
-    spec.keys = {{"root_method", method}, {"root_max_iterations", "12"}, {"epsilon", "10"}};
-    spec.params = {{{3, 2}}};
+    ModelSpec spec{.keys = {{"root_method", method}, {"root_max_iterations", "12"}, {"epsilon", "10"}},
+                   .params = {{{3, 2}}}};
     CHECK(FailEachCallOf(spec) > 60);
   }
 }
@@ -156,9 +153,7 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
   const Keys soap = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "2"}};
   for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}}, soap}) {
     for (const char* lag : {"0", "1"}) {
-      ModelSpec spec;
-      spec.keys = keys + exact + Keys{{"status_lag", lag}};
-      spec.params = {{{4, 3}}, {{3, 5}}};
+      ModelSpec spec{.keys = keys + exact + Keys{{"status_lag", lag}}, .params = {{{4, 3}}, {{3, 5}}}};
       CHECK(FailEachCallOf(spec) > 200);
     }
   }
@@ -167,9 +162,8 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
 TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  ModelSpec spec;
-  spec.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}};
-  spec.params = {{{2, 3}}};
+  ModelSpec spec{.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}},
+                 .params = {{{2, 3}}}};
   shampoo_optimizer* made = nullptr;
   CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }
@@ -254,9 +248,7 @@ TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoi
 
 TEST_CASE("destroy works if any call fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
-    const StageWithStream stream(FAKE_CUDA_OLDEST_FIRST);
-    Model model(SpecOfCalls(), stream);
-    model.FillParams(1);
+    StagedModel model(SpecOfCalls(), FAKE_CUDA_OLDEST_FIRST);
     model.Step(1);
     model.Wait();
     fake_cuda_fail(nullptr, n, cudaErrorUnknown);

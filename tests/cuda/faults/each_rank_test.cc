@@ -16,9 +16,12 @@ constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // ranks_test.cc has rank 
 
 TEST_CASE("each rank fails in a step or in create of replicas" * doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
-    for (const ReplicaKind& kind : kReplicaKinds) FailInStepOfReplicas(kind, faulty);
+    for (FaultyJob job : kReplicaJobs) {
+      job.faulty = faulty;
+      FailInStepOfReplicas(job);
+    }
     for (const HostComms& on_host : {HostComms{}, kOnHost}) {
-      Endings endings = FailInCreate({.copies = kReplicas, .shards = 1, .on_host = on_host}, faulty);
+      Endings endings = FailInCreate({"local", kReplicas, 1, false, "0", on_host}, faulty);
       CHECK(endings[SHAMPOO_E_NOMEM] > 20);
       CHECK(endings[SHAMPOO_E_DEVICE] > 20);
       CHECK((endings[SHAMPOO_E_COMM] > 20) == !on_host.of_replicas);
@@ -32,21 +35,18 @@ TEST_CASE("each rank fails in a step or in create of replicas" * doctest::test_s
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
-  for (const ShardKind& kind : kShardKinds) {
-    for (const int copies : {1, 2}) {
-      const int world = 2 * copies;
-      for (int faulty = 0; faulty < world; ++faulty) {
-        if (faulty != 1) run(FaultyShards{kind, copies, faulty});
-      }
-      run(FaultyShards{kind, copies, next % world, "0"});
+  ForEachKindOfShards([&](const RankKind& kind) {
+    for (int faulty = 0; faulty < kind.world(); ++faulty) {
+      if (faulty != 1) run(FaultyJob{kind, faulty});
     }
+    run(FaultyJob{kind, next / 2 % kind.world(), "0"});
     ++next;
-  }
+  });
 }
 
 TEST_CASE("each shard of each copy fails in a step" * doctest::test_suite("long")) {
-  ForEachShard([](const FaultyShards& job) {
-    if (job.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
+  ForEachShard([](const FaultyJob& job) {
+    if (job.kind.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
   });
 }
 
@@ -56,18 +56,14 @@ TEST_CASE("a collective of each shard of each copy fails" * doctest::test_suite(
 
 TEST_CASE("create of a shard fails: create or the first step of the others fails, and nothing is leaked" *
           doctest::test_suite("long")) {
-  for (const char* mode : {"local", "gather"}) {
-    for (const int copies : {1, 2}) {
-      for (int faulty = 0; faulty < 2 * copies; ++faulty) {
-        CAPTURE(std::string(mode));
-        CAPTURE(copies);
-        CAPTURE(faulty);
-        Endings endings = FailInCreate({.copies = copies, .shards = 2, .mode = mode}, faulty);
-        CHECK(endings[SHAMPOO_E_NOMEM] > 10);
-        CHECK(endings[SHAMPOO_E_DEVICE] > 10);
-        CHECK(endings[SHAMPOO_E_COMM] > 10);
-        CHECK(endings[SHAMPOO_OK] > 0);
-      }
+  for (const RankKind& kind : {RankKind{"local", 1, 2}, {"local", 2, 2}, {"gather", 1, 2}, {"gather", 2, 2}}) {
+    for (int faulty = 0; faulty < kind.world(); ++faulty) {
+      INFO(NameOf(kind), ", faulty rank ", faulty);
+      Endings endings = FailInCreate(kind, faulty);
+      CHECK(endings[SHAMPOO_E_NOMEM] > 10);
+      CHECK(endings[SHAMPOO_E_DEVICE] > 10);
+      CHECK(endings[SHAMPOO_E_COMM] > 10);
+      CHECK(endings[SHAMPOO_OK] > 0);
     }
   }
 }

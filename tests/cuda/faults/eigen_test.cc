@@ -15,10 +15,8 @@ constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_
                            FAKE_CUDA_EIGEN_WRONG_VALUES};
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
-  ModelSpec spec;
-  spec.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more;
-  spec.params = {{{6, 5}}, {{6, 5}}, {{6, 5}}};
-  return spec;
+  return {.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more,
+          .params = {{{6, 5}}, {{6, 5}}, {{6, 5}}}};
 }
 
 struct Log {
@@ -38,47 +36,46 @@ void Spoil(Model* model, int how) {
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
+// Makes every matrix of the next runs of eigensolvers fail, after the work that is pending.
+void SpoilRuns(int how, int runs) {
+  MustCuda(cudaDeviceSynchronize());
+  for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
+}
+
 std::vector<double> InverseOf(Model* model, const char* block) {
   return model->State(std::string(block) + "/inverse.1");
 }
 
 TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root until a call recovers the root" *
           NeedsFake()) {
-  for (const int how : kFaults) {
-    for (const char* lag : {"0", "1"}) {
-      for (const char* packed : {"f32", "bf16"}) {
-        CAPTURE(how);
-        CAPTURE(lag);
-        const Stage stage;
-        Log log;
-        Model spoiled(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
-        Model plain(SpecOfRoots({{"status_lag", lag}, {"inverse_dtype", packed}}));
-        for (Model* model : {&plain, &spoiled}) {
-          model->FillParams(1);
-          for (uint64_t t = 1; t <= 3; ++t) {
-            model->FillGradients(t);
-            if (model == &spoiled && t == 2) Spoil(model, how);
-            model->Step();
-            const bool early = model == &spoiled && t == 2;
-            // With a lag, no call has read the report yet.
-            if (early) CHECK(spoiled.Stat("root_retried") == (std::string(lag) == "0" ? 1 : 0));
-          }
-        }
-        for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
-        CHECK(spoiled.Stat("root_retried") == 1);
-        CHECK(spoiled.Stat("root_retried_device") == 1);
-        CHECK(spoiled.Stat("root_reused") == 0);
-        CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
-        const std::string why =
-            how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
-        CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
-              std::string::npos);
-        // The other blocks are not affected. The step of p1 used the previous root of factor.1.
-        for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
-        CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
-        for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
-          CHECK(spoiled.State(std::string("p1/0") + state) == plain.State(std::string("p1/0") + state));
-        }
+  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"inverse_dtype", {"f32", "bf16"}}})) {
+    for (const int how : kFaults) {
+      INFO(NameOf(keys), ", fault ", how);
+      const Stage stage;
+      Log log;
+      Model plain(SpecOfRoots(keys));
+      Model spoiled(SpecOfRoots(keys));
+      plain.Train(1, 3);
+      spoiled.Step(1);
+      Spoil(&spoiled, how);
+      spoiled.Step(2);
+      // With a lag, no call has read the report yet.
+      CHECK(spoiled.Stat("root_retried") == (ValueOf(keys, "status_lag") == "0" ? 1 : 0));
+      spoiled.Step(3);
+      for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
+      CHECK(spoiled.Stat("root_retried") == 1);
+      CHECK(spoiled.Stat("root_retried_device") == 1);
+      CHECK(spoiled.Stat("root_reused") == 0);
+      CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
+      const std::string why =
+          how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
+      CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
+            std::string::npos);
+      // The other blocks are not affected. The step of p1 used the previous root of factor.1.
+      for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
+      CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
+      for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
+        CHECK(spoiled.State(std::string("p1/0") + state) == plain.State(std::string("p1/0") + state));
       }
     }
   }
@@ -91,16 +88,10 @@ TEST_CASE("the step with a failed root uses the previous inverse" * NeedsFake())
     // The refresh of step 6 fails. The other optimizer has no refresh at this step. Until step 5 both are equal.
     Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
     Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
-    for (Model* model : {&spoiled, &plain}) {
-      model->FillParams(1);
-      for (uint64_t t = 1; t <= 6; ++t) {
-        model->FillGradients(t);
-        model->Wait();
-        // The matrices of the first dims of all blocks come first, then those of the second dims.
-        for (int run = 0; run < 2 && model == &spoiled && t == 6; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
-        model->Step();
-      }
-    }
+    plain.Train(1, 6);
+    spoiled.Train(1, 5);
+    SpoilRuns(how, 2);  // the matrices of the first dims of all blocks, and then those of the second dims
+    spoiled.Step(6);
     // No call has read the report of the step yet, so no root is recovered.
     for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
     CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
@@ -116,26 +107,17 @@ TEST_CASE("the recovered root equals the root that the device would have compute
       spec.params = {{{d, 3}}};
       Model spoiled(spec);
       Model plain(spec);
-      for (Model* model : {&plain, &spoiled}) {
-        model->FillParams(1);
-        model->FillGradients(1);
-        model->Wait();
-        if (model == &spoiled) fake_cuda_fail_eigen(1, 0, FAKE_CUDA_EIGEN_NAN, 0);
-        model->Step();
-        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
-      }
+      plain.Step(1);
+      plain.MustSucceed();
+      fake_cuda_fail_eigen(1, 0, FAKE_CUDA_EIGEN_NAN, 0);
+      spoiled.Step(1);
+      spoiled.MustSucceed();
       CHECK(spoiled.Stat("root_retried") == 1);
       const double tolerance = std::string(dtype) == "f64" ? 1e-12 : 1e-5;
       CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
       CHECK(Distance(spoiled.State("p0/0/factor.0"), plain.State("p0/0/factor.0")) == 0);
     }
   }
-}
-
-// Makes every matrix of the next runs of eigensolvers fail.
-void SpoilRuns(Model* model, int how, int runs) {
-  model->Wait();
-  for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
 }
 
 TEST_CASE("a failed root is computed again without its batch, then by an iteration, and then on the host" *
@@ -157,13 +139,10 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
       spec.params = {{{40}}};
       Model spoiled(spec);
       Model plain(spec);
-      for (Model* model : {&plain, &spoiled}) {
-        model->FillParams(1);
-        model->FillGradients(1);
-        if (model == &spoiled) SpoilRuns(model, FAKE_CUDA_EIGEN_INFO, one.runs);
-        model->Step();
-        Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
-      }
+      plain.Step(1);
+      SpoilRuns(FAKE_CUDA_EIGEN_INFO, one.runs);
+      spoiled.Step(1);
+      spoiled.MustSucceed();
       CHECK(spoiled.Stat("root_retried") == 1);
       CHECK(spoiled.Stat(one.counter) == 1);
       CHECK(log.text.find("the eigensolver did not converge; recovered by ") != std::string::npos);
@@ -211,11 +190,10 @@ TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning 
     spec.keys = spec.keys + Keys{{"root_method", "cans"}};
     Model model(spec);
     for (Model* of_two : {&plain, &model}) {
-      of_two->FillParams(1);
       of_two->SetGradient(0, IllConditioned(40));
       of_two->Step();
-      if (of_two == &model) SpoilRuns(&model, FAKE_CUDA_EIGEN_INFO, one.runs);
-      Must(shampoo_optimizer_status(of_two->optimizer, 1, nullptr));
+      if (of_two == &model) SpoilRuns(FAKE_CUDA_EIGEN_INFO, one.runs);
+      of_two->MustSucceed();
     }
     CHECK(plain.Stat("root_retried") == 0);
     CHECK(model.Stat("root_retried") == 2);
@@ -239,21 +217,18 @@ TEST_CASE("if a solver for batches returns an error in a step, that step solves 
     spec.params = {{{6, 40}}, {{6, 40}}, {{6, 40}}};
     Model spoiled(spec);
     Model plain(spec);
-    for (Model* model : {&plain, &spoiled}) {
-      model->FillParams(1);
-      model->FillGradients(1);
-      if (model == &spoiled) {
-        model->Wait();
-        for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched"}) {
-          fake_cuda_fail_always(function, code);
-        }
-      }
+    const auto step = [](Model* model, int64_t solved_one_by_one) {
       fake_cuda_mark();
-      model->Step();
-      CHECK(fake_cuda_calls("cusolverDnXsyevd") == (model == &spoiled ? 6 : 0));
-      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
-      CHECK(fake_cuda_cancel_failures() == (model == &spoiled ? 2 : 0));
+      model->Step(1);
+      CHECK(fake_cuda_calls("cusolverDnXsyevd") == solved_one_by_one);
+      model->MustSucceed();
+    };
+    step(&plain, 0);
+    for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched"}) {
+      fake_cuda_fail_always(function, code);
     }
+    step(&spoiled, 6);
+    CHECK(fake_cuda_cancel_failures() == 2);
     CHECK(spoiled.Stat("root_retried") == 0);
     CHECK(spoiled.Stat("root_computed") == plain.Stat("root_computed"));
     for (size_t p = 0; p < 3; ++p) CHECK(Distance(spoiled.ParamValues(p), plain.ParamValues(p)) < 1e-5);
@@ -263,13 +238,12 @@ TEST_CASE("if a solver for batches returns an error in a step, that step solves 
 TEST_CASE("if every eigensolver of the device returns an error, an iteration computes the roots" * NeedsFake()) {
   const Stage stage;
   Model model(SpecOfRoots());
-  model.FillParams(1);
   model.FillGradients(1);
   for (const char* function : {"cusolverDnXsyevBatched", "cusolverDnSsyevjBatched", "cusolverDnXsyevd"}) {
     fake_cuda_fail_always(function, CUSOLVER_STATUS_INTERNAL_ERROR);
   }
   model.Step();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(fake_cuda_cancel_failures() == 3);
   CHECK(model.Stat("root_retried_device_newton") == 6);
   CHECK(model.Stat("root_reused") == 0);
@@ -281,21 +255,19 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
     ModelSpec spec = SpecOfRoots();
     spec.params.assign(10, {{6}});
     spec.params.push_back({{40}});
+    const auto step = [](Model* model) {
+      fake_cuda_mark();
+      model->Step(1);
+      const int64_t eigenproblems = fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS);
+      model->MustSucceed();
+      return eigenproblems;
+    };
+    // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
     Model plain(spec);
+    CHECK(step(&plain) == 1 + 1);
     fake_cuda_limit_eigen_batches(limit);
     Model limited(spec);
-    for (Model* model : {&plain, &limited}) {
-      fake_cuda_limit_eigen_batches(model == &limited ? limit : 1000);
-      model->FillParams(1);
-      model->FillGradients(1);
-      model->Wait();
-      fake_cuda_mark();
-      model->Step();
-      // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
-      const int64_t chunks = model == &plain ? 1 : limit == 5 ? 2 : limit == 3 ? 4 : 10;
-      CHECK(fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) == chunks + 1);
-      Must(shampoo_optimizer_status(model->optimizer, 1, nullptr));
-    }
+    CHECK(step(&limited) == (limit == 5 ? 2 : limit == 3 ? 4 : 10) + 1);
     CHECK(limited.Stat("root_retried") == 0);
     for (size_t p = 0; p < spec.params.size(); ++p) CHECK(limited.ParamValues(p) == plain.ParamValues(p));
   }
@@ -310,11 +282,10 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
   spec.params = {{{6, 40}}, {{6, 40}}};
   Model model(spec);
   CHECK(fake_cuda_cancel_failures() == 2);
-  model.FillParams(1);
   model.FillGradients(1);
   fake_cuda_mark();
   model.Step();
-  Must(shampoo_optimizer_status(model.optimizer, 1, nullptr));
+  model.MustSucceed();
   CHECK(fake_cuda_calls("cusolverDnXsyevd") == 4);
   CHECK(fake_cuda_calls("cusolverDnXsyevBatched") == 0);
   CHECK(fake_cuda_calls("cusolverDnSsyevjBatched") == 0);
@@ -328,7 +299,6 @@ TEST_CASE("if recovery fails, the previous root stays, and too many failures are
   Log log;
   Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
   Arenas arenas(model);
-  model.FillParams(1);
   const auto step = [&] {
     arenas.Bind(&model);
     const shampoo_status status = model.TryStep();
@@ -359,16 +329,10 @@ TEST_CASE(
     const Stage stage;
     Model spoiled(SpecOfRoots({{"grafting", "none"}}));
     Model plain(SpecOfRoots({{"grafting", "none"}}));
-    for (Model* model : {&plain, &spoiled}) {
-      model->FillParams(1);
-      model->FillGradients(1);
-      if (model == &spoiled) {
-        model->Wait();
-        for (int run = 0; run < 2; ++run) fake_cuda_fail_eigen(1, -1, how, 1);  // two consecutive runs
-      }
-      model->Step();
-    }
-    Must(shampoo_optimizer_status(spoiled.optimizer, 1, nullptr));
+    plain.Step(1);
+    SpoilRuns(how, 2);
+    spoiled.Step(1);
+    spoiled.MustSucceed();
     CHECK(spoiled.Stat("root_retried") == 6);
     for (size_t p = 0; p < 3; ++p) {
       // The inverse roots are the identity, so the update is lr times the gradient.

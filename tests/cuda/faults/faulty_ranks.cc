@@ -33,7 +33,7 @@ bool HasErrorOfCall(shampoo_status status, const std::string& text, int64_t n) {
 shampoo_status StepAndWait(Model* model) {
   model->Bind();
   const shampoo_status status = shampoo_optimizer_step(model->optimizer, model->stream);
-  return status != SHAMPOO_OK ? status : shampoo_optimizer_status(model->optimizer, 1, nullptr);
+  return status != SHAMPOO_OK ? status : model->Status();
 }
 
 // Exports averages to the memory of the gradients.
@@ -55,31 +55,24 @@ std::vector<std::vector<double>> WrittenBy(bool exports, DeviceRanks* ranks) {
   return values;
 }
 
-Keys AveragesFor(bool exports) { return exports ? Keys{{"weight_ema", "0.5"}} : Keys{}; }
-
 void Begin(DeviceRanks* ranks) {
-  ranks->FillParams(1);
   ranks->Step(1);
-  ranks->Status();
-  REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
+  ranks->MustSucceed();
   ranks->FillGradients(2);
 }
 
-ModelSpec SpecOf(const ReplicaKind& kind) {
-  return SpecOfRanks(Keys{{"status_lag", kind.lag}, {"comm_bucket_bytes", kind.bucket}} + AveragesFor(kind.exports));
+ModelSpec SpecOf(const FaultyJob& job) {
+  return SpecOfRanks(Keys{{"status_lag", job.lag}} + (job.exports ? Keys{{"weight_ema", "0.5"}} : Keys{}));
 }
 
-ModelSpec SpecOf(const FaultyShards& job) {
-  return SpecOfRanks(
-      Keys{{"status_lag", job.lag}, {"comm_bucket_bytes", job.kind.bucket}, {"shard_mode", job.kind.mode}} +
-      AveragesFor(job.exports));
+std::string NameOf(const FaultyJob& job) {
+  return shampoo::Cat(NameOf(job.kind), ", faulty rank ", job.faulty, ", status_lag ", job.lag,
+                      job.exports ? ", export" : "");
 }
 
 struct Shards : DeviceRanks {
-  explicit Shards(const FaultyShards& job)
-      : DeviceRanks(SpecOf(job), job.copies, 2, nullptr, job.kind.has_all_to_all, job.kind.on_host),
-        faulty(job.faulty),
-        exports(job.exports) {}
+  explicit Shards(const FaultyJob& job)
+      : DeviceRanks(SpecOf(job), job.kind), faulty(job.faulty), exports(job.exports) {}
   // Makes a step or an export. fail(): called on the faulty rank.
   void StepAndFail(const std::function<void()>& fail) {
     OnEvery([&](int rank, Model* model) {
@@ -109,13 +102,13 @@ struct Shards : DeviceRanks {
 };
 
 // Returns the number of collectives of a step over the communicator of the shards, or of the copies.
-int64_t CollectivesOf(const FaultyShards& job, bool of_shards) {
-  const bool gathers = job.kind.mode == std::string("gather");
-  const bool divided = IsDivided(job.kind.bucket) && (gathers || job.copies > 1);
-  const int64_t buckets = !divided ? 1 : gathers && job.copies > 1 ? 2 : 3;
+int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
+  const bool gathers = kind.gathers();
+  const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
+  const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
   if (!of_shards) return buckets + (gathers || divided ? 1 : 0);  // updates, and headers before anything is written
   // Agreements, and with gathered blocks the exchanges to and from their owners.
-  return (gathers ? 2 + 2 * buckets : 1) + (job.copies > 1 ? 1 : 0);
+  return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
 }  // namespace
@@ -134,23 +127,25 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part) {
   };
 }
 
-void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
-  const bool divided = IsDivided(kind.bucket);
+void CheckThatStepsFail(DeviceRanks* ranks) {
+  ranks->OnEvery([&](int, Model* model) { return model->optimizer != nullptr ? model->TryStep() : SHAMPOO_E_COMM; });
+  for (int rank = 0; rank < ranks->world(); ++rank) CHECK(ranks->status(rank) == SHAMPOO_E_COMM);
+}
+
+void FailInStepOfReplicas(const FaultyJob& job) {
+  const bool divided = IsDivided(job.kind.bucket);
+  const int faulty = job.faulty;
   Endings endings;
   for (int64_t n = 1;; ++n) {
-    CAPTURE(std::string(kind.lag));
-    CAPTURE(kind.on_host.of_replicas);
-    CAPTURE(divided);
-    CAPTURE(faulty);
-    CAPTURE(n);
+    INFO(NameOf(job), ", call ", n);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
-    DeviceRanks ranks(SpecOf(kind), kReplicas, 1, nullptr, false, kind.on_host);
+    DeviceRanks ranks(SpecOf(job), job.kind);
     Begin(&ranks);
-    const auto before = WrittenBy(kind.exports, &ranks);
+    const auto before = WrittenBy(job.exports, &ranks);
     ranks.OnEvery([&](int rank, Model* model) {
       if (rank == faulty) FailHere(n);
-      return StepOrExport(kind.exports, model);
+      return StepOrExport(job.exports, model);
     });
     if (fake_cuda_cancel_failures() != 0) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
@@ -176,7 +171,7 @@ void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
       CHECK(others == SHAMPOO_E_COMM);
       CHECK(Says(ranks.text(rank), NameOf(rank) + ": all_gather of the"));
     }
-    const auto after = WrittenBy(kind.exports, &ranks);
+    const auto after = WrittenBy(job.exports, &ranks);
     const size_t of_one = before.size() / kReplicas;
     const size_t of_another = of_one * (faulty == 0 ? 1 : 0);  // index of the first parameter of another rank
     for (size_t i = 0; i < after.size(); ++i) {
@@ -195,30 +190,17 @@ void FailInStepOfReplicas(const ReplicaKind& kind, int faulty) {
     if (is_reported) CHECK(ranks.SameParams());
   }
   // If divided, the replicas decide before the updates. An export makes fewer calls.
-  const int reported = kind.exports ? 1 : divided ? 3 : 15;
+  const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);
-  CHECK(endings[SHAMPOO_OK] > (kind.exports ? 0 : 2));
+  CHECK(endings[SHAMPOO_OK] > (job.exports ? 0 : 2));
 }
 
-namespace {
-
-std::string TextOf(const FaultyShards& job) {
-  return std::string(job.kind.mode) + (job.kind.has_all_to_all ? ", all-to-all" : "") + ", comm_bucket_bytes " +
-         job.kind.bucket + (job.kind.on_host.of_shards ? ", shards on the host" : "") + ", copies " +
-         std::to_string(job.copies) + ", faulty rank " + std::to_string(job.faulty) + ", status_lag " + job.lag +
-         (job.exports ? ", export" : "");
-}
-
-}  // namespace
-
-void FailInStepOfShards(const FaultyShards& job, int64_t distance) {
+void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
   const int64_t planned = distance == 0 ? 1 : 2;
   Endings endings;
   for (int64_t n = 1;; ++n) {
-    CAPTURE(TextOf(job));
-    CAPTURE(distance);
-    CAPTURE(n);
+    INFO(NameOf(job), ", call ", n, ", distance ", distance);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
     Shards ranks(job);
@@ -241,8 +223,7 @@ void FailInStepOfShards(const FaultyShards& job, int64_t distance) {
     }
     if (ranks.AllHaveErrorOfCall(n)) {
       ++endings[status];
-      ranks.Step();
-      CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
+      ranks.CheckStep();
       continue;
     }
     CHECK((status == CodeOf(n) || status == SHAMPOO_E_COMM));
@@ -261,14 +242,11 @@ namespace {
 
 // of_shards: whether the collective is among the shards of a copy; otherwise it is among the copies of a shard.
 // takes_part: the rank fails after it has taken part.
-void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
+void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;
   for (;; ++n) {
-    CAPTURE(TextOf(job));
-    CAPTURE(of_shards);
-    CAPTURE(takes_part);
-    CAPTURE(n);
+    INFO(NameOf(job), ", collective ", n, ", of shards ", of_shards, ", takes part ", takes_part);
     const Stage stage;
     Shards ranks(job);
     Begin(&ranks);
@@ -284,9 +262,9 @@ void FailCollectives(const FaultyShards& job, bool of_shards, bool takes_part) {
     CHECK(ranks.status(job.faulty) == SHAMPOO_E_COMM);
     ranks.CheckThatAllEnd(&endings);
   }
-  CHECK(n - 1 == CollectivesOf(job, of_shards));
+  CHECK(n - 1 == CollectivesOf(job.kind, of_shards));
   // With several copies, the ranks of another shard may already have made their last exchange.
-  if (!takes_part && job.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
+  if (!takes_part && job.kind.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
 }
 
 }  // namespace
@@ -301,20 +279,18 @@ const RejectedStep kRejectedByHost = {
     SHAMPOO_E_STATE, "the state \"group.0/step\" is -5",
     [](DeviceRanks* ranks, int faulty) { (*ranks)[faulty].SetState("group.0/step", {-5}); }};
 
-void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep& step) {
+void FailInRejectedStep(const FaultyJob& job, const RejectedStep& step) {
   Endings endings;
   for (int64_t n = 1;; ++n) {
-    CAPTURE(TextOf(job));
-    CAPTURE(step.words);
-    CAPTURE(n);
+    INFO(NameOf(job), ", call ", n, ", ", std::string(step.words));
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
-    DeviceRanks ranks(SpecOf(job), job.copies, shards, nullptr, job.kind.has_all_to_all, job.kind.on_host);
+    DeviceRanks ranks(SpecOf(job), job.kind);
     Begin(&ranks);
     Must(shampoo_optimizer_set(ranks[0].optimizer, 0, "lr", 0.5));
     ranks.OnEvery([](int, Model* model) { return StepAndWait(model); });
     REQUIRE(ranks.DifferencesFrom(SHAMPOO_E_INVALID) == "");
-    for (int rank = 0; rank < ranks.world(); ++rank) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
+    for (Model* model : ranks.models()) Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.5));
     step.spoil(&ranks, job.faulty);
     ranks.OnEvery([&](int rank, Model* model) {
       if (rank == job.faulty) FailHere(n);
@@ -348,28 +324,23 @@ void FailInRejectedStep(const FaultyShards& job, int shards, const RejectedStep&
   CHECK(endings[SHAMPOO_E_NOMEM] > 3);
 }
 
-void FailCollectivesOfShards(const FaultyShards& job) {
+void FailCollectivesOfShards(const FaultyJob& job) {
   for (const bool of_shards : {true, false}) {
-    if (job.copies == 1 && !of_shards) continue;
+    if (job.kind.copies == 1 && !of_shards) continue;
     for (const bool takes_part : {false, true}) FailCollectives(job, of_shards, takes_part);
   }
 }
 
-Endings FailInCreate(const CreatingJob& job, int faulty) {
+Endings FailInCreate(const RankKind& kind, int faulty) {
   Endings endings;
-  ModelSpec spec = SpecOfRanks({{"shard_mode", job.mode}});
+  ModelSpec spec = SpecOfRanks({});
   // Each size of matrices adds calls of the libraries to create.
-  if (job.shards > 1) spec.params.assign(4, {{4, 2}});
+  if (kind.shards > 1) spec.params.assign(4, {{4, 2}});
   for (int64_t n = 1;; ++n) {
-    CAPTURE(job.copies);
-    CAPTURE(job.shards);
-    CAPTURE(std::string(job.mode));
-    CAPTURE(faulty);
-    CAPTURE(n);
+    INFO(NameOf(kind), ", faulty rank ", faulty, ", call ", n);
     REQUIRE(n < kTooManyCalls);
     const Stage stage;
-    DeviceRanks ranks(spec, job.copies, job.shards, nullptr, false, job.on_host);
-    ranks.FillParams(1);
+    DeviceRanks ranks(spec, kind);
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
@@ -394,17 +365,12 @@ Endings FailInCreate(const CreatingJob& job, int faulty) {
       const shampoo_status status = ranks.status(rank);
       ++endings[status];
       // Ranks with one communicator end in the same way.
-      if (job.copies == 1 || job.shards == 1) CHECK(status == ranks.status(another));
+      if (kind.copies == 1 || kind.shards == 1) CHECK(status == ranks.status(another));
       if (status == SHAMPOO_OK || status == SHAMPOO_E_COMM) continue;
       CHECK((status == CodeOf(n) || status == ranks.status(faulty)));
-      CHECK(Says(ranks.text(rank), NameOf(job.shards == 1 ? faulty : faulty % job.shards) + ": "));
+      CHECK(Says(ranks.text(rank), NameOf(kind.shards == 1 ? faulty : faulty % kind.shards) + ": "));
     }
-    std::vector<shampoo_status> created;
-    for (int rank = 0; rank < ranks.world(); ++rank) created.push_back(ranks.status(rank));
-    ranks.OnEvery([&](int rank, Model* model) {
-      return created[static_cast<size_t>(rank)] == SHAMPOO_OK ? model->TryStep() : SHAMPOO_E_COMM;
-    });
-    for (int rank = 0; rank < ranks.world(); ++rank) CHECK(ranks.status(rank) == SHAMPOO_E_COMM);
+    CheckThatStepsFail(&ranks);
   }
 }
 

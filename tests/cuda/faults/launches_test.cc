@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <functional>
-#include <limits>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/base/text.h"
 #include "tests/cuda/tools/stage.h"
@@ -22,118 +25,62 @@ namespace {
 
 using shampoo::Cat;
 
-// All kernels of steps with one rank.
-const char* const kKernels[] = {"SetBuffersBody",
-                                "BeginStepBody",
-                                "BeginGroupsBody",
-                                "EndStepBody",
-                                "CopyStateBody",
-                                "ScanBody",
-                                "ScanFactorsBody",
-                                "CheckBlockBody",
-                                "DecideBody",
-                                "FilterBody",
-                                "NormBody",
-                                "ScaleBody",
-                                "FitBody",
-                                "DecideSkipBody",
-                                "ApplyBody",
-                                "LoadGradientBody",
-                                "MoveDimBody",
-                                "UpdateFactorBody",
-                                "StoreRootBody",
-                                "MarkRootsBody",
-                                "FindFlagsBody",
-                                "SumRowsBody",
-                                "SumSquaresBody",
-                                "StartBody",
-                                "FirstIterateBody",
-                                "FactorBody",
-                                "AddTermBody",
-                                "FirstRootBody",
-                                "FinishIterateBody",
-                                "UpdateRunningBody",
-                                "PairBody",
-                                "TransformBody",
-                                "ScaleRowsBody",
-                                "InspectPieceBody",
-                                "BeginMemberBody",
-                                "SignsBody",
-                                "LoadBody",
-                                "FinishRootBody",
-                                "RecordLargestBody",
-                                "CheckByVectorBody",
-                                "DistanceBody",
-                                "CheckByMatrixBody",
-                                "StatusBody",
-                                "DeliverBody",
-                                "InitializeFactorsBody",
-                                "CountRunningBody",
-                                "RecordNormBody",
-                                "DivideByNormBody",
-                                "CansFactorBody",
-                                "SymmetrizeBody",
-                                "SubtractProductBody",
-                                "DiagonalBody",
-                                "CopyMatrixBody",
-                                "CompareRootBody",
-                                "RecordErrorBody",
-                                "CompareMatrixBody",
-                                "RecordResidualBody",
-                                "BeginBasesBody",
-                                "LoadBasesBody",
-                                "LoadFactorsBody",
-                                "LoadRotatedBody",
-                                "StoreRotatedBody",
-                                "LargestMomentBody",
-                                "RaiseEpsilonBody",
-                                "UpdateGraftingBody",
-                                "FilterInBasesBody",
-                                "DivideByGraftingBody",
-                                "NextEigenvaluesBody",
-                                "SquareWhitenedBody",
-                                "CheckWhitenedBody",
-                                "UpdateBasisFactorBody",
-                                "StartEigenvaluesBody",
-                                "StoreEigenvaluesBody",
-                                "ScaleFactorBody",
-                                "CompareBasisBody",
-                                "FinishBasisBody",
-                                "FixTurnBody",
-                                "TurnMomentBody",
-                                "StoreBasesBody",
-                                "TakeEigenvaluesBody",
-                                "MarkBasesBody",
-                                "OrderColumnsBody",
-                                "PermuteColumnsBody",
-                                "OrthogonalizeBody",
-                                "FinishIterationBody",
-                                "CheckVectorsBody",
-                                "DeliverVectorsBody",
-                                "SetTasksBody",
-                                "TileSumsBody",
-                                "RowSumsBody",
-                                "MoveBody",
-                                "MovedNormBody",
-                                "RatioBody",
-                                "DifferenceBody",
-                                "ReplaceBody",
-                                "DecideCheckBody",
-                                "TileMagnitudeBody",
-                                "BlockMagnitudeBody",
-                                "ScaleMatrixBody",
-                                "MirrorBody",
-                                "PolynomialBody",
-                                "GramNormBody",
-                                "CompleteNormBody",
-                                "OrthogonalNormBody",
-                                "KeepNormBody",
-                                "LineBody",
-                                "DivideDirectionBody",
-                                "ConvertBody",
-                                "AveragedDifferenceBody",
-                                "AveragedDirectionBody",
-                                "AdvanceAveragesBody"};
+// All kernels of steps with one rank: those of every step, of roots, of eigenbases, and of norms, orthogonalization and
+// averages.
+const char* const kStepKernels[] = {"SetBuffersBody",  "BeginStepBody",    "BeginGroupsBody", "EndStepBody",
+                                    "CopyStateBody",   "SetTasksBody",     "ScanBody",        "ScanFactorsBody",
+                                    "CheckBlockBody",  "DecideBody",       "FilterBody",      "NormBody",
+                                    "ScaleBody",       "FitBody",          "DecideSkipBody",  "ApplyBody",
+                                    "DecideCheckBody", "LoadGradientBody", "MoveDimBody",     "UpdateFactorBody",
+                                    "StoreRootBody",   "MarkRootsBody",    "FindFlagsBody",   "InitializeFactorsBody"};
+const char* const kRootKernels[] = {
+    "SumRowsBody",       "SumSquaresBody",   "StartBody",         "FirstIterateBody",  "FactorBody",
+    "AddTermBody",       "FirstRootBody",    "FinishIterateBody", "UpdateRunningBody", "CountRunningBody",
+    "PairBody",          "TransformBody",    "ScaleRowsBody",     "DiagonalBody",      "InspectPieceBody",
+    "BeginMemberBody",   "SignsBody",        "LoadBody",          "FinishRootBody",    "RecordLargestBody",
+    "CheckByVectorBody", "DistanceBody",     "CheckByMatrixBody", "StatusBody",        "DeliverBody",
+    "RecordNormBody",    "DivideByNormBody", "CansFactorBody",    "SymmetrizeBody",    "SubtractProductBody",
+    "CopyMatrixBody",    "CompareRootBody",  "RecordErrorBody",   "CompareMatrixBody", "RecordResidualBody"};
+const char* const kBasisKernels[] = {
+    "BeginBasesBody",    "LoadBasesBody",         "LoadFactorsBody",      "LoadRotatedBody",
+    "StoreRotatedBody",  "LargestMomentBody",     "RaiseEpsilonBody",     "UpdateGraftingBody",
+    "FilterInBasesBody", "DivideByGraftingBody",  "NextEigenvaluesBody",  "SquareWhitenedBody",
+    "CheckWhitenedBody", "UpdateBasisFactorBody", "StartEigenvaluesBody", "StoreEigenvaluesBody",
+    "ScaleFactorBody",   "CompareBasisBody",      "FinishBasisBody",      "FixTurnBody",
+    "TurnMomentBody",    "StoreBasesBody",        "TakeEigenvaluesBody",  "MarkBasesBody",
+    "OrderColumnsBody",  "PermuteColumnsBody",    "OrthogonalizeBody",    "FinishIterationBody",
+    "CheckVectorsBody",  "DeliverVectorsBody"};
+const char* const kNormKernels[] = {"TileSumsBody",
+                                    "RowSumsBody",
+                                    "MoveBody",
+                                    "MovedNormBody",
+                                    "RatioBody",
+                                    "DifferenceBody",
+                                    "ReplaceBody",
+                                    "TileMagnitudeBody",
+                                    "BlockMagnitudeBody",
+                                    "ScaleMatrixBody",
+                                    "MirrorBody",
+                                    "PolynomialBody",
+                                    "GramNormBody",
+                                    "CompleteNormBody",
+                                    "ConvertBody",
+                                    "OrthogonalNormBody",
+                                    "KeepNormBody",
+                                    "LineBody",
+                                    "DivideDirectionBody",
+                                    "AveragedDifferenceBody",
+                                    "AveragedDirectionBody",
+                                    "AdvanceAveragesBody"};
+std::vector<std::string> AllKernels() {
+  std::vector<std::string> all;
+  const auto add = [&](const auto& kernels) { all.insert(all.end(), std::begin(kernels), std::end(kernels)); };
+  add(kStepKernels);
+  add(kRootKernels);
+  add(kBasisKernels);
+  add(kNormKernels);
+  return all;
+}
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
 // Kernels that a trial may drop without any effect, because they handle exceptional cases or write the same data as in
@@ -158,9 +105,10 @@ struct Trial {
   bool strict = false;         // dropping any launch except those of kSometimes must be noticed
 };
 
-template <typename Bytes>
-void Append(const Bytes& bytes, std::string* text) {
-  text->append(bytes.begin(), bytes.end());
+// Makes a step. Returns its status and error.
+std::string StepText(Model* model) {
+  const shampoo_status status = model->TryStep();
+  return Cat(static_cast<int>(status), status == SHAMPOO_OK ? "" : shampoo_last_error(), "\n");
 }
 
 // Returns all visible results of a trial. Calls drop() before the target step and seen() after it.
@@ -169,27 +117,21 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
   Model model(trial.spec);
   std::unique_ptr<Arenas> arenas;
   if (trial.arenas) arenas = std::make_unique<Arenas>(model);
-  model.FillParams(1);
   if (trial.zero_param) model.SetParam(0, std::vector<double>(model.elements(0)));
   std::string text;
   for (int64_t t = 1; t <= trial.steps; ++t) {
     model.FillGradients(static_cast<uint64_t>(t));
     if (trial.diagonal) model.SetGradient(0, {3, 0, 0, 0, 2, 0, 0, 0, 1});
     if (trial.zero_gradient && t == trial.target) model.SetGradient(0, std::vector<double>(model.elements(0)));
-    if (t == trial.bad) {
-      std::vector<double> values(model.elements(0), 1.0);
-      values.back() = std::numeric_limits<double>::quiet_NaN();
-      model.SetGradient(0, values);
-    }
+    if (t == trial.bad) model.SpoilGradient(0, model.elements(0) - 1, NAN);
     if (arenas) arenas->Bind(&model);
     if (t == trial.target) drop();
-    const shampoo_status status = model.TryStep();
+    text += StepText(&model);
     if (arenas) arenas->Swap();
     if (t == trial.target) seen();
-    text += std::to_string(status) + (status == SHAMPOO_OK ? "" : shampoo_last_error()) + "\n";
-    if (t == trial.target) Append(model.Bits(), &text);
+    if (t == trial.target) text += model.Bits();
   }
-  for (int i = 0; i < 2; ++i) text += std::to_string(shampoo_optimizer_status(model.optimizer, 1, nullptr)) + "\n";
+  for (int i = 0; i < 2; ++i) text += std::to_string(model.Status()) + "\n";
   for (const char* count : {"steps", "skipped_steps", "nonfinite_blocks", "root_computed", "root_retried",
                             "root_reused", "root_eigen", "root_diagonal"}) {
     text += std::to_string(model.Stat(count)) + "\n";
@@ -197,23 +139,18 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
   for (const char* deviation : {"root_error.mean", "root_residual.mean"}) {
     text += std::to_string(1e15 * model.Stat(deviation)) + "\n";
   }
-  Append(model.Bits(), &text);
+  text += model.Bits();
   fake_cuda_clear_problems();  // they may be effects of the dropped launch
   return text;
 }
 
 std::vector<Trial> Trials() {
-  const auto spec = [](const Keys& more, const std::vector<std::vector<int64_t>>& shapes) {
-    ModelSpec made;
-    made.keys = Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}} + more;
-    for (const std::vector<int64_t>& shape : shapes) made.params.push_back({shape});
-    return made;
+  const auto spec = [](const Keys& more, const Shapes& shapes) -> ModelSpec {
+    const Keys keys = {{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}};
+    return {.keys = keys + more, .params = ParamsOf(shapes, SHAMPOO_F32)};
   };
-  const auto spec_of_method = [](const Keys& keys) {
-    ModelSpec made;
-    made.keys = keys + Keys{{"status_lag", "0"}};
-    made.params = {{{4, 3}}};
-    return made;
+  const auto spec_of_method = [](const Keys& keys) -> ModelSpec {
+    return {.keys = keys + Keys{{"status_lag", "0"}}, .params = {{{4, 3}}}};
   };
   const Keys muon = {{"method", "muon"}, {"second_moment", "row"}, {"beta2", "0.8"}};
   const Keys exact = {{"orthogonalization", "exact"}};
@@ -335,8 +272,8 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
     const std::string expected = Result(
         trial, [] { fake_cuda_mark(); },
         [&] {
-          for (const char* kernel : kKernels) {
-            launches[kernel] = fake_cuda_launches_of((std::string("::") + kernel).c_str());
+          for (const std::string& kernel : AllKernels()) {
+            launches[kernel] = fake_cuda_launches_of(("::" + kernel).c_str());
             known += launches[kernel];
           }
           CHECK(known == fake_cuda_count(FAKE_CUDA_LAUNCHES));
@@ -361,8 +298,7 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
     }
   }
   CHECK(unnoticed == "");
-  for (const char* kernel : kKernels) {
-    const std::string name = kernel;
+  for (const std::string& name : AllKernels()) {
     CAPTURE(name);
     // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
     // SubtractProductBody subtracts a product from the residual of a root: without it, the check of the root has the
@@ -391,18 +327,15 @@ TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
     Model model(trial.spec);
     REQUIRE(fake_cuda_cancel_failures() == 0);
     calls = is_kernel ? fake_cuda_launches_of(function) : fake_cuda_calls(function);
-    std::string text;
-    Append(model.Bits(), &text);
-    model.FillParams(1);
+    std::string text = model.Bits();
     for (uint64_t t = 1; t <= 2; ++t) {
       model.FillGradients(t);
-      const shampoo_status status = model.TryStep();
-      text += std::to_string(status) + (status == SHAMPOO_OK ? "" : shampoo_last_error()) + "\n";
+      text += StepText(&model);
     }
     for (const char* count : {"steps", "nonfinite_blocks", "root_computed", "root_retried"}) {
       text += std::to_string(model.Stat(count)) + "\n";
     }
-    Append(model.Bits(), &text);
+    text += model.Bits();
     fake_cuda_clear_problems();
     return text;
   };

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/base/convert.h"
+#include "core/base/text.h"
 #include "tests/cuda/fake/control.h"
 #include "tests/preset.h"
 
@@ -43,6 +44,35 @@ void UsePlugin() {
     return true;
   }();
   (void)loaded;
+}
+
+std::string NameOf(const Keys& keys) {
+  std::string name;
+  for (const auto& [key, value] : keys) name += shampoo::Cat(name.empty() ? "" : " ", key, "=", value);
+  return name;
+}
+
+std::string ValueOf(const Keys& keys, const std::string& key) {
+  const auto found = std::find_if(keys.rbegin(), keys.rend(), [&](const auto& pair) { return pair.first == key; });
+  return found == keys.rend() ? "" : found->second;
+}
+
+std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all) {
+  std::vector<Keys> combinations = {{}};
+  for (const auto& [key, values] : all) {
+    std::vector<Keys> longer;
+    for (const Keys& keys : combinations) {
+      for (const std::string& value : values) longer.push_back(keys + Keys{{key, value}});
+    }
+    combinations = std::move(longer);
+  }
+  return combinations;
+}
+
+std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype) {
+  std::vector<ParamSpec> params;
+  for (const std::vector<int64_t>& shape : shapes) params.push_back({shape, dtype, dtype, dtype});
+  return params;
 }
 
 std::vector<double> Sequence(uint64_t seed, size_t count) {
@@ -120,10 +150,10 @@ PlanPtr MakePlan(const ModelSpec& spec) {
   return PlanPtr(plan);
 }
 
-int64_t PlannedBytes(const shampoo_plan* plan, const char* what) {
+size_t PlannedBytes(const shampoo_plan* plan, const char* what) {
   int64_t bytes = 0;
-  Must(shampoo_plan_bytes(plan, 0, what, &bytes));
-  return bytes;
+  Must(shampoo_plan_bytes(plan, -1, what, &bytes));
+  return static_cast<size_t>(bytes);
 }
 
 shampoo_optimizer_desc DeviceDesc(int32_t device_id) {
@@ -167,6 +197,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   shampoo_comm_destroy(desc.replica_comm);  // does not change the error message
   shampoo_comm_destroy(desc.shard_comm);
   Must(created);
+  FillParams(1);
 }
 
 Model::~Model() {
@@ -277,9 +308,9 @@ void Model::Bind() {
   }
 }
 
-void Model::Step(uint64_t seed) {
+shampoo_status Model::TryStep(uint64_t seed) {
   FillGradients(seed);
-  Step();
+  return TryStep();
 }
 
 void Model::Train(uint64_t first, uint64_t last) {
@@ -352,12 +383,12 @@ std::vector<double> Model::State(const std::string& key) const {
   const std::vector<char> bytes = StateBytes(index, entry);
   const auto elements = static_cast<int64_t>(bytes.size() / BytesOf(entry.dtype));
   std::vector<double> values(static_cast<size_t>(elements));
+  const auto* const integers = reinterpret_cast<const int32_t*>(bytes.data());
+  const auto* const wide_integers = reinterpret_cast<const int64_t*>(bytes.data());
   if (entry.dtype == SHAMPOO_I32) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = reinterpret_cast<const int32_t*>(bytes.data())[i];
+    std::copy_n(integers, values.size(), values.begin());
   } else if (entry.dtype == SHAMPOO_I64) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<double>(reinterpret_cast<const int64_t*>(bytes.data())[i]);
-    }
+    std::copy_n(wide_integers, values.size(), values.begin());
   } else {
     shampoo::Widen(bytes.data(), static_cast<Dtype>(entry.dtype), values.data(), elements);
   }
@@ -369,13 +400,9 @@ void Model::SetState(const std::string& key, const std::vector<double>& values) 
   const int64_t index = Entry(key, &entry);
   std::vector<char> bytes(values.size() * BytesOf(entry.dtype));
   if (entry.dtype == SHAMPOO_I32) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      reinterpret_cast<int32_t*>(bytes.data())[i] = static_cast<int32_t>(values[i]);
-    }
+    std::copy(values.begin(), values.end(), reinterpret_cast<int32_t*>(bytes.data()));
   } else if (entry.dtype == SHAMPOO_I64) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      reinterpret_cast<int64_t*>(bytes.data())[i] = static_cast<int64_t>(values[i]);
-    }
+    std::copy(values.begin(), values.end(), reinterpret_cast<int64_t*>(bytes.data()));
   } else {
     shampoo::Narrow(values.data(), bytes.data(), static_cast<Dtype>(entry.dtype), static_cast<int64_t>(values.size()));
   }

@@ -24,6 +24,17 @@ inline Keys operator+(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
+// Returns "key=value key=value".
+std::string NameOf(const Keys& keys);
+// Returns the last value of a key, or "" if `keys` does not have it.
+std::string ValueOf(const Keys& keys, const std::string& key);
+
+struct KeyAndValues {
+  std::string key;
+  std::vector<std::string> values;
+};
+// Returns all combinations of one value for each key.
+std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all);
 
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
 // Checks that the last call failed with `code`, and that its error message contains `says`.
@@ -55,15 +66,19 @@ struct ParamSpec {
   std::vector<int64_t> row_splits = {};
 };
 
+using Shapes = std::vector<std::vector<int64_t>>;
+// Returns parameters of these shapes whose parameter, gradient and output have the same dtype.
+std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype);
+
 struct ModelSpec {
-  Keys keys;
-  std::vector<ParamSpec> params;
+  Keys keys = {};
+  std::vector<ParamSpec> params = {};
   int32_t device_type = SHAMPOO_CUDA;
   int32_t device_id = 0;
   const shampoo_allocator* allocator = nullptr;
   int32_t threads = 1;
   // Groups in addition to the default group. `keys` also applies to these groups, but their own keys take precedence.
-  std::vector<Keys> groups;
+  std::vector<Keys> groups = {};
   void* state = nullptr;  // nullptr: the optimizer's own
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
@@ -79,8 +94,8 @@ using PlanPtr = std::unique_ptr<shampoo_plan, DestroyPlan>;
 // Returns a finished plan with parameters "p0", "p1", ...
 PlanPtr MakePlan(const ModelSpec& spec);
 
-// Returns the planned number of bytes of the state, the workspace, or the total.
-int64_t PlannedBytes(const shampoo_plan* plan, const char* what);
+// Returns the planned number of bytes of the state, the workspace, or the total of this rank.
+size_t PlannedBytes(const shampoo_plan* plan, const char* what);
 
 // Returns the description of an optimizer on a device.
 shampoo_optimizer_desc DeviceDesc(int32_t device_id = 0);
@@ -89,6 +104,7 @@ void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& de
                       const std::string& says);
 
 // A model on the device or on the CPU. Buffers contain bytes in their dtypes; values are passed and returned as double.
+// The constructor calls FillParams(1).
 class Model {
  public:
   explicit Model(const ModelSpec& spec, cudaStream_t stream = nullptr);
@@ -112,9 +128,13 @@ class Model {
   void Bind();               // binds all current buffers
   shampoo_status TryStep();  // Bind and step
   void Step() { Must(TryStep()); }
-  void Step(uint64_t seed);                   // fills the gradients and steps
+  shampoo_status TryStep(uint64_t seed);  // fills the gradients and steps
+  void Step(uint64_t seed) { Must(TryStep(seed)); }
   void Train(uint64_t first, uint64_t last);  // steps with gradients of these seeds
   void Wait() const;
+  // Waits for the device, and returns the error of the first step that was rejected since the last report.
+  shampoo_status Status() const { return shampoo_optimizer_status(optimizer, 1, nullptr); }
+  void MustSucceed() const { Must(Status()); }
 
   std::vector<std::string> Keys() const;  // keys of the state
   std::vector<double> State(const std::string& key) const;

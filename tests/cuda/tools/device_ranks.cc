@@ -8,31 +8,35 @@
 
 namespace shampoo_test {
 
-DeviceRanks::DeviceRanks(const ModelSpec& spec, int copies, int shards, const shampoo_allocator* allocators,
-                         bool has_all_to_all, HostComms on_host)
-    : has_all_to_all_(has_all_to_all), ranks_(static_cast<size_t>(copies) * static_cast<size_t>(shards)) {
+DeviceRanks::DeviceRanks(const ModelSpec& spec, const RankKind& kind, const shampoo_allocator* allocators)
+    : on_device_(spec.device_type == SHAMPOO_CUDA),
+      has_all_to_all_(kind.has_all_to_all),
+      ranks_(static_cast<size_t>(kind.world())) {
+  const int copies = kind.copies;
+  const int shards = kind.shards;
   replica_ops_.resize(copies > 1 || shards == 1 ? ranks_.size() : 0);
   shard_ops_.resize(shards > 1 ? ranks_.size() : 0);
   const auto rank_at = [&](int copy, int shard) { return static_cast<size_t>(copy * shards + shard); };
   for (int shard = 0; !replica_ops_.empty() && shard < shards; ++shard) {
     StagedComm* const comm = AddComm(copies);
     for (int copy = 0; copy < copies; ++copy)
-      replica_ops_[rank_at(copy, shard)] = OpsOf(comm, copy, on_host.of_replicas);
+      replica_ops_[rank_at(copy, shard)] = OpsOf(comm, copy, kind.on_host.of_replicas);
   }
   for (int copy = 0; !shard_ops_.empty() && copy < copies; ++copy) {
     StagedComm* const comm = AddComm(shards);
     for (int shard = 0; shard < shards; ++shard)
-      shard_ops_[rank_at(copy, shard)] = OpsOf(comm, shard, on_host.of_shards);
+      shard_ops_[rank_at(copy, shard)] = OpsOf(comm, shard, kind.on_host.of_shards);
   }
-  for (Rank& rank : ranks_) rank.stream = std::make_unique<TestStream>();
-  UsePlugin();
+  for (Rank& rank : ranks_) rank.stream = on_device_ ? std::make_unique<TestStream>() : nullptr;
+  if (on_device_) UsePlugin();
   OnEveryRank(world(), [&](int rank) {
     ModelSpec own = spec;
+    own.keys = kind.keys() + spec.keys;
     own.replica_ops = replica_ops(rank);
     own.shard_ops = shard_ops(rank);
     if (allocators != nullptr) own.allocator = allocators + rank;
     Rank& made = ranks_[static_cast<size_t>(rank)];
-    made.model = std::make_unique<Model>(own, *made.stream);
+    made.model = std::make_unique<Model>(own, on_device_ ? cudaStream_t{*made.stream} : nullptr);
   });
 }
 
@@ -43,7 +47,7 @@ StagedComm* DeviceRanks::AddComm(int world) {
 }
 
 shampoo_comm_ops DeviceRanks::OpsOf(StagedComm* comm, int rank, bool on_host) const {
-  if (!on_host) return comm->OpsOf(rank, true, has_all_to_all_);
+  if (on_device_ && !on_host) return comm->OpsOf(rank, true, has_all_to_all_);
   shampoo_comm_ops ops = comm->host().OpsOf(rank, true);
   if (!has_all_to_all_) ops.all_to_all = nullptr;
   return ops;
@@ -92,12 +96,24 @@ void DeviceRanks::Status() {
   OnEvery([](int, Model* model) { return shampoo_optimizer_status(model->optimizer, 1, nullptr); });
 }
 
-void DeviceRanks::FillParams(uint64_t seed) {
-  for (Rank& rank : ranks_) rank.model->FillParams(seed);
-}
-
 void DeviceRanks::FillGradients(uint64_t seed) {
   for (Rank& rank : ranks_) rank.model->FillGradients(seed);
+}
+
+void DeviceRanks::CheckStep(shampoo_status status, const std::vector<std::string>& words) {
+  Step();
+  CHECK(DifferencesFrom(status, words) == "");
+}
+
+void DeviceRanks::MustSucceed() {
+  Status();
+  REQUIRE(DifferencesFrom(SHAMPOO_OK) == "");
+}
+
+std::vector<Model*> DeviceRanks::models() const {
+  std::vector<Model*> models;
+  for (const Rank& rank : ranks_) models.push_back(rank.model.get());
+  return models;
 }
 
 void DeviceRanks::Step(uint64_t seed) {
@@ -106,7 +122,39 @@ void DeviceRanks::Step(uint64_t seed) {
 }
 
 void DeviceRanks::Train(uint64_t first, uint64_t last) {
-  for (uint64_t t = first; t <= last; ++t) Step(t);
+  for (uint64_t t = first; t <= last; ++t) {
+    Step(t);
+    REQUIRE(DifferencesFrom(SHAMPOO_OK) == "");
+  }
+}
+
+int64_t DeviceRanks::TryToSaveOrLoad(bool saves, const std::string& directory,
+                                     const std::function<void(ThreadComm* comm)>& prepare) {
+  StagedComm comm(world(), fake_cuda_check_collective);
+  comm.host().patience = std::chrono::seconds(20);
+  std::vector<shampoo_comm_ops> ops;
+  for (int rank = 0; rank < world(); ++rank) ops.push_back(OpsOf(&comm, rank, false));
+  prepare(&comm.host());
+  OnEvery([&](int rank, Model* model) {
+    shampoo_comm* all = nullptr;
+    if (world() > 1) Must(shampoo_comm_from_ops(&all, &ops[static_cast<size_t>(rank)]));
+    const auto run = saves ? shampoo_save : shampoo_load;
+    const shampoo_status status = run(&model->optimizer, 1, all, directory.c_str(), model->stream);
+    shampoo_comm_destroy(all);  // does not change the error message
+    return status;
+  });
+  CHECK(comm.host().timeouts() == 0);
+  return comm.host().calls(0);
+}
+
+void DeviceRanks::Save(const std::string& directory) {
+  TryToSaveOrLoad(true, directory);
+  REQUIRE(DifferencesFrom(SHAMPOO_OK) == "");
+}
+
+void DeviceRanks::Load(const std::string& directory) {
+  TryToSaveOrLoad(false, directory);
+  REQUIRE(DifferencesFrom(SHAMPOO_OK) == "");
 }
 
 void DeviceRanks::Abort() {
@@ -147,30 +195,34 @@ void DeviceRanks::CheckParams(const Model& alone) {
 
 namespace {
 
-// Returns the elements of a whole parameter that a shard holds. All shards have the same size, except that the last
-// ones may be smaller.
-std::vector<double> ShardOf(const std::vector<double>& whole, int shard, int shards) {
-  const size_t shard_size = (whole.size() + static_cast<size_t>(shards) - 1) / static_cast<size_t>(shards);
-  const size_t first = std::min(whole.size(), static_cast<size_t>(shard) * shard_size);
-  const size_t end = std::min(whole.size(), first + shard_size);
-  return {whole.begin() + static_cast<std::ptrdiff_t>(first), whole.begin() + static_cast<std::ptrdiff_t>(end)};
+// Returns the elements of a whole parameter that a rank holds. All shards have the same size, except that the last ones
+// may be smaller. shards: the communicator of the shards; nullptr: the rank holds all elements.
+std::vector<double> ShardOf(const std::vector<double>& whole, const shampoo_comm_ops* shards) {
+  if (shards == nullptr) return whole;
+  const auto shard_size = static_cast<std::ptrdiff_t>((whole.size() + static_cast<size_t>(shards->world) - 1) /
+                                                      static_cast<size_t>(shards->world));
+  const auto size = static_cast<std::ptrdiff_t>(whole.size());
+  const std::ptrdiff_t first = std::min(size, shards->rank * shard_size);
+  return {whole.begin() + first, whole.begin() + std::min(size, first + shard_size)};
 }
 
 }  // namespace
 
 void DeviceRanks::SetFrom(const Model& whole) {
   for (int rank = 0; rank < world(); ++rank) {
-    const shampoo_comm_ops* const shards = shard_ops(rank);
     for (size_t p = 0; p < whole.params(); ++p) {
-      (*this)[rank].SetParam(p, ShardOf(whole.ParamValues(p), shards->rank, shards->world));
-      SetGradientFrom(whole, rank, p);
+      (*this)[rank].SetParam(p, ShardOf(whole.ParamValues(p), shard_ops(rank)));
     }
   }
+  SetGradientsFrom(whole);
 }
 
-void DeviceRanks::SetGradientFrom(const Model& whole, int rank, size_t p) {
-  const shampoo_comm_ops* const shards = shard_ops(rank);
-  (*this)[rank].SetGradient(p, ShardOf(whole.GradientValues(p), shards->rank, shards->world));
+void DeviceRanks::SetGradientsFrom(const Model& whole) {
+  for (int rank = 0; rank < world(); ++rank) {
+    for (size_t p = 0; p < whole.params(); ++p) {
+      (*this)[rank].SetGradient(p, ShardOf(whole.GradientValues(p), shard_ops(rank)));
+    }
+  }
 }
 
 void DeviceRanks::CheckShardsOf(const Model& whole, double tolerance) {
@@ -184,15 +236,19 @@ void DeviceRanks::CheckShardsOf(const Model& whole, double tolerance) {
     CHECK(Distance(values, expected) <= std::max(tolerance, 2 * epsilon));
   };
   for (int rank = 0; rank < world(); ++rank) {
-    const shampoo_comm_ops* const shards = shard_ops(rank);
     for (size_t p = 0; p < whole.params(); ++p) {
-      CAPTURE(rank);
-      CAPTURE(p);
+      INFO("rank ", rank, ", parameter ", p);
       const Model& model = (*this)[rank];
-      check(p, model.ParamValues(p), ShardOf(whole.ParamValues(p), shards->rank, shards->world));
-      check(p, model.OutValues(p), ShardOf(whole.OutValues(p), shards->rank, shards->world));
+      check(p, model.ParamValues(p), ShardOf(whole.ParamValues(p), shard_ops(rank)));
+      check(p, model.OutValues(p), ShardOf(whole.OutValues(p), shard_ops(rank)));
     }
   }
+}
+
+std::vector<std::vector<char>> DeviceRanks::Bits() const {
+  std::vector<std::vector<char>> bits;
+  for (const Rank& rank : ranks_) bits.push_back(BitsOf(*rank.model));
+  return bits;
 }
 
 std::vector<std::vector<double>> DeviceRanks::Params() {

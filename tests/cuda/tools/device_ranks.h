@@ -7,26 +7,23 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/tools/rank_kind.h"
 #include "tests/cuda/tools/stage.h"
 #include "tests/cuda/tools/staged_comm.h"
 
 namespace shampoo_test {
 
-// The communicators of DeviceRanks that take host memory; the others take device memory.
-struct HostComms {
-  bool of_replicas = false, of_shards = false;
-};
-
-// Ranks of a job on one device. Each is a thread with its own stream, and has a replica of a model or a shard of a
-// replica. The shards of a replica have consecutive ranks.
+// Ranks of a job on one device or on the CPU. Each is a thread with its own stream, and has a replica of a model or a
+// shard of a replica. The shards of a replica have consecutive ranks.
 class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  // copies: the number of replicas. allocators: one for each rank; nullptr: all ranks use the allocator of `spec`.
-  // has_all_to_all: whether the communicators have all_to_all. on_host: which communicators take host memory.
-  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1, const shampoo_allocator* allocators = nullptr,
-              bool has_all_to_all = false, HostComms on_host = {});
+  // The keys of `spec` take precedence over those of `kind`. allocators: one for each rank; nullptr: all ranks use the
+  // allocator of `spec`.
+  DeviceRanks(const ModelSpec& spec, const RankKind& kind, const shampoo_allocator* allocators = nullptr);
+  DeviceRanks(const ModelSpec& spec, int copies, int shards = 1)
+      : DeviceRanks(spec, RankKind{"local", copies, shards}) {}
   ~DeviceRanks();
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
@@ -34,18 +31,29 @@ class DeviceRanks {
   // Runs `work` on all ranks in parallel. Stores the result of each rank and the text of its last error.
   void OnEvery(const Work& work);
   void Step();
-  void Status();  // calls shampoo_optimizer_status, which waits for the device, on all ranks
+  void Status();       // calls shampoo_optimizer_status, which waits for the device, on all ranks
+  void MustSucceed();  // calls Status(), and requires that no step was rejected
+  // Makes a step, and checks that all ranks return this status with the same error; see DifferencesFrom().
+  void CheckStep(shampoo_status status = SHAMPOO_OK, const std::vector<std::string>& words = {});
   // Creates an optimizer with `plan` to replace the one that was destroyed. The work of OnEvery() calls this function
   // on each rank.
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
   // These functions call the function of Model with the same name for every rank.
-  void FillParams(uint64_t seed);
   void FillGradients(uint64_t seed);
-  void Step(uint64_t seed);  // fills the gradients and steps
-  void Train(uint64_t first, uint64_t last);
-  // Copies the parameters and gradients from a model without shards. Apart from the shards, the plans must be equal.
+  void Step(uint64_t seed);                   // fills the gradients and steps
+  void Train(uint64_t first, uint64_t last);  // requires that the calls succeed
+  // Save or load a checkpoint over a communicator of all ranks, and require that this succeeds.
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
+  // Saves or loads, and stores the results of the ranks. prepare(comm): called before, with the communicator of all
+  // ranks. Returns the number of its collectives.
+  int64_t TryToSaveOrLoad(
+      bool saves, const std::string& directory,
+      const std::function<void(ThreadComm* comm)>& prepare = [](ThreadComm*) {});
+  // Copy the parameters and gradients, or only the gradients, from a model without shards. Apart from the shards, the
+  // plans must be equal.
   void SetFrom(const Model& whole);
-  void SetGradientFrom(const Model& whole, int rank, size_t p);
+  void SetGradientsFrom(const Model& whole);
   // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, the
   // largest difference relative to the largest element may be `tolerance` or two machine epsilons of the dtype of the
   // parameter, whichever is larger: with shards, batches have other numbers of matrices, by which cuBLAS and cuSOLVER
@@ -55,6 +63,8 @@ class DeviceRanks {
   void Abort();
 
   int world() const { return static_cast<int>(ranks_.size()); }
+  // Returns the models of all ranks.
+  std::vector<Model*> models() const;
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }
   const std::string& text(int rank) const { return ranks_[static_cast<size_t>(rank)].text; }
@@ -64,6 +74,8 @@ class DeviceRanks {
   bool SameParams();
   // Checks that each rank has the parameters of `alone`, except for rounding.
   void CheckParams(const Model& alone);
+  // Returns BitsOf() the model of each rank.
+  std::vector<std::vector<char>> Bits() const;
   // Returns the parameters of rank 0, then those of rank 1, and so on.
   std::vector<std::vector<double>> Params();
   // Return the communicators of a rank; nullptr: the rank has none of this kind.
@@ -87,7 +99,7 @@ class DeviceRanks {
   StagedComm* AddComm(int world);
   shampoo_comm_ops OpsOf(StagedComm* comm, int rank, bool on_host) const;
 
-  bool has_all_to_all_;
+  bool on_device_, has_all_to_all_;
   std::vector<std::unique_ptr<StagedComm>> comms_;
   std::vector<shampoo_comm_ops> replica_ops_;  // by rank
   std::vector<shampoo_comm_ops> shard_ops_;

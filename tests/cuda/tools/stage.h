@@ -30,6 +30,14 @@ inline int Devices() {
   return std::min(devices, 2);
 }
 
+// Checks that the calls since fake_cuda_mark() have copied nothing to the host, have allocated nothing, and have used
+// no pageable memory.
+inline void CheckNoCopiesOrAllocations() {
+  CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
+  CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
+}
+
 // Checks that calls load no kernel, allocate nothing and do not wait. The fake must be as late as possible.
 template <typename Calls>
 void CheckOnlyEnqueues(const Calls& calls) {
@@ -76,6 +84,13 @@ class StageWithStream : public Stage, public TestStream {
   explicit StageWithStream(int order = FAKE_CUDA_RANDOM) : Stage(order) {}
 };
 
+// A model on its own stage, whose work is enqueued in one stream.
+class StagedModel : public StageWithStream, public Model {
+ public:
+  explicit StagedModel(const ModelSpec& spec, int order = FAKE_CUDA_RANDOM)
+      : StageWithStream(order), Model(spec, static_cast<TestStream&>(*this)) {}
+};
+
 // Memory of the current device.
 class DeviceBytes {
  public:
@@ -99,7 +114,7 @@ class DeviceBytes {
 class StateArena : public DeviceBytes {
  public:
   explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)
-      : DeviceBytes(static_cast<size_t>(PlannedBytes(MakePlan(spec).get(), "state"))) {
+      : DeviceBytes(PlannedBytes(MakePlan(spec).get(), "state")) {
     const Model fresh(In(std::move(spec)), stream);
   }
   // Returns the specification of a model whose state is in this memory.
@@ -113,8 +128,7 @@ class StateArena : public DeviceBytes {
 // Two arenas. A step reads one and writes the other. The arena that is read first contains zeros.
 class Arenas {
  public:
-  explicit Arenas(const Model& model)
-      : from_(static_cast<size_t>(PlannedBytes(model.plan.get(), "state"))), to_(from_.bytes()) {
+  explicit Arenas(const Model& model) : from_(PlannedBytes(model.plan.get(), "state")), to_(from_.bytes()) {
     MustCuda(cudaMemset(from_.get(), 0, from_.bytes()));
   }
   void Bind(Model* model) const { Must(shampoo_optimizer_bind_state(model->optimizer, from_.get(), to_.get())); }
@@ -149,6 +163,11 @@ inline std::vector<char> BitsOf(const Model& model) {
   const std::string bits = model.Bits();
   return {bits.begin(), bits.end()};
 }
+
+inline const std::vector<std::string> kRootMethods = {"eigen", "newton", "higher_order", "cans"};
+
+// The values of status_lag.
+inline const std::vector<Keys> kLags = Combinations({{"status_lag", {"0", "1"}}});
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
 // different streams, so this model tests the streams of the plugin. The block of 2 x 3 x 4 must be transposed to

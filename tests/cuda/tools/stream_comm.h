@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "tests/cuda/tools/device_model.h"
+#include "tests/cuda/tools/rank_kind.h"
 
 namespace shampoo_test {
 
@@ -56,13 +56,12 @@ class StreamComm {
   int world_;
 };
 
-// The communicators of one rank. Comm: StreamComm, or a class like it. Kind: has the numbers of copies and shards, and
-// whether the communicators have all_to_all.
+// The communicators of one rank. Comm: StreamComm, or a class like it that takes `args` after the number of ranks.
 template <typename Comm>
 class RankComms {
  public:
-  template <typename Kind, typename... Args>
-  explicit RankComms(const Kind& kind, Args... args)
+  template <typename... Args>
+  explicit RankComms(const RankKind& kind, Args... args)
       : copies_(kind.copies, args...),
         shards_(kind.shards, args...),
         replica_ops_(copies_.Ops(kind.has_all_to_all)),

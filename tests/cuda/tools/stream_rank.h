@@ -13,33 +13,21 @@
 
 namespace shampoo_test {
 
-// A division of the work among ranks.
-struct RankKind {
-  const char* mode;  // shard_mode
-  int copies, shards;
-  bool has_all_to_all;
-  const char* bucket = "0";  // comm_bucket_bytes
-};
-
 // Returns the specification of a model with roots at steps 5 and 10.
 inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes(
-      Keys{{"precondition_frequency", "5"}, {"shard_mode", kind.mode}, {"comm_bucket_bytes", kind.bucket}} + more);
+  ModelSpec spec = FiveShapes(Keys{{"precondition_frequency", "5"}} + kind.keys() + more);
   // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
   // of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
   return spec;
 }
 
-// One rank whose communicators can be captured. Comm: StreamComm, or a class like it that takes `args` after the number
-// of ranks.
+// One rank whose communicators can be captured. Comm and args: see RankComms.
 template <typename Comm = StreamComm>
 struct StreamRank {
   template <typename... Args>
   StreamRank(const RankKind& kind, const Keys& more, cudaStream_t stream, Args... args)
-      : comms(kind, args...), model(comms.Join(SpecOfKind(kind, more)), stream) {
-    model.FillParams(1);
-  }
+      : comms(kind, args...), model(comms.Join(SpecOfKind(kind, more)), stream) {}
 
   RankComms<Comm> comms;
   Model model;

@@ -1,0 +1,81 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/tools/stage.h"
+
+// Roots that are computed while steps continue (root_async), on the device or on the host.
+namespace shampoo_test {
+
+// Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
+inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
+  return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
+}
+
+// The roots are computed on the host. With one thread, each buffer has room for two of the largest matrices, so that a
+// job has several chunks.
+inline ModelSpec HostRootsSpec(const Keys& more = {}) {
+  ModelSpec spec = AsyncRootsSpec(Keys{{"root_device", "host"}} + more);
+  spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
+  return spec;
+}
+
+// Trains 19 steps. Solvers run in the mode `mode` from step 10 until step 13 and from step 15 until step 18.
+inline std::vector<char> TrainWithSolver(const ModelSpec& spec, int order, int mode = FAKE_CUDA_SOLVER_ENQUEUES) {
+  const StageWithStream stream(order);
+  Model model(spec, stream);
+  for (uint64_t t = 1; t <= 19; ++t) {
+    if (t == 10 || t == 15) fake_cuda_set_solver(mode);
+    // The step that uses the roots would wait forever for a solver that is held.
+    if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+    model.Step(t);
+    if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();
+  }
+  return BitsOf(model);
+}
+
+// Lets held solvers continue after 100 ms.
+class DelayedRelease {
+ public:
+  DelayedRelease() {
+    thread_ = std::thread([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      released_ = true;
+      fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
+    });
+  }
+  ~DelayedRelease() { thread_.join(); }
+  DelayedRelease(const DelayedRelease&) = delete;
+  DelayedRelease& operator=(const DelayedRelease&) = delete;
+  bool released() const { return released_; }
+
+ private:
+  std::atomic<bool> released_ = false;
+  std::thread thread_;
+};
+
+// Calls train(n, &bits) for n = 1, 2, and so on, until it returns that no call has failed. n: the call that fails; 0:
+// none. Checks that failures do not change the bits of the model, and that there are more than `least` failures.
+template <typename Train>
+void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
+  std::vector<char> expected;
+  train(0, &expected);
+  int64_t failures = 0;
+  for (std::vector<char> bits; train(failures + 1, &bits); ++failures) {
+    CAPTURE(failures);
+    CHECK(bits == expected);
+  }
+  CHECK(failures > least);
+}
+
+// The error with which call n fails, and the status that reports it.
+inline int ErrorOfCall(int64_t n) { return n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown; }
+inline shampoo_status StatusOfCall(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
+
+}  // namespace shampoo_test

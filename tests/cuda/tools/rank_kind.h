@@ -1,0 +1,38 @@
+// Copyright The libshampoo authors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "core/base/text.h"
+#include "tests/cuda/tools/device_model.h"
+
+namespace shampoo_test {
+
+// The communicators of a rank that take host memory; the others take device memory.
+struct HostComms {
+  bool of_replicas = false, of_shards = false;
+};
+
+// The ranks of a job, and how they exchange data.
+struct RankKind {
+  const char* mode;  // shard_mode
+  int copies, shards;
+  bool has_all_to_all = false;
+  const char* bucket = "0";  // comm_bucket_bytes
+  HostComms on_host = {};
+
+  int world() const { return copies * shards; }
+  bool gathers() const { return mode == std::string("gather"); }
+  Keys keys() const { return {{"shard_mode", mode}, {"comm_bucket_bytes", bucket}}; }
+};
+
+inline std::string NameOf(const RankKind& kind) {
+  const std::string bucket = kind.bucket;
+  return shampoo::Cat(kind.mode, " ", kind.copies, "x", kind.shards, kind.has_all_to_all ? ", all-to-all" : "",
+                      bucket == "0" ? "" : ", comm_bucket_bytes " + bucket,
+                      kind.on_host.of_replicas ? ", replicas on the host" : "",
+                      kind.on_host.of_shards ? ", shards on the host" : "");
+}
+
+}  // namespace shampoo_test
