@@ -30,7 +30,7 @@ TEST_CASE("an arena is allocated unless the caller passes one") {
   CHECK(borrowed->arena() == caller.data());
 }
 
-TEST_CASE("an allocator that has no memory is an error") {
+TEST_CASE("if the allocator of the caller returns NULL, creating the state fails") {
   const HostMatrix matrix;
   HostAllocator allocator;
   allocator.allocate = [](void*, size_t, size_t, int32_t, int32_t, void*) -> void* { return nullptr; };
@@ -66,7 +66,8 @@ Settings StartingFrom(InitialInverse initial) {
   return settings;
 }
 
-TEST_CASE("InitializeFactors sets inverse roots as requested and does not change moments") {
+TEST_CASE(
+    "InitializeFactors sets factor matrices to zero and inverse roots as initial_inverse says, and keeps moments") {
   HostMatrix matrix;
   const auto memory = matrix.Create(matrix.state().out());
   float* const inverse = matrix.StateOf("p0/0/inverse.0");
@@ -80,7 +81,7 @@ TEST_CASE("InitializeFactors sets inverse roots as requested and does not change
   CHECK(matrix.StateOf("p0/0/filtered_grad")[0] == 5);
 }
 
-TEST_CASE("bytes are copied, and host memory is mapped in place") {
+TEST_CASE("Upload and Download copy bytes, and Map returns host memory without a copy") {
   const HostMatrix matrix;
   const auto memory = matrix.Create(nullptr);
   const char from[] = "bytes";
@@ -98,7 +99,7 @@ TEST_CASE("bytes are copied, and host memory is mapped in place") {
   CheckOk(memory->CheckReadable("the state"));
 }
 
-TEST_CASE("streams and buffers of a device are rejected") {
+TEST_CASE("a state in host memory rejects streams and buffers of a device") {
   const HostMatrix matrix;
   const auto memory = matrix.Create(nullptr);
   CheckOk(memory->CheckStream(nullptr));

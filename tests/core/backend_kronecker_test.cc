@@ -61,13 +61,13 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       std::vector<double> x = DrawValues(random, d * d);
       Mirror(d, x.data());
       const std::vector<double> out = contract(x, d, MatrixForm::kSymmetric);
-      // The same with only the upper triangle of X.
+      // The same contraction with NaN below the diagonal of X: only the upper triangle may be read.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       const std::vector<double> by_upper = contract(upper, d, MatrixForm::kSymmetricUpper);
 
-      // Contractions with the first and with the second index of a matrix that is not symmetric. Its rows are adjacent
-      // only if the tensor is a vector.
+      // Contractions with the first and with the second index of a matrix Z that is not symmetric. The rows of Z are
+      // adjacent only if the tensor is a vector.
       const int64_t ldx = shape.Product() == d ? d : d + 2;
       const std::vector<double> z = DrawValues(random, d * ldx);
       const std::vector<double> by_first = contract(z, ldx, MatrixForm::kGeneral);

@@ -12,8 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Returns all finite values of a 16-bit float type that are not negative, in increasing order: pattern i has the value
-// at index i.
+// Returns all finite values of a 16-bit float type that are not negative, in increasing order. The value at
+// index i has the bit pattern i.
 template <typename Decode>
 std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {
   std::vector<double> values;
@@ -74,7 +74,7 @@ TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double a
   CHECK(std::isinf(HalfToFloat(0x7c00)));
 }
 
-TEST_CASE("narrowing from float and from double rounds once, to nearest even") {
+TEST_CASE("converting float or double to half or bfloat16 rounds once, to nearest even") {
   const std::vector<double> halves = Magnitudes(HalfToFloat, 0x7c00);
   const std::vector<double> brains = Magnitudes(Bf16ToFloat, 0x7f80);
   for (const std::vector<double>* table : {&halves, &brains}) {

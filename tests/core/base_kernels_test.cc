@@ -91,7 +91,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   return out;
 }
 
-// Checks the elementwise loops that only methods in eigenbases use.
+// Checks the elementwise loops that only the methods soap and kl_shampoo use.
 template <typename Real>
 void CheckEigenbasisPasses(const KernelsOf<Real>& of, const std::vector<Real>& x, const std::vector<Real>& g) {
   const auto n = static_cast<int64_t>(x.size());
@@ -172,13 +172,15 @@ TEST_CASE("the elementwise loops of every instruction set give results bit-ident
   CHECK(&BestKernels() == UsableKernels()[count - 1]);
 }
 
-TEST_CASE("in every instruction set, converting arrays gives the results of converting single elements") {
+TEST_CASE(
+    "in every instruction set, converting an array gives the same results as converting its elements one by one") {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Near every half: its value, the midpoint to the next half (if the half is a normal number), and their neighbors.
+    // Adds floats near every half: its value, the midpoint to the next half (if the half is a normal number), and the
+    // floats next to these two.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));
@@ -208,7 +210,7 @@ TEST_CASE("in every instruction set, converting arrays gives the results of conv
   }
 }
 
-// Checks the function that finds the largest word, ignoring sign bits.
+// Checks a function that returns the largest of several bit patterns, ignoring their sign bits.
 template <typename Word>
 void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64& random) {
   constexpr auto kWithoutSign = static_cast<Word>(std::numeric_limits<Word>::max() >> 1);

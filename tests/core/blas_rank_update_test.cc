@@ -36,8 +36,8 @@ void Check(const Case& c, double beta, Run&& run) {
   };
   double worst = 0;
   bool touched_above = false;
-  // Checks all elements of a small matrix. In a large matrix, checks the elements near the diagonal and at the edges of
-  // squares, and a sample of the others.
+  // Checks all elements of a small matrix. In a large matrix, checks the elements near the diagonal, those in rows and
+  // columns near multiples of 256, and a sample of the others.
   for (int64_t i = 0; i < c.n; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const auto here = static_cast<size_t>(i * ldc + j);
@@ -55,7 +55,7 @@ void Check(const Case& c, double beta, Run&& run) {
   CHECK_FALSE(touched_above);
 }
 
-TEST_CASE("every kind of rank update agrees with the definition and writes only the lower triangle") {
+TEST_CASE("rank updates by GEMM and by SYRK agree with the definition and write only the lower triangle") {
   const BlasFixture blas;
   for (const int64_t n : {1, 5, 31, 32, 33, 64, 65, 97, 128, 200}) {
     for (const bool transposed : {false, true}) {
@@ -69,7 +69,7 @@ TEST_CASE("every kind of rank update agrees with the definition and writes only 
   }
 }
 
-TEST_CASE("a large rank update is divided into squares and is bit-identical in any order") {
+TEST_CASE("a large rank update is divided into squares, and is bit-identical for any order of the squares") {
   const BlasFixture blas;
   for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
     ReverseTiles reverse;

@@ -23,11 +23,11 @@ inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
                               .placement = ReplicaPlacement(comm.rank(), comm.world())};
   };
 }
-// The setup of shards of the elements of kSteppedShapes.
+// The setup of shards that divide the elements of kSteppedShapes.
 inline SetupOfRank SetupOfShards(const OptionKeys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
-// The setup of ranks that do not know of each other.
+// The setup of ranks that each have parameters of these shapes, and whose plans have only one rank.
 inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes, const OptionKeys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {
     return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
@@ -46,7 +46,7 @@ struct CheckpointRank : StepFixture {
   CheckpointCall call;
 };
 
-// The ranks of a job on threads.
+// The ranks of a job. Each rank is a thread.
 struct CheckpointJob : RanksOnThreads<CheckpointRank> {
   CheckpointJob(int world, const SetupOfRank& setup, const std::string& directory)
       : RanksOnThreads(world, setup, directory) {}

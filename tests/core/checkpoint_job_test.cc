@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves and loads of several ranks, and states that are restored after a failed load.
+// Saves and loads by several ranks, and restoring the states after a load has failed.
 #include "tests/core/checkpoint_job.h"
 
 #include <algorithm>
@@ -60,7 +60,8 @@ void ForEachIterate(StepFixture* rank, Visit&& visit) {
   }
 }
 
-TEST_CASE("a checkpoint of shards restores any number of shards, also shards that divide the blocks differently") {
+TEST_CASE(
+    "a checkpoint of shards restores any number of shards, even if these divide the parameters into other blocks") {
   const OptionKeys keys =
       "averaging=schedule_free max_preconditioner_dim=4 use_merge_dims=false on_block_mismatch=reset";
   const TemporaryDirectory directory;
@@ -132,7 +133,8 @@ TEST_CASE("ranks that use different directories cannot save or load together") {
   CheckAllFail(first.Save(), Code::kIo, "rank 0 does not see a file that another rank wrote");
 }
 
-TEST_CASE("a save in which any collective fails leaves the previous checkpoint or, if its index is complete, its own") {
+TEST_CASE(
+    "after a save in which a collective fails, a load takes the previous checkpoint or, if complete, the new one") {
   const TemporaryDirectory directory;
   CheckpointJob first(2, SetupOfReplicas(kAllStates), directory.path());
   int64_t calls = 0;
@@ -155,12 +157,13 @@ TEST_CASE("a save in which any collective fails leaves the previous checkpoint o
   }
 }
 
-// Both parameters of kSteppedShapes on rank 1, and only the first one on rank 0.
+// A setup in which rank 1 has both parameters of kSteppedShapes, and rank 0 has only the first one.
 StepFixture::Setup LastHasBoth(const Communicator& comm) {
   return SetupOfCopies(comm.rank() == 1 ? kSteppedShapes : std::vector<std::vector<int64_t>>{{4, 6}})(comm);
 }
 
-TEST_CASE("ranks that save the same elements in different optimizers get an error, and missing elements a warning") {
+TEST_CASE(
+    "a save fails if two different optimizers have the same elements, and logs a warning if elements are missing") {
   const TemporaryDirectory directory;
   CheckpointJob twice(2, LastHasBoth, directory.path());
   CheckAllFail(twice.Save(), Code::kInvalid,
@@ -203,7 +206,7 @@ TEST_CASE("snapshots are cleared if the checkpoint was saved without root_async"
   for (const std::string& key : snapshots) CHECK_MESSAGE(is_zero(key), key);
 }
 
-// Fails when a load waits for steps again, after it has written the state.
+// Lets the second call of FinishSteps fail. A load makes this call after it has written the state.
 struct FailsAfterWriting final : StateObserver {
   Status FinishSteps() override {
     if (++calls < 2) return {};
@@ -238,7 +241,8 @@ TEST_CASE("if a load fails on one rank, all ranks restore the states that they h
   }
 }
 
-TEST_CASE("a state that cannot be restored after a failed load is unusable, and the reason has the error of the load") {
+TEST_CASE(
+    "a state that cannot be restored after a failed load is unusable, and later errors quote the error of the load") {
   const TemporaryDirectory directory;
   CheckpointJob saved(1, SetupOfCopies(kSteppedShapes), directory.path());
   CheckAllOk(saved.Save());

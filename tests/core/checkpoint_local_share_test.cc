@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each rank writes of a checkpoint: its own blocks, and those that several ranks have on the lowest of them.
+// The share of a checkpoint that each rank writes: its own blocks. If several ranks have the same block, the lowest of
+// these ranks writes it.
 #include "core/checkpoint/duplicates.h"
 #include "core/checkpoint/local_share.h"
 #include "tests/core/checkpoint_job.h"
@@ -9,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// The shares of all ranks of a job.
+// A job, and the share of a checkpoint that each of its ranks writes.
 struct ShareJob {
   ShareJob(int world, const SetupOfRank& setup)
       : job(world, setup, ""), shares(static_cast<size_t>(world)), statuses(static_cast<size_t>(world)) {}
@@ -28,7 +29,7 @@ struct ShareJob {
   std::vector<Status> statuses;
 };
 
-TEST_CASE("copies of an optimizer are written by the lowest rank, with their descriptions") {
+TEST_CASE("if several ranks have the same optimizer, the lowest rank writes its blocks and its descriptions") {
   ShareJob two(2, SetupOfCopies(kSteppedShapes));
   two.FindOk();
   CHECK(two.shares[0].blocks.size() == two.job[0].plan().blocks.size());
@@ -39,8 +40,7 @@ TEST_CASE("copies of an optimizer are written by the lowest rank, with their des
   CHECK(two.shares[1].bytes() == 0);
 }
 
-TEST_CASE(
-    "each rank writes its own blocks of replicas and its own pieces of shards, and a piece has its place as key") {
+TEST_CASE("replicas write the blocks that they own, shards write their pieces, and keys of pieces contain positions") {
   for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK(shards.shares[1].blocks[0].stored.key == "p0/@12");
 }
 
-TEST_CASE("a parameter of which several shards hold all elements is written by the lowest of them") {
+TEST_CASE("if several shards hold all elements of a parameter, the lowest of these shards writes the parameter") {
   for (const ShardForm form : {ShardForm::kWhole, ShardForm::kFlat}) {
     ShareJob two(2, [form](const Communicator& comm) {
       StepFixture::Setup setup = SetupOfShards(kAllStates)(comm);
@@ -73,7 +73,8 @@ TEST_CASE("a parameter of which several shards hold all elements is written by t
   }
 }
 
-TEST_CASE("copies with different states are an error on all ranks, also if only the last element of a state differs") {
+TEST_CASE(
+    "if two copies of an optimizer differ in one element of a state, even the last one, all ranks return an error") {
   for (const size_t element : {0, 9999}) {
     ShareJob three(3, SetupOfCopies({{100, 100}}, "momentum=0.5"));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
@@ -82,7 +83,7 @@ TEST_CASE("copies with different states are an error on all ranks, also if only 
   }
 }
 
-TEST_CASE("all ranks keep the largest number of checkpoints that any of them keeps") {
+TEST_CASE("all ranks use the largest checkpoint_keep of any rank") {
   ShareJob three(3, [](const Communicator& comm) {
     const char* const keep = comm.rank() == 1 ? "5" : "2";
     return SetupOfReplicas(kAllStates + Cat("checkpoint_keep=", keep))(comm);
@@ -97,7 +98,8 @@ void RunOnRanks(ThreadRanks* threads, Work&& work) {
   threads->Run([&](int rank) { work(CommRanks(threads->comm(rank).get()), static_cast<size_t>(rank)); });
 }
 
-TEST_CASE("items that a lower rank has are duplicates, and the first rank with other contents is returned") {
+TEST_CASE(
+    "FindDuplicates marks the items that a lower rank has, and returns a lower rank whose contents of an item differ") {
   const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
   ThreadRanks threads(4);
   std::vector<Duplicates> found(4);
@@ -113,7 +115,7 @@ TEST_CASE("items that a lower rank has are duplicates, and the first rank with o
 }
 
 TEST_CASE("duplicates are found among more items than one exchange has room for") {
-  constexpr size_t kRoom = 32768;  // of each of two ranks
+  constexpr size_t kRoom = 32768;  // the number of items of each of two ranks that fit one exchange
   for (const size_t count : {kRoom, kRoom + 1}) {
     ThreadRanks threads(2);
     std::vector<Duplicates> found(2);
@@ -130,7 +132,7 @@ TEST_CASE("duplicates are found among more items than one exchange has room for"
   }
 }
 
-TEST_CASE("all ranks get the number of rank 0") {
+TEST_CASE("BroadcastFromFirst returns the number of rank 0 on all ranks") {
   ThreadRanks threads(3);
   std::vector<int64_t> numbers(3, -1);
   RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
@@ -139,7 +141,7 @@ TEST_CASE("all ranks get the number of rank 0") {
   CHECK(numbers == std::vector<int64_t>(3, 7));
 }
 
-TEST_CASE("rank 0 receives the texts of each rank in order, even if they need several exchanges") {
+TEST_CASE("Collect sends the strings of each rank to rank 0 in order, even if this takes several exchanges") {
   const size_t counts[] = {0, 5, 1};
   ThreadRanks threads(3);
   std::string first_letters[3];
@@ -159,7 +161,7 @@ TEST_CASE("rank 0 receives the texts of each rank in order, even if they need se
   CHECK(first_letters[2] == "a");
 }
 
-TEST_CASE("a rank whose texts cannot be made or are too long fails, and the exchange ends on all ranks") {
+TEST_CASE("if a rank cannot make its strings, or they are too long, Collect reports an error and ends on all ranks") {
   for (const bool too_long : {false, true}) {
     ThreadRanks threads(2);
     std::vector<Status> statuses(2);

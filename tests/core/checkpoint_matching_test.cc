@@ -15,7 +15,7 @@ namespace {
 
 const OptionKeys kMatchedKeys = "max_preconditioner_dim=4 use_merge_dims=false momentum=0.5";
 
-// An index of two parameters, and an optimizer that loads it.
+// The index of a checkpoint of two parameters, and an optimizer that loads the checkpoint.
 struct Matched {
   explicit Matched(const OptionKeys& more = {}) : Matched(more, StepFixture::Describe({{4, 6}, {5}})) {}
   Matched(const OptionKeys& more, const std::vector<ParamDesc>& params)
@@ -33,7 +33,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved with the same layout are matched in the order of their files") {
+TEST_CASE("blocks that were saved with the same layout are matched, and are listed in the order of the files") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);
@@ -125,7 +125,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   }
 }
 
-TEST_CASE("hyper-parameters that differ, another dtype of a parameter and unused states cause warnings") {
+TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a parameter, and of unused states") {
   Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());
@@ -190,7 +190,7 @@ TEST_CASE("descriptions of several ranks are merged unless a parameter differs")
              "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
 }
 
-TEST_CASE("the step of a parameter is not taken from a rank that has no element of it") {
+TEST_CASE("the step of a parameter is not taken from a rank that has no element of the parameter") {
   for (const bool empty_first : {false, true}) {
     CAPTURE(empty_first);
     Descriptions descriptions;
@@ -210,7 +210,7 @@ TEST_CASE("the step of a parameter is not taken from a rank that has no element 
   }
 }
 
-TEST_CASE("a call needs a valid stream, unique names, and a communicator of all ranks") {
+TEST_CASE("saving and loading need a valid stream, unique names of parameters, and a communicator of all ranks") {
   StepFixture first({}, {{2, 3}});
   StepFixture second({}, {{2, 3}});
   OptimizerState* const two[] = {&first.state(), &second.state()};

@@ -125,9 +125,10 @@ TEST_CASE("an entry that differs between the index and the file is an error with
   CheckError(reader.ReadRange(block, momentum, last, 2, elements), Code::kIo, "its size does not match its block");
 }
 
-TEST_CASE("a window is assembled from the blocks that have its elements") {
+TEST_CASE("ReadWindow assembles a range of elements of a parameter from the blocks that contain them") {
   StepFixture from(BlocksOf("4"), {{4, 6}});
-  // The blocks are columns 0 to 3, and columns 4 and 5. The momentum of an element is its position in the parameter.
+  // There are two blocks: columns 0 to 3, and columns 4 and 5. The momentum of an element is its position in the
+  // parameter.
   for (const StateEntry& entry : from.state().entries()) {
     if (entry.state() != "momentum") continue;
     const int64_t columns = entry.shape[1];

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Impossible numbers that a rank receives in the exchanges that agree on a status and compare plans.
+// The handling of impossible numbers that a rank receives when ranks agree on a status or compare plans.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -30,7 +30,7 @@ TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other r
   }
 }
 
-TEST_CASE("a communicator that returns a wrong number for this rank has failed") {
+TEST_CASE("a communicator fails if it returns another number for this rank than this rank has sent") {
   MirrorComm comm(3, 1);
   comm.PutFrom(1, 0, int64_t{7});
   CheckCommError(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
@@ -50,14 +50,14 @@ TEST_CASE("an invalid number of plan lines is SHAMPOO_E_COMM") {
   }
 }
 
-TEST_CASE("another rank with a different number of plan lines causes no access out of bounds") {
+TEST_CASE("if another rank has a different number of plan lines, no memory is accessed out of bounds") {
   for (const int64_t count : {int64_t{0}, int64_t{2}, int64_t{4}, int64_t{1000}, int64_t{1} << 40}) {
     for (const bool differs : {false, true}) {
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The hash of all lines differs. If `differs` is true, the hash of each line differs, too. Otherwise the hashes
-      // of the lines are equal.
+      // The other rank sends a different hash of all lines. If `differs` is true, it also sends different hashes of
+      // the single lines. Otherwise, the hashes of the single lines are equal, which is impossible.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);
@@ -78,7 +78,7 @@ TEST_CASE("another rank with a different number of plan lines causes no access o
   }
 }
 
-TEST_CASE("with any received numbers, the comparison of plans ends") {
+TEST_CASE("the comparison of plans ends, whatever numbers a rank receives") {
   std::mt19937_64 random(3);
   int different = 0;
   int failed = 0;

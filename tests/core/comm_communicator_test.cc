@@ -148,7 +148,8 @@ TEST_CASE("an error from async_error fails the next collective before it starts"
   CHECK(one.comm->failed());
 }
 
-TEST_CASE("a collective that fails during a capture aborts nothing unless an earlier collective has failed") {
+TEST_CASE(
+    "a collective that fails during a capture does not abort the communicator, unless an earlier one has failed") {
   constexpr bool kCaptured = true;
   for (const bool to_all : {false, true}) {
     for (const bool failed_before : {false, true}) {

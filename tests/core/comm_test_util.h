@@ -75,7 +75,7 @@ class MirrorComm {
   std::shared_ptr<Communicator> comm_;
 };
 
-// Checks that a call failed with Code::kComm. Its message must contain `says`, the expected values and the next step.
+// Checks that a call failed with Code::kComm. The message must contain `says`, the expected values and the next step.
 inline void CheckCommError(const Status& status, const std::string& says) {
   for (const std::string& part :
        {says, std::string("expected"), std::string("same build"), std::string("the communicator")}) {

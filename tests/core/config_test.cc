@@ -87,7 +87,7 @@ TEST_CASE("defaults resolve to the values in the key table") {
   CHECK(settings.grafting == Grafting::kAdam);
 }
 
-TEST_CASE("the preset shampoo_2024 has the defaults of the reference release") {
+TEST_CASE("the preset shampoo_2024 has the defaults of the reference implementation") {
   const Settings settings = Resolved("preset=shampoo_2024");
   CheckValues(settings,
               "lr=0.01 beta1=0.9 beta2=1 epsilon=1e-12 root_relative_epsilon=0 momentum=0 weight_decay=0 "
@@ -146,7 +146,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
 
 TEST_CASE("the methods soap and kl_shampoo, and their presets, have their own defaults") {
   const Settings soap = Resolved("method=soap");
-  // The relative_epsilon -1 depends on the dtype.
+  // relative_epsilon is -1 (auto): its value depends on the dtype.
   CheckValues(
       soap, "lr=0.003 beta1=0.95 beta2=0.95 shampoo_beta=0.95 epsilon=1e-12 relative_epsilon=-1 use_bias_correction=1");
   CHECK(soap.factor_correction == FactorTerm::kGradient);
@@ -384,8 +384,7 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("method=muon second_moment=row second_moment_dtype=bf16 beta2=0.999").beta2 == 0.999);
 }
 
-TEST_CASE(
-    "factor matrices that would stall are rejected with any state_rounding, because they are rounded to nearest") {
+TEST_CASE("a factor_dtype that undoes the decay is rejected with any state_rounding, which factor matrices ignore") {
   for (const char* const rounding : {"nearest", "stochastic"}) {
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
@@ -518,9 +517,9 @@ TEST_CASE(
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// A root of 0 in a list makes the reference implementation fail. Here, it selects twice the order. Order 0 is left out
-// because no block has it.
-TEST_CASE("the root of each order agrees with the recorded cases") {
+// In the reference implementation, a root of 0 in a list is an error. Here, it selects twice the order. Order 0 is not
+// checked because no block has it.
+TEST_CASE("the root that inverse_root_override selects for each order agrees with the recorded cases") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {
     Settings settings;
@@ -542,7 +541,7 @@ TEST_CASE("the root of each order agrees with the recorded cases") {
   CHECK(checked == 22);
 }
 
-TEST_CASE("lists are parsed and written in a canonical form") {
+TEST_CASE("ParseList accepts blanks in a list, and ParseValue returns the list in a canonical form") {
   const Key& key = *FindKey("inverse_root_override");
   std::vector<int64_t> elements;
   REQUIRE(ParseList(key, "0, 2,4", &elements).ok());

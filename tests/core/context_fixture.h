@@ -18,7 +18,7 @@ struct ContextFixture : StepFixture {
     context.participants().ChooseOwnGradients(inputs().buffers);
     return context.List();
   }
-  // The numbers of the blocks of these items.
+  // Returns the numbers of the blocks of these items.
   template <typename Items>
   std::vector<int64_t> BlocksOf(const Items& items) const {
     std::vector<int64_t> blocks;

@@ -44,7 +44,7 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("statistics are found by name, and the step of a group by its number") {
+TEST_CASE("Stat finds statistics by name, and the name of the step of a group contains the number of the group") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   CheckOk(optimizer->state().WriteSteps(0, 5));
   double value = -1;
@@ -129,14 +129,14 @@ TEST_CASE("shard_mode gather needs a communicator of the shards") {
              "desc.shard_comm is NULL, shard_mode is gather");
 }
 
-TEST_CASE("a wrong argument on one rank is an error on all ranks, even without a plan") {
+TEST_CASE("a wrong argument on one rank is an error on all ranks, even if this rank has no plan") {
   const MirrorComm comm;
   OptimizerDesc desc;
   desc.replica_comm = comm.shared();
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
   CHECK(comm.calls > 0);                          // the other ranks received the error
-  CHECK(comm.get()->optimizer_ids_taken() == 1);  // as on the other ranks
+  CHECK(comm.get()->optimizer_ids_taken() == 1);  // the other ranks count this optimizer, too
   comm.get()->Abort(CommFailed("the network is gone"));
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm,
              "a collective or a CUDA call failed before");
@@ -191,7 +191,7 @@ TEST_CASE("an export needs a blend from 0 to 1 and an address for each parameter
   }
 }
 
-// Creates an optimizer on each of two shard ranks. keys(rank): the keys of the rank.
+// Creates an optimizer on each of two shard ranks. keys(rank) returns the keys of a rank.
 template <typename KeysOf>
 std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
                                    std::vector<std::unique_ptr<Optimizer>>* out) {

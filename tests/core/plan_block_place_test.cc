@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which elements of a parameter a stored block has.
+// BlockPlace, which describes the elements of a parameter that a stored block has.
 #include <doctest/doctest.h>
 
 #include <tuple>
@@ -14,10 +14,11 @@
 namespace shampoo {
 namespace {
 
-// Rows 1 and 2, columns 2 and 3, of a parameter of 4 rows and 5 columns, which a rank holds as a whole.
+// A block with rows 1 and 2, and columns 2 and 3, of a parameter of 4 rows and 5 columns. The piece is the whole
+// parameter.
 BlockPlace Corner() { return {Shape::Of({2, 2}), {5, 1}, 7, Region::Interval(0, 20, 20)}; }
 
-// The same elements, described as the whole of a rectangular piece.
+// A block with the same elements. The piece is a rectangle that has only these elements.
 BlockPlace RectangularPiece() {
   return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
 }
@@ -30,7 +31,7 @@ Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   return runs;
 }
 
-TEST_CASE("a block has the same elements in each description of its piece") {
+TEST_CASE("a block in the whole parameter and a block in a rectangular piece can have the same elements") {
   for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
     CHECK(place.FindMistake(20) == nullptr);
     CHECK(place.elements() == 4);
@@ -81,7 +82,7 @@ TEST_CASE("the places of the blocks of a plan cover each element of the paramete
   CHECK(owners == std::vector<int>(20, 1));
 }
 
-TEST_CASE("the positions of single elements are those of the runs that contain them") {
+TEST_CASE("ElementPositions returns the same positions of elements as ForEachRunOf") {
   const Region columns = Region::Rectangle(Shape::Of({4, 5, 6}), Shape::Of({1, 1, 2}), Shape::Of({3, 3, 4}));
   const Region interval = Region::Interval(11, 36, 120);
   const BlockPlace places[] = {

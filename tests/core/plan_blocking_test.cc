@@ -46,7 +46,7 @@ TEST_CASE("stack: the leading dims enumerate tensors of the other dims") {
   }
 }
 
-TEST_CASE("stack: empty ranges contain no tensor at any position") {
+TEST_CASE("stack: an empty range contains no tensor, wherever the range is") {
   for (const int64_t at : {0, 1, 4, 5, 8}) {
     CHECK(SplitStack(Shape::Of({2, 4}), 1, at, at).empty());
     CHECK(CountStack(Shape::Of({2, 4}), 1, at, at) == 0);
@@ -134,13 +134,13 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Shape& piece = pieces[i].shape;
     CAPTURE(i);
-    // Each element exactly once, in memory order.
+    // The pieces contain each element exactly once, in memory order.
     REQUIRE(pieces[i].offset_in_shard == next - start);
     const int64_t piece_start = next;
     next += piece.Product();
     REQUIRE(piece_start < next);
     REQUIRE(next <= end);
-    // A dense sub-tensor: it fills its box, and has the shape of the box.
+    // A piece is a dense sub-tensor: it fills its box, and has the shape of the box.
     const Shape box = BoxAround(coordinates, shape.ndim, piece_start, next);
     REQUIRE(piece.ndim >= 1);
     REQUIRE(piece.ndim <= shape.ndim);
@@ -176,10 +176,11 @@ TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by 
       most_pieces = std::max(most_pieces, pieces.size());
     }
   }
-  CHECK(most_pieces >= 8);  // of at most 9, so some shard recursed deeply on both sides
+  CHECK(most_pieces >= 8);  // at most 9 are possible, so some shard has pieces of many orders at both ends
 }
 
-TEST_CASE("pieces of a flat shard: every shard of small tensors, including dims of 1") {
+TEST_CASE(
+    "pieces of a flat shard: every shard of small tensors, even with dims of 1, is covered by dense sub-tensors") {
   int checked = 0;
   for (const Shape& shape : {Shape::Of({3, 2, 3}), Shape::Of({3, 1, 4}), Shape::Of({1, 4}), Shape::Of({4, 1}),
                              Shape::Of({1, 1, 1}), Shape::Of({1, 3, 1, 2})}) {
@@ -196,7 +197,7 @@ TEST_CASE("pieces of a flat shard: every shard of small tensors, including dims 
   CHECK(checked == 190 + 91 + 15 + 15 + 3 + 28);
 }
 
-TEST_CASE("pieces of a flat shard: an order 5 tensor without its first and last element") {
+TEST_CASE("pieces of a flat shard: a tensor of order 5 without its first and last element has nine pieces") {
   const Shape shape = Shape::Of({3, 3, 3, 3, 3});
   const auto pieces = FlatShardPieces(shape, 1, 242);
   CheckPieces(shape, 1, 242, pieces);
@@ -208,7 +209,7 @@ TEST_CASE("pieces of a flat shard: an order 5 tensor without its first and last 
   CHECK(pieces[8].shape == Shape::Of({2}));
 }
 
-TEST_CASE("pieces of a flat shard: offsets near the end of int64") {
+TEST_CASE("pieces of a flat shard: offsets near the end of int64 do not overflow") {
   const Shape shape = Shape::Of({int64_t{1} << 30, int64_t{1} << 32});
   const int64_t size = int64_t{1} << 62;
   const auto pieces = FlatShardPieces(shape, 1, size - 1);
@@ -251,7 +252,7 @@ TEST_CASE("merge: products up to 2^62 do not overflow") {
   CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull - 1, 0) == Shape::Of({kHalf, kHalf}));
   CHECK(MergeDims(Shape::Of({kHalf, kHalf}), std::numeric_limits<int64_t>::max(), 0) == Shape::Of({kFull}));
   CHECK(MergeDims(Shape::Of({kFull}), 1, 0) == Shape::Of({kFull}));
-  // Not a shape that callers may pass: the product, 2^64, wraps to 0, which is below any bound.
+  // Plans reject this shape: its product, 2^64, wraps to 0, which is below any bound. The dims must not be merged.
   CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024, 0) == Shape::Of({2 * kHalf, 2 * kHalf}));
 }
 
@@ -262,7 +263,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
     Shape shape;
     const int ndim = static_cast<int>(Draw(random, 0, kMaxDims));
     for (int dim = 0; dim < ndim; ++dim) {
-      // Dims of all magnitudes, often 1. The product of 8 dims of at most 2^7 is at most 2^56.
+      // Draws dims of all magnitudes, often 1. The product of 8 dims of at most 2^7 is at most 2^56.
       shape.Append(Draw(random, 1, int64_t{1} << Draw(random, 0, 7)));
     }
     const int64_t max_dim = Draw(random, 1, int64_t{1} << Draw(random, 0, 56));
@@ -429,7 +430,7 @@ TEST_CASE("split: the coordinates of an element divided by max_dim give the bloc
     const auto blocks = SplitBlocks(shape, max_dim);
     CHECK(CountOfBlocks(shape, max_dim) == static_cast<int64_t>(blocks.size()));
 
-    // Walks every block through its strides.
+    // Visits the elements of every block by the strides of the block.
     const auto coordinates = AllCoordinates(shape);
     std::vector<bool> is_held(coordinates.size());
     bool as_expected = true;

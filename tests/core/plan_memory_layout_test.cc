@@ -48,7 +48,7 @@ TEST_CASE("the states of a rank are consecutive and aligned in its arena and fil
       }
       CHECK(end <= bytes);
       CHECK(bytes - stored < static_cast<int64_t>(entries.size() + 1) * kStateAlignment + kArenaAlignment);
-      entries_seen += static_cast<int64_t>(entries.size()) - 1;  // without the step counter, which every rank has
+      entries_seen += static_cast<int64_t>(entries.size()) - 1;  // the step counter is not counted: every rank has it
     }
     CHECK(entries_seen == static_cast<int64_t>(ListEntries(*PlanOf(keys, kMixedShapes)->data()).size()) - 1);
   }
@@ -56,7 +56,7 @@ TEST_CASE("the states of a rank are consecutive and aligned in its arena and fil
 
 TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   const auto plan = PlanOf("merge_min_dim=0", kMixedShapes);
-  std::vector<std::pair<int64_t, bool>> blocks;  // elements; whether there are factor matrices
+  std::vector<std::pair<int64_t, bool>> blocks;  // the number of elements, and whether there are factor matrices
   for (const Block& block : plan->data()->blocks) {
     CHECK(block.order() <= 1);
     blocks.emplace_back(block.elements, block.is_preconditioned);
@@ -64,7 +64,7 @@ TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE("a vector that is not preconditioned may exceed the limit of the eigensolver") {
+TEST_CASE("a vector that is not preconditioned may be longer than the largest matrix of the eigensolver") {
   for (const char* const is_preconditioned : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =
@@ -140,7 +140,7 @@ std::vector<std::string> StatesOf(const OptionKeys& keys, const std::vector<int6
   return names;
 }
 
-TEST_CASE("methods in eigenbases have the states of the dims that are preconditioned") {
+TEST_CASE("the methods soap and kl_shampoo have factor matrices and bases only for the dims that are preconditioned") {
   using Names = std::vector<std::string>;
   const std::vector<int64_t> matrix = {6, 4};
   CHECK(StatesOf("method=soap", matrix) ==

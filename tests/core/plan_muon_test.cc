@@ -89,7 +89,7 @@ TEST_CASE(
                    "; set shard_mode gather"));
   }
   CheckOk(PlanStatusOf("method=sign", shard));
-  // Parameters that method adam updates may be divided.
+  // Parameters that method adam updates, such as embeddings, may be divided.
   ParamDesc embedding = shard;
   embedding.role = Role::kEmbedding;
   CheckOk(PlanStatusOf("method=muon update_norm=rms", embedding));
@@ -111,7 +111,7 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
 }
 
 TEST_CASE(
-    "a plan for a GPU accepts the keys of methods muon and sign, of norms, and of trajectories of a later release") {
+    "a plan for a GPU accepts the keys of the methods muon and sign, of norms, and of the recorded later release") {
   std::vector<OptionKeys> accepted = {"method=muon orthogonalization=exact",
                                       "method=soap soap_post=orthogonalize orthogonalization=exact",
                                       "method=muon muon_math=bf16",
@@ -147,7 +147,7 @@ TEST_CASE("averages have the same states on GPUs as on the CPU, with several rep
   }
 }
 
-TEST_CASE("products in bfloat16 need a GPU and float32") {
+TEST_CASE("muon_math bf16 needs a plan for a GPU and a computation dtype of float32") {
   const OptionKeys keys = "method=muon muon_math=bf16";
   CheckError(PlanStatusOf(keys, ParamOf({6, 5})), Code::kUnsupported,
              "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU "
@@ -158,7 +158,7 @@ TEST_CASE("products in bfloat16 need a GPU and float32") {
       "key muon_math: the value bf16 is not allowed for parameter \"w\", whose computation dtype is f64: expected "
       "f32, or computation_dtype f32");
   CheckOk(PlanStatusOf(wide, ParamOf({6}), OnGpu()));  // a vector is not orthogonalized
-  // Exact orthogonalization takes products in float64.
+  // muon_math has no effect on exact orthogonalization.
   CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("matrices of method muon have one filtered gradient, and other tensors
   }
 }
 
-TEST_CASE("each part of a fused parameter is a matrix of its own with all rows in one block") {
+TEST_CASE("with method muon, each part of a fused parameter is a separate matrix, and the whole matrix is one block") {
   ParamDesc desc = ParamOf({2, 5, 4, 3}, 1);
   desc.fan = Fan::kInOut;
   desc.row_splits = {2, 1};
@@ -205,7 +205,7 @@ TEST_CASE("each part of a fused parameter is a matrix of its own with all rows i
   }
 }
 
-TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and no vector") {
+TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and does not orthogonalize vectors") {
   const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const OptionKeys& more = {}) {
     ParamDesc desc = ParamOf(shape);
     desc.fan = fan;

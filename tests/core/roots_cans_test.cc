@@ -98,7 +98,7 @@ Settings CansSettings(double epsilon) {
   return settings;
 }
 
-TEST_CASE("cans computes roots within 1e-4, and the recovery ladder computes those for which cans fails") {
+TEST_CASE("cans computes roots with an error of at most 1e-4, and method eigen computes those for which cans fails") {
   for (const int64_t n : {2, 5, 17, 64, 65, 150}) {
     for (const Spectrum& spectrum : kSpectra) {
       const Sample sample = Draw(n, spectrum);

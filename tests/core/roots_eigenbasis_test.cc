@@ -140,7 +140,7 @@ TEST_CASE_TEMPLATE("the basis of a matrix of zeros is the identity, and that of 
   }
 }
 
-TEST_CASE_TEMPLATE("bases of rank-deficient matrices are complete", Real, float, double) {
+TEST_CASE_TEMPLATE("bases of rank-deficient matrices are complete and orthonormal", Real, float, double) {
   const BlasFixture blas;
   const double roundoff = std::numeric_limits<Real>::epsilon();
   for (const int64_t rank : {0, 1, 3}) {
@@ -233,7 +233,7 @@ TEST_CASE(
 
 TEST_CASE_TEMPLATE("basis_tolerance keeps a basis in which the matrix is nearly diagonal", Real, float, double) {
   const BlasFixture blas;
-  for (const int64_t n : {3, 40, 75}) {  // one and several passes of the check
+  for (const int64_t n : {3, 40, 75}) {  // the check makes one pass, or several
     const Doubles a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i + 1); }));
     BasisSpec spec{.sort = BasisSort::kNone};
     // A basis that is not exact: the first and the last column are rotated by 0.1 radians in their plane.

@@ -37,7 +37,8 @@ struct Solution {
   std::vector<Root> q, l;
 };
 
-// Solves with NaN above the diagonal, which must not matter, and checks that memory behind the workspaces is unchanged.
+// Solves the eigenproblem of a matrix. The elements above the diagonal are NaN, because the solver must not read them.
+// Checks that the memory behind the workspaces is unchanged.
 template <typename Root>
 Solution<Root> Solve(int64_t n, const Doubles& a, Tiles* tiles = nullptr) {
   const Root nan = std::numeric_limits<Root>::quiet_NaN();
@@ -136,7 +137,7 @@ TEST_CASE_TEMPLATE("the eigensolver in stages solves matrices with difficult spe
       for (int64_t j = 0; j < n; ++j) graded[At(i * n + j)] *= std::pow(10, rate / 2 * static_cast<double>(i + j));
     }
     CheckSolution<Root>(n, graded);
-    // At the limits of the range of float.
+    // The elements of these matrices are near the limits of the range of float.
     if (std::is_same_v<Root, float>) {
       for (const double scale : {1e37, 1e-38}) CheckSolution<Root>(n, Scaled(Wishart(n), scale));
     }

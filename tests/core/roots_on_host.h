@@ -18,7 +18,7 @@ namespace shampoo {
 inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
 inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
-// An optimizer on a fake device. Its blocks are matrices with two rows, and its roots are X = F^(-1/2).
+// An optimizer on a fake device whose host computes the roots X = F^(-1/2). The blocks are matrices with two rows.
 struct RootsOnHost {
   using Keys = StepFixture::Keys;
   explicit RootsOnHost(size_t blocks, const Keys& keys = {}, const Placement& placement = {}, int64_t columns = 2)

@@ -55,7 +55,7 @@ template <typename Real>
 double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<Real>& x) {
   const int64_t small = std::min(rows, columns);
   const int64_t large = std::max(rows, columns);
-  const int64_t step = rows <= columns ? columns : 1;  // between two vectors of the smaller dim
+  const int64_t step = rows <= columns ? columns : 1;  // the distance in memory between two vectors of the smaller dim
   const int64_t inner = rows <= columns ? 1 : columns;
   double worst = 0;
   for (int64_t i = 0; i < small; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
 }
 
 TEST_CASE(
-    "a list with the coefficients of a schedule gives the same results, and the last entry of a list is repeated") {
+    "a list with the coefficients of a schedule gives the results of the schedule, and its last entry is repeated") {
   const std::vector<double> a = DrawMatrix<double>(12);
   const auto jordan = Orthogonalized<double>(WithCoefficients("jordan", 3), 3, 4, a);
   CHECK(jordan == Orthogonalized<double>(WithCoefficients("3.4445,-4.775,2.0315", 3), 3, 4, a));
@@ -115,7 +115,7 @@ void CheckScaled(int exponent, const Settings& settings) {
   CHECK(Orthogonalized<Real>(settings, 5, 7, a) == expected);
 }
 
-TEST_CASE("multiplying a matrix by a power of two changes no bit of the result") {
+TEST_CASE("multiplying a matrix by a power of two changes no bit of the orthogonalized matrix") {
   Settings schatten = WithCoefficients("quintic");
   schatten.ns_norm = NsNorm::kSchatten4;
   const Settings exact = ExactSettings();
@@ -125,7 +125,7 @@ TEST_CASE("multiplying a matrix by a power of two changes no bit of the result")
   }
 }
 
-TEST_CASE("the result does not depend on the division into tiles") {
+TEST_CASE("the result of an orthogonalization does not depend on the division into tiles") {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{600, 2500}, {2500, 600}}) {
     CAPTURE(rows);
     const std::vector<float> a = DrawMatrix<float>(rows * columns);
@@ -164,7 +164,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("zeros stay zeros, and the largest and the smallest numbers neither overflow nor vanish") {
+TEST_CASE("orthogonalization keeps zeros, and does not overflow or underflow with the largest and smallest floats") {
   const Settings settings = WithCoefficients("polar_express");
   CHECK(Orthogonalized<float>(settings, 2, 3, std::vector<float>(6)) == std::vector<float>(6));
   const auto identity = Orthogonalized<float>(settings, 2, 2, {1, 0, 0, 1});
@@ -178,14 +178,15 @@ TEST_CASE("zeros stay zeros, and the largest and the smallest numbers neither ov
   }
 }
 
-TEST_CASE("exact orthogonalization leaves out singular values at rounding level") {
+TEST_CASE("exact orthogonalization maps singular values at rounding level to 0") {
   const Settings exact = ExactSettings();
   const double above = 1.01 * kLeastSingularValue;
   const double below = 0.99 * kLeastSingularValue;
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, above}) == std::vector<double>{1, 0, 0, 1});
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, below}) == std::vector<double>{1, 0, 0, 0});
   CHECK(Orthogonalized<float>(exact, 2, 3, {0, 0, 0, 0, 3e-30F, 0}) == std::vector<float>{0, 0, 0, 0, 1, 0});
-  // Rank 1: the result is the matrix divided by its norm, whatever a solver completes the null space with.
+  // For a matrix of rank 1, the result is the matrix divided by its norm. It does not depend on the vectors with which
+  // the solver completes the null space.
   const std::vector<double> a = {1, 2, 2, 2, 4, 4, 2, 4, 4};
   const std::vector<double> x = Orthogonalized<double>(exact, 3, 3, a);
   CHECK(LargestDifference(x, Scaled(a, 1 / 9.0)) < 1e-15);

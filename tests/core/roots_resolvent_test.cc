@@ -34,7 +34,7 @@ struct OwnedTridiagonal {
   }
 };
 
-// Returns a positive definite matrix in which about one of `gap` elements next to the diagonal is 0.
+// Returns a positive definite matrix in which about one in `gap` elements next to the diagonal is 0.
 OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
   std::mt19937_64 random(At(n));
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -72,7 +72,7 @@ Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& 
   return result;
 }
 
-// Assembles the matrix of a sum from blocks of `width` columns, as the computation of a root does.
+// Computes the matrix that a ResolventSum represents, from blocks of `width` columns, as the library does for a root.
 Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
   Doubles y(At(n * n)), generators(At(n * sum->poles()));
   const int64_t poles = sum->poles();
@@ -171,7 +171,7 @@ Doubles Narrowed(Doubles a) {
   return a;
 }
 
-// `condition` is the condition number of A + epsilon I.
+// Checks the inverse square root of `matrix` in float32. `condition` is the condition number of A + epsilon I.
 void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);
@@ -198,7 +198,7 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
 
 }  // namespace
 
-TEST_CASE("Zolotarev's sums are inverse square roots on their intervals, for conditions from 2 to 1e8") {
+TEST_CASE("Zolotarev's sums approximate inverse square roots on their intervals, for condition numbers from 2 to 1e8") {
   for (int q = 1; q <= ZolotarevSum::kLargestCondition; ++q) {
     CAPTURE(q);
     const ZolotarevSum& sum = ZolotarevSum::ForCondition(q);
@@ -251,7 +251,7 @@ TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any nu
   }
 }
 
-TEST_CASE("the one-pass reduction keeps the eigenvalues and can be reversed") {
+TEST_CASE("the one-pass reduction to tridiagonal form and its reflections reproduce the matrix") {
   const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no faster reduction: nothing is compared");
@@ -358,7 +358,8 @@ TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and 
   }
 }
 
-TEST_CASE("matrices that differ by a power of four have inverse square roots with the same digits") {
+TEST_CASE(
+    "multiplying a matrix by a power of four changes only the exponents of the elements of its inverse square root") {
   const BlasFixture blas;
   for (const int64_t n : {8, 40, 130}) {
     const Doubles a =

@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the rules give the expected numbers of the tables on the host") {
+TEST_CASE("on the host, the update rules give the numbers that the tables of cases expect") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     for (size_t i = 0; i < count; ++i) {
@@ -36,7 +36,7 @@ TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another,
   CHECK(positive < 2700);
 }
 
-// Numbers for which mathematically equal formulas differ.
+// Numbers for which mathematically equal formulas give different results.
 template <typename Real>
 std::vector<Real> HardNumbers() {
   using Limits = std::numeric_limits<Real>;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries of a state by index: the elements that callers read and write, and the dense rows in files.
+// Entries of a state: how callers read and write their elements, and how they are packed into rows for files.
 #include <numeric>
 
 #include "core/state/elements.h"
@@ -52,7 +52,7 @@ TEST_CASE("the entries of a state are its step counters followed by the states o
   CHECK(matrix.EntryOf("group.0/step").block == -1);
 }
 
-TEST_CASE("a rank lists the entries of its own blocks with its rank number") {
+TEST_CASE("a rank lists only the entries of its own blocks, and their owner is this rank") {
   const StepFixture rank({}, {{2, 3}, {2, 3}}, ReplicaPlacement(1, 2));
   for (const StateEntry& entry : ListEntries(rank.plan())) {
     CHECK(entry.owner == 1);
@@ -125,7 +125,7 @@ TEST_CASE("reading or writing elements first waits for pending steps and returns
   CHECK(matrix.StateOf("p0/0/momentum")[0] == 5);
 }
 
-TEST_CASE("rows of a symmetric matrix in every form are packed and unpacked") {
+TEST_CASE("unpacking and packing the rows of a symmetric matrix in any form gives the same rows") {
   constexpr int64_t kSize = 40;  // the last rows are longer than the limit of 100 bytes below
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {
@@ -160,7 +160,7 @@ TEST_CASE("rows of a symmetric matrix in every form are packed and unpacked") {
   }
 }
 
-TEST_CASE("each element of an entry that is not a matrix is a row") {
+TEST_CASE("in the packed form of an entry that is not a symmetric matrix, each element is a row") {
   StateEntry entry;
   entry.shape = Shape::Of({2, 3});
   entry.dtype = Dtype::kF64;

@@ -44,7 +44,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups are unch
   CHECK(groups.values.InForce(1).lr == 2);
 }
 
-TEST_CASE("a new value of epsilon or beta2 affects roots, and the same value does not") {
+TEST_CASE("setting epsilon or beta2 reports that roots depend on it, unless the value stays the same") {
   TwoGroups groups("beta2=0.5 root_relative_epsilon=0.5");
   struct Case {
     const char* key;
@@ -192,7 +192,8 @@ TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unboun
   CHECK(groups.Get("gradient_scale") == 4);
 }
 
-TEST_CASE("the hash depends on every changeable value, and on bound scalars if they are read") {
+TEST_CASE(
+    "the hash of hyper-parameters depends on every changeable value, and on bound scalars if Hash may read them") {
   TwoGroups groups("momentum=0.5");
   const uint64_t start = groups.values.Hash(true);
   CHECK(groups.values.Hash(false) == start);

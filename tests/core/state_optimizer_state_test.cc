@@ -16,7 +16,7 @@ struct OwnedMatrix : StepFixture {
   int64_t bytes() const { return plan().state_bytes(); }
 };
 
-TEST_CASE("two arenas are bound, and NULL for both selects the arena from creation") {
+TEST_CASE("Bind selects the arenas that steps read and write, and NULL for both selects the arena from creation") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   char* const own = state.out();
@@ -177,7 +177,8 @@ TEST_CASE("InitializeFactors resets the factor matrices of one block") {
   CHECK(matrix.observer.calls == CallNames{"write"});
 }
 
-TEST_CASE("a lost state cannot be used until it is replaced, or a step writes all of it") {
+TEST_CASE(
+    "an unusable state cannot be used until it is replaced, or a step that reads another state writes all of it") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena other(matrix.bytes());
@@ -198,7 +199,7 @@ TEST_CASE("a lost state cannot be used until it is replaced, or a step writes al
   CHECK(matrix.observer.calls == CallNames{"replace"});
 }
 
-TEST_CASE("FinishSteps passes the stream and returns the error of the steps") {
+TEST_CASE("FinishSteps passes its stream to the memory of the state and returns the error of the steps") {
   OwnedMatrix matrix;
   RemoteState remote(matrix.plan());
   int stream = 0;

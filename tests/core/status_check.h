@@ -24,7 +24,7 @@ inline void CheckOkIf(bool is_ok, const Status& status, Code code, const std::st
   is_ok ? CheckOk(status) : CheckError(status, code, says);
 }
 
-// The same for the statuses of all ranks.
+// Checks that the calls of all ranks failed as CheckError expects.
 inline void CheckAllFail(const std::vector<Status>& statuses, Code code, const std::string& says) {
   for (const Status& status : statuses) CheckError(status, code, says);
 }

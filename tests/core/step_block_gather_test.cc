@@ -15,7 +15,7 @@ namespace {
 
 using FlagsOfParams = std::vector<char>;
 
-// A shard rank that only exchanges, in two passes.
+// A shard rank that makes no step: it only exchanges gradients and updates, in two passes.
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
       : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + "comm_bucket_bytes=1")) {
@@ -41,7 +41,7 @@ struct GatheringShard : StepFixture {
     return gather->Deliver(pass, FlagsOfParams{1, 1}, update_skipped, arrived.data());
   }
   FlagsOfParams SkippedOfBlocks(char skipped) const { return FlagsOfParams(plan().blocks.size(), skipped); }
-  // Returns the gradients of a block in the order of its elements: of all, or of those that this rank holds.
+  // Returns the gradients of all elements of a block, or of those that this rank holds, in the order of the elements.
   std::vector<float> GradientsOf(int64_t index, bool only_held) const {
     const Block& block = plan().block(index);
     const ParamDesc& desc = plan().param(block).desc;
@@ -113,7 +113,7 @@ TEST_CASE("blocks of parameters that take no part in a step are not collected") 
   }));
 }
 
-TEST_CASE("instead of an update that its owner skipped, the mark of a skipped update is delivered") {
+TEST_CASE("if the owner of a block skips the update, the mark of a skipped update is delivered instead") {
   GatheringShards shards(2);
   CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     SHAMPOO_RETURN_IF_ERROR(rank.Collect(0));
@@ -145,7 +145,7 @@ TEST_CASE("a rank that joins a round only to report a failure makes the communic
         }
         return Status();
       });
-      CheckOk(statuses[1]);  // it returns its own failure
+      CheckOk(statuses[1]);  // rank 1 knows its own error, so ReportInCollect and ReportInDeliver return none
       for (const size_t rank : {size_t{0}, size_t{2}}) {
         CheckError(statuses[rank], Code::kComm, "shard rank 1: its gradient has NaN");
       }
@@ -154,7 +154,8 @@ TEST_CASE("a rank that joins a round only to report a failure makes the communic
   }
 }
 
-TEST_CASE("the update of a collected block replaces its gradient, and a copy is written only if it is wanted") {
+TEST_CASE(
+    "the update of a collected block replaces its gradient, and the step writes a copy only if SetCopied says so") {
   const ThreadRanks threads(2);
   const GatheringShard rank(threads.comm(0));
   REQUIRE(!rank.gather->PassAt(0).whole.empty());

@@ -81,7 +81,7 @@ TEST_CASE("incompatible buffers are rejected with the names of the buffer and th
   }
 }
 
-TEST_CASE("Bind accepts all buffers of a call or none") {
+TEST_CASE("if Bind rejects the buffers of one parameter, it binds none of the buffers of the call") {
   ThreeParams three;
   const Buffers good{three.param, three.grad, three.param, nullptr};
   const Buffers bad{nullptr, three.grad, three.param, nullptr};

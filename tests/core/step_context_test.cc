@@ -12,7 +12,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// Parameters of plain gradient descent.
+// A rank whose steps are plain gradient descent.
 struct Descent : ContextFixture {
   using ContextFixture::ContextFixture;
   explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const Keys& keys = {}, Placement placement = {})
@@ -29,7 +29,7 @@ struct Descent : ContextFixture {
   }
 };
 
-TEST_CASE("the parameters with a gradient take part, and their groups are active") {
+TEST_CASE("the parameters with a gradient take part in a step, and their groups are active") {
   Descent descent(StepFixture::TwoGroups(kPlainDescent, kPlainDescent, {{2, 2}, {2, 2}, {2, 2}}));
   descent.Bind(1, nullptr);
   descent.Bind(2, nullptr);
@@ -46,7 +46,7 @@ TEST_CASE("the parameters with a gradient take part, and their groups are active
   CHECK(descent.context.group(1).program.t == 5);
 }
 
-TEST_CASE("large blocks are stepped first, and small ones in the order of the plan") {
+TEST_CASE("a step processes the large blocks first, the largest at the start, and then the small ones in plan order") {
   Descent descent({{2, 2}, {100, 90}, {3, 3}, {200, 190}});
   REQUIRE(StepCost(descent.plan().blocks[1]) > kCostOfSmallBlock);
   CheckOk(descent.List());
@@ -98,7 +98,8 @@ TEST_CASE("a parameter without a gradient is copied to its output, and its group
   CHECK(descent.steps(1) == 6);
 }
 
-TEST_CASE("an excluded block is copied to its output and counted, and its state is unchanged") {
+TEST_CASE(
+    "the parameter of an excluded block is copied to its output, its state is unchanged, and the block is counted") {
   Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
@@ -154,7 +155,8 @@ TEST_CASE("a skipped step copies the state and all parameters to their outputs, 
   CHECK(descent.history().counts().nonfinite_blocks == 1);
 }
 
-TEST_CASE("a block whose update does not fit is unchanged, and the next step fails unless on_nonfinite is skip_block") {
+TEST_CASE(
+    "a block whose update would be infinite is unchanged, and the next step fails unless on_nonfinite is skip_block") {
   for (const char* const choice : {"error", "skip_block"}) {
     Descent descent({{2, 2}, {2, 2}}, Cat("lr=1e30 on_nonfinite=", choice));
     descent.gradients[0][0] = 1e10F;
@@ -171,7 +173,7 @@ TEST_CASE("a block whose update does not fit is unchanged, and the next step fai
   }
 }
 
-TEST_CASE("the items of a bucket are returned for all its blocks or only for the blocks of this rank") {
+TEST_CASE("ItemsOfBucket returns the items of all blocks of a bucket, or only of those that this rank owns") {
   Descent descent({{2, 2}, {2, 2}, {2, 2}, {2, 2}}, "comm_bucket_bytes=1", ReplicaPlacement(1, 2));
   REQUIRE(descent.plan().bucket_count == 2);
   CheckOk(descent.List());

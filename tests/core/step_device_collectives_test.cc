@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-// Rank 1 of three. The collectives record their arguments. All bytes that they receive from rank r have the value
+// Rank 1 of three. The collectives record their arguments. All bytes that this rank receives from rank r have the value
 // 10 + r.
 class RankOfThree {
  public:
@@ -75,7 +75,7 @@ struct Collectives {
     collectives->Begin(false);
   }
 
-  // Call the collectives as the engine does in a step, and return whether they succeeded.
+  // Gather, AllToAll and Exchange call a collective as DeviceEngine does in a step, and return whether it succeeded.
   bool Gather(Bytes* buffer) {
     const cuda::DeviceGather gather = collectives->gather();
     return gather.gather(gather.user, buffer->data(), static_cast<int64_t>(buffer->size()) / 3, &stream) == 0;
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(one.device.exchange_streams == std::vector<void*>{&one.stream, &one.stream});
 }
 
-TEST_CASE("the failure of a collective is returned once, and its data is not copied to the device") {
+TEST_CASE("the failure of a collective is returned once, and the received data is not copied to the device") {
   for (const bool takes_device_memory : {true, false}) {
     for (const bool gathers : {true, false}) {
       CAPTURE(takes_device_memory);
@@ -215,7 +215,7 @@ TEST_CASE("a step that is enqueued again skips the collectives that this rank ha
   }
 }
 
-TEST_CASE("data is lost if it was received and cannot be copied to the device") {
+TEST_CASE("has_lost_data is true if data was received and cannot be copied to the device") {
   Collectives one(false);
   Bytes buffer(12);
   one.rank.at_end = [&] { one.device.exchange_error = "the copy failed"; };

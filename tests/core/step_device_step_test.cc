@@ -241,7 +241,7 @@ TEST_CASE("an update that a device skipped is counted, and the next step reports
   CheckOk(one.Step());
 }
 
-// Keys with roots at step 4, and a snapshot at step 8 whose roots are used from step 10 on.
+// With these keys, step 4 computes roots, and step 8 takes a snapshot, whose roots are used from step 10 on.
 const OptionKeys kAsync = "precondition_frequency=4 root_async=2";
 
 void TakeSnapshot(OnDevice* one) {
@@ -321,7 +321,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(log.messages().size() == 1);
 }
 
-TEST_CASE("device memory is copied, and is not read while its stream is captured") {
+TEST_CASE("Map copies device memory, and device memory cannot be read while its stream is captured") {
   OnDevice one;
   std::vector<char> copy;
   char* mapped = nullptr;
@@ -452,8 +452,8 @@ TEST_CASE("a rank that cannot read its counters reports this in a step, but abor
   }
 }
 
-// The streams of the other ranks may not be captured.
-TEST_CASE("if a capture of another thread makes a step fail, the rank aborts, but not if it makes a report fail") {
+// The streams of the other ranks are perhaps not captured, so these ranks may be waiting for this rank.
+TEST_CASE("a step aborts the communicator if a capture of another thread makes it fail, but a report does not") {
   DeviceReplica rank;
   CheckOk(rank.Step());
   rank.device.capture_error = "a capture does not allow this call";
@@ -518,8 +518,8 @@ TEST_CASE(
   CHECK(rank.device.steps[0].shard_place == rank.device.steps[1].shard_place);
 }
 
-// A setup of gathered matrices, of which shard rank 0 of two holds all elements or none. With a second group, the last
-// matrix is in it.
+// A setup of gathered matrices. Shard rank 0 of two holds all elements of each matrix, or none. If `second_group` has
+// keys, the last matrix is in a second group with these keys.
 StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const OptionKeys& second_group = {}) {
   StepFixture::Setup setup{.keys = {}, .params = {}};
   if (!second_group.empty()) setup.more_groups = {second_group};
@@ -538,7 +538,7 @@ StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const Opti
 
 const OptionKeys kGathered = "shard_mode=gather";
 
-TEST_CASE("a shard cannot capture a step before it knows whether the group took part in the previous step") {
+TEST_CASE("a shard cannot capture a step before it knows whether each group took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
   // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
   for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
@@ -557,11 +557,11 @@ TEST_CASE("a shard cannot capture a step before it knows whether the group took 
   }
 }
 
-TEST_CASE("roots of a gathered group that makes no step, or only counts it, do not prevent the capture of a step") {
+TEST_CASE("a step can be captured although roots are due in a gathered group that makes no step or only counts steps") {
   struct Case {
     const char* counts;  // count_empty_steps of the group
     int64_t counted;     // what the device reports about the group
-    Ints captured;       // the numbers of the captured step by group; empty: the capture is an error
+    Ints captured;       // the number of the captured step in each group; if this is empty, the capture is an error
     const char* says;
   };
   for (const Case& one : {Case{"false", 0, {2, 1}, ""},
@@ -581,7 +581,7 @@ TEST_CASE("roots of a gathered group that makes no step, or only counts it, do n
   }
 }
 
-TEST_CASE("a step counts in groups without gradients if count_empty_steps is set, also before its report is known") {
+TEST_CASE("with count_empty_steps, a step is counted in groups without gradients, even before its report is known") {
   const OptionKeys keys = "count_empty_steps=true";
   DeviceShard rank(nullptr, keys);
   rank.BindGradient(nullptr);
@@ -593,8 +593,8 @@ TEST_CASE("a step counts in groups without gradients if count_empty_steps is set
   for (const int64_t number : {1, 2, 3}) one.StepAs(number);
 }
 
-// An optimizer whose first step is pending. The parameters of the group were bound with gradients as `had_gradient`
-// says, and now all have gradients.
+// An optimizer whose first step is pending. In this step, the parameters with true in `had_gradient` had a gradient.
+// Now all parameters have gradients.
 struct AfterFirstStep : OnDevice {
   AfterFirstStep(const Keys& keys, const std::vector<bool>& had_gradient)
       : OnDevice(keys, nullptr, nullptr,
@@ -609,7 +609,7 @@ struct AfterFirstStep : OnDevice {
   }
 };
 
-TEST_CASE("the host expects that a pending step counts the gradients of the blocks that had one") {
+TEST_CASE("while a step is pending, the host assumes that the device counts a gradient for each block that had one") {
   const OptionKeys soap = "method=soap refresh_growth=0.1 precondition_frequency=100";
   for (const char* const counts : {"false", "true"}) {
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
@@ -623,7 +623,7 @@ TEST_CASE("the host expects that a pending step counts the gradients of the bloc
   }
 }
 
-TEST_CASE("a capture after a pending step with gradients does not depend on whether its report has arrived") {
+TEST_CASE("while a step is pending, a capture does not use the step counts that the device has written so far") {
   for (const bool has_gradient : {true, false}) {
     for (const int64_t reported : {0, -1, 1}) {
       CAPTURE(has_gradient);
@@ -749,7 +749,8 @@ TEST_CASE("an export is enqueued for the state that steps write, but not in a ca
 
 const OptionKeys kExportsEma = "weight_ema=0.5";
 
-TEST_CASE("an export of several ranks is enqueued like a step, but waits, has its own ticket, and is not a step") {
+TEST_CASE(
+    "an export of several ranks is enqueued like a step, but the call waits for it, and it is not counted as a step") {
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
@@ -778,7 +779,8 @@ TEST_CASE("an export of several ranks is enqueued like a step, but waits, has it
   }
 }
 
-TEST_CASE("a rank whose export has a bad argument enqueues its failure, without outputs, and all ranks return it") {
+TEST_CASE(
+    "a rank whose export has a bad argument enqueues the failure, without outputs, and all ranks return the error") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   rank.RejectNext(RankDifference::kFailed);
@@ -821,11 +823,11 @@ TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is 
   }
 }
 
-TEST_CASE("in an export, the hosts find the rank that makes a step, and the rank at another step") {
+TEST_CASE("if the devices reject an export, the hosts find the rank that makes a step, or that is at another step") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());
-  // The values that replicas compare end with what the rank does.
+  // The last of the values that replicas compare is what the rank does: a step or an export.
   const size_t action_at = 2 * sizeof(int64_t);
   rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});

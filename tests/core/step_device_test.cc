@@ -41,7 +41,7 @@ TEST_CASE("the host knows the counters of one arena until other code may have wr
   CHECK(!counters.AreKnownUnlessReplayed(arena));
 }
 
-TEST_CASE("counters include the steps of snapshots if a block of this rank takes snapshots") {
+TEST_CASE("the counters include the steps of snapshots if this rank owns a block that takes snapshots") {
   CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
   const StepFixture async(kAsyncRoots, {{2, 3}});
   DeviceCounters counters(async.plan());
@@ -140,7 +140,7 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
              "inverse roots are put into use");
 }
 
-TEST_CASE("updates that a device skipped between two reports are logged, and the last block is returned") {
+TEST_CASE("LogSkipped logs the updates that a device skipped between two reports, and returns the last block") {
   StepFixture fixture({}, {{2, 3}, {2, 3}});
   cuda::StepReport before{};
   cuda::StepReport now{};

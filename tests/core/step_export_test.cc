@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports of averages by the steps on the CPU: of one rank, of replicas and of gathered shards.
+// Exports of averages on the CPU, by one rank, by replicas and by gathered shards.
 #include <algorithm>
 
 #include "tests/core/stepping_ranks.h"
@@ -11,7 +11,7 @@ namespace {
 
 const OptionKeys kWithEma = "weight_ema=0.5";
 
-// Exports the middle between each parameter and its average to the memory of the gradients.
+// Exports the midpoint between each parameter and its average to the memory of the gradients.
 Status ExportToGradients(StepStrategy* step, StepFixture* rank, Status caller_status = {}) {
   std::vector<void*> weights;
   for (std::vector<float>& gradient : rank->gradients) weights.push_back(gradient.data());
@@ -87,12 +87,12 @@ TEST_CASE("an error of one rank in an export is returned by all ranks, and nothi
   CheckErrorOfOneRank<ShardRank>(kGather);
 }
 
-// Calls work(gathering shards) with a failure of each collective of shard rank 1 in turn, and checks that all ranks
-// fail in this call or the next one.
+// Calls work(gathering shards) once for each collective of shard rank 1, which then fails. Checks that all ranks fail
+// in this call or the next one.
 template <typename Work>
 void FailEachCollective(const OptionKeys& keys, Work&& work) {
   int64_t calls = 0;
-  for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: none fails
+  for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: no collective fails, and the collectives are counted
     CAPTURE(failing);
     SteppingRanks<ShardRank> shards(2, kGather + keys);
     shards.threads.fails = [&](int rank, int64_t call) {
@@ -104,7 +104,8 @@ void FailEachCollective(const OptionKeys& keys, Work&& work) {
     CheckError(statuses[1], Code::kComm, "all_gather of the communicator returned 2");
     const std::vector<Status> later = work(&shards);
     const std::string of_rank_0 = (statuses[0].ok() ? later[0] : statuses[0]).message();
-    REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);  // not that rank 0 waited
+    // Rank 0 reports the error of rank 1, and has not waited for rank 1 in vain.
+    REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);
     CHECK(later[1].code() == Code::kComm);
     for (int rank = 0; rank < 2; ++rank) CHECK(shards.threads.comm(rank)->failed());
   }

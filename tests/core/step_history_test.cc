@@ -105,7 +105,7 @@ TEST_CASE("replacing the state discards the deferred errors") {
   CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
   CheckOk(two.history().RaiseRootFailure(&is_forwarded));
   two.Record(0);
-  CHECK(two.roots().failing_root() == -1);  // the failures in a row count from 0 again
+  CHECK(two.roots().failing_root() == -1);  // the number of failures in a row restarts at 0
 }
 
 TEST_CASE("factor matrices are numbered consecutively through the plan") {

@@ -103,7 +103,7 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
 }
 
 TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use roots") {
-  constexpr size_t kBlocks = 100;  // so many that their job does not end before WaitFor is called
+  constexpr size_t kBlocks = 100;  // enough blocks that their job does not end before WaitFor is called
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);
     one.tasks.back() = kNoTask;
@@ -123,7 +123,7 @@ TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or
   }
 }
 
-TEST_CASE("an error of the thread is returned once, and the job of the error is ended") {
+TEST_CASE("an error of the thread that computes roots is returned once, and its job is ended") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
     CAPTURE(std::string(call));
     RootsOnHost one(1);
@@ -160,12 +160,12 @@ TEST_CASE("a job that the device cannot start is an error at once, and the threa
   CHECK(one.host.calls().front() == "begin 2");
 }
 
-// The roots of a step whose tasks and settings are those of the fixture.
+// Describes the roots of a step whose tasks and settings are those of `one`.
 AsyncRootSource::StepRoots StepRootsOf(RootsOnHost* one, const char* state_in, void* stream) {
   return {&one->tasks, true, &one->settings, one->steps.data(), state_in, one->steps.data(), stream};
 }
 
-TEST_CASE("roots of snapshots that are not available are computed before the step, and the device adopts them") {
+TEST_CASE("if the roots of a snapshot are not available, the host computes them before the step for the device") {
   RootsOnHost one(2);
   one.tasks = {RootTask::kFromSnapshot, kNoTask};
   one.Create();

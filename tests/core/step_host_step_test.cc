@@ -106,7 +106,7 @@ TEST_CASE("the errors of an earlier step are returned once, unless the state is 
   }
 }
 
-TEST_CASE("replicas are bit-identical to one rank, in one bucket or in several") {
+TEST_CASE("steps of replicas are bit-identical to those of one rank, with one bucket or several") {
   for (const char* const bucket_bytes : {"0", "1"}) {
     SteppingRanks<ReplicaRank> replicas(3, Cat("comm_bucket_bytes=", bucket_bytes));
     Alone alone;
@@ -167,7 +167,7 @@ TEST_CASE("a collective that failed on a single replica fails the later steps of
   CheckAllFail(replicas.Step(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
-TEST_CASE("shards that gather their blocks are bit-identical to one rank") {
+TEST_CASE("steps of shards that gather their blocks are bit-identical to those of one rank") {
   for (const bool with_all_to_all : {false, true}) {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);
@@ -212,7 +212,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   shards[1].gradients[0][1] = kNan;
   CheckOk(alone.Step());
   shards.StepOk();
-  CHECK(alone.params[0][1] == 1);  // row 0 of the block with the NaN
+  CHECK(alone.params[0][1] == 1);  // elements 1 and 13 are in the same block, and element 5 is in another block
   CHECK(alone.params[0][5] != 1);
   for (size_t rank = 0; rank < 2; ++rank) {
     CHECK(shards[rank].Holds(alone.params));
@@ -253,7 +253,7 @@ TEST_CASE("the owner of a gathered block skips an update that does not fit a cop
   }
 }
 
-TEST_CASE("a gathered step is skipped on all ranks") {
+TEST_CASE("with shard_mode gather, a step that one rank skips is skipped on all ranks") {
   SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_step");
   const LogCapture log;
   shards[0].gradients[0][1] = kNan;

@@ -15,12 +15,13 @@
 
 namespace shampoo {
 
-// Byte offsets in the segment of a shard with one group: the step of the group, and the states of the gradients.
+// Byte offsets in the segment of a shard with one group: the step of the group, and whether each parameter has a
+// gradient.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
-// A shard rank with parameters of these shapes. A shape without elements stands for a parameter whose elements are on
-// other ranks.
+// A shard rank with parameters of these shapes. If a shape has no elements, the elements of the parameter are on other
+// ranks.
 struct AgreeingShard : ContextFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
       : ContextFixture("max_preconditioner_dim=4", shapes),
@@ -36,7 +37,7 @@ struct AgreeingShard : ContextFixture {
   ShardRounds rounds;
 };
 
-// Records the calls, and returns `agreed` from AgreeAgain.
+// Records the calls. AgreeAgain returns the error of this rank or, if there is none, `agreed`.
 class RecordingShards final : public ShardAgreement {
  public:
   Status PriorFailure() const override { return {}; }

@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// Inputs of two parameters in two groups.
+// The inputs of a step with two parameters and two groups.
 struct Inputs {
   Inputs() { Set(); }
   void Set(int64_t first_counter = 3, bool second_takes_part = true, bool excludes = false, bool skip_step = false) {

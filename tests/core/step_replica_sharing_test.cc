@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchanges of updates in several buckets, also among ranks that fail or decide differently. step_rounds_test.cc tests
-// the comparison of headers, and invalid numbers.
+// Exchanges of updates in several buckets, even if ranks fail or make different decisions about the step.
+// step_rounds_test.cc tests the comparison of headers, and invalid numbers.
 #include <algorithm>
 
 #include "tests/core/comm_test_util.h"
@@ -69,7 +69,7 @@ TEST_CASE("the shards agree on the result of the first bucket, and their error e
   CHECK(replica.shards.calls == CallTexts{"agree again: "});
   replica.shards.agreed = Numeric("another shard failed");
   CheckError(replica.Share(0), Code::kNumeric, "another shard failed");
-  CHECK(comm.calls == 4);  // also the second bucket
+  CHECK(comm.calls == 4);  // the second bucket is exchanged, too
   CHECK(!comm.get()->failed());
   // A failed collective of the shards is reported to the other replicas in the second bucket.
   replica.shards.agreed = CommFailed("an all_gather of shards failed");
@@ -85,7 +85,7 @@ TEST_CASE("ranks that reject or skip a step also join the second exchange of upd
     CheckOk(replica.Share(0, {.status = {}, .skip_step = true}));
     CHECK(comm.calls == (has_buckets ? 2 : 1));
     CheckError(replica.Share(0, {.status = Numeric("NaN")}), Code::kNumeric, "rank 0: NaN");
-    CHECK(comm.calls == (has_buckets ? 5 : 3));  // also the error messages
+    CHECK(comm.calls == (has_buckets ? 5 : 3));  // includes the exchange of error messages
     CHECK(replica.shards.calls == CallTexts{"agree again: ", "agree again: rank 0: NaN"});
   }
 }

@@ -121,7 +121,7 @@ TEST_CASE("a flag of a round is set if at least one rank has set it") {
 
 TEST_CASE("after a failed collective, Report joins one round; otherwise, it joins a round at each call") {
   for (const bool failed : {false, true}) {
-    CommOps ops;  // without abort, so the other ranks do not fail immediately
+    CommOps ops;  // there is no abort function, so the other ranks do not fail immediately
     ops.world = 2;
     ops.all_gather = [](void*, const void*, void*, size_t, void*) { return int32_t{1}; };
     std::shared_ptr<Communicator> lost;
@@ -187,7 +187,7 @@ TEST_CASE("a root that fails too often on another replica is reported by the nex
   }
 }
 
-TEST_CASE("replicas at different steps, with different hyper-parameters or inputs get an error that names a rank") {
+TEST_CASE("replicas at different steps, or with different hyper-parameters or inputs, get an error that names a rank") {
   struct Case {
     size_t at;
     Code code;
@@ -279,7 +279,7 @@ TEST_CASE("shards at different steps get the same error each time that they agre
   }
 }
 
-TEST_CASE("with any received bytes, shards agree or fail") {
+TEST_CASE("whatever bytes a shard receives in an agreement, it succeeds or returns an error") {
   std::mt19937_64 random(9);
   int agreed = 0;
   for (int i = 0; i < 500; ++i) {

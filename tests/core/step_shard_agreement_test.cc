@@ -90,7 +90,7 @@ TEST_CASE("a later agreement sends the same inputs, and an agreement about a fai
 
 TEST_CASE("after an agreement, a parameter has a gradient or a copy if it has one on any rank") {
   struct Case {
-    std::vector<char> sent;  // by the other rank
+    std::vector<char> sent;  // what the other rank sends
     std::vector<bool> gradients, copies;
   };
   const Case cases[] = {{{kGradient, kNoGradient, kNoElements}, {true, false, false}, {false, false, false}},

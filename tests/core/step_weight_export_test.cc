@@ -18,8 +18,8 @@ const OptionKeys kEma = "weight_ema=0.5";
 // written is noticed.
 constexpr char kUnwritten = 5;
 
-// Parameters whose elements are 1, and their export. With several replicas, each block has its own memory for the
-// update.
+// A rank whose parameters have elements of 1, and the export of the averages. With several replicas, each block has its
+// own memory for the update.
 struct Exported : StepFixture {
   explicit Exported(const Setup& setup) : StepFixture(setup) {
     std::vector<BlockTarget> targets = TargetsInBuffers(inputs());

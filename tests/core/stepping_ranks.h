@@ -36,7 +36,7 @@ inline void FillGradients(int step, StepFixture* fixture) {
   FillGradient(step, 24, &fixture->gradients[1]);
 }
 
-// One rank with all of the parameters.
+// A single rank that has all of the parameters.
 struct Alone : StepFixture {
   explicit Alone(const Keys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kSteppedShapes)
       : StepFixture(keys, shapes), step(inputs(), backend(), std::make_unique<NoShards>()) {
@@ -57,7 +57,7 @@ struct SteppingRanks : RanksOnThreads<Rank> {
   void StepOk() { CheckAllOk(Step()); }
 };
 
-// A replica of the parameters that steps together with others.
+// A replica that makes steps together with other replicas.
 struct ReplicaRank : StepFixture {
   ReplicaRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
       : StepFixture(kAllStates + keys, kSteppedShapes, ReplicaPlacement(comm->rank(), comm->world())) {
@@ -70,7 +70,7 @@ struct ReplicaRank : StepFixture {
   std::unique_ptr<ReplicatedStep> step;
 };
 
-// A rank with a chunk of the elements of each parameter.
+// A shard rank that holds a chunk of the elements of each parameter.
 struct ShardRank : StepFixture {
   ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
       : StepFixture(SetupOf(*comm, kAllStates + keys, copy)) {

@@ -17,7 +17,7 @@ namespace shampoo {
 
 using Doubles = std::vector<double>;
 
-// An index, or the number of elements of an array.
+// Converts an index, or a number of elements, to size_t.
 inline size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 template <typename Real>

@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# A run saves a checkpoint after every step of a trajectory except the last. Another process, usually with other ranks,
-# resumes from each of these checkpoints. The tests check that the results are bit-identical to those of uninterrupted
-# training. Each set consists of runs that must give the same files:
+# A run saves a checkpoint after every step of a trajectory except the last. Another process, usually with another
+# number of ranks, resumes from each of these checkpoints. The tests check that the results are bit-identical to those
+# of uninterrupted training. Each set consists of runs that must give the same files:
 #   sample            ten cases, in the short tier
 #   all               all cases
 #   local_<shard>3    all cases with shards in shard_mode local, which only the same shards can resume
@@ -31,8 +31,8 @@ golden_sample(eigenbasis_sample eigenbasis
   soap_two_groups soap_zero_first)
 
 # golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): adds a
-# run from the start or from the checkpoints of another run. SAVES: the run saves checkpoints. RANKS: ranks other than
-# 0, if ranks are processes.
+# run from the start or from the checkpoints of another run. SAVES: the run saves checkpoints. RANKS: if ranks are
+# processes, the numbers of all ranks except 0, whose answers are compared, too.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -61,7 +61,7 @@ function(golden_resume set run)
   if(NOT set MATCHES "sample$|^(elementwise|norms)$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
-  if(set STREQUAL rules) # up to 88 steps
+  if(set STREQUAL rules) # cases with up to 88 steps
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
   endif()
   set_property(GLOBAL APPEND PROPERTY resume_${set}_runs ${name})
@@ -71,8 +71,8 @@ function(golden_resume set run)
   endforeach()
 endfunction()
 
-# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): compares the results of all runs of a
-# set, and of one more folder, and removes the checkpoints.
+# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): adds tests that compare the
+# results of all runs of a set, and of one more folder if there is one, and that remove the checkpoints.
 function(golden_resume_same_bits set expected)
   get_property(runs GLOBAL PROPERTY resume_${set}_runs)
   get_property(answers GLOBAL PROPERTY resume_${set}_answers)
@@ -87,7 +87,8 @@ function(golden_resume_same_bits set expected)
   endif()
 endfunction()
 
-# Checkpoints of any number of ranks can be resumed on any other number of ranks.
+# golden_resume_pairs(<set> <numbers of ranks>...): adds runs that save checkpoints with each number of ranks, and runs
+# that resume from these checkpoints with each number of ranks.
 function(golden_resume_pairs set)
   foreach(from ${ARGN})
     golden_resume(${set} ranks${from} SAVES OPTIONS --ranks ${from})
@@ -106,14 +107,14 @@ golden_resume(sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ra
 golden_resume_same_bits(sample 10)
 
 golden_resume_pairs(all 1 2 3 4 8)
-# Checkpoints of any number of threads can be resumed on any other number of threads.
+# These runs resume from checkpoints of another number of threads.
 golden_resume(all threads5 SAVES OPTIONS --threads 5)
 golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Two chains, in which each run resumes from the checkpoints of the run before it. The first: gathered shards (FSDP),
-# replicas (DDP), replicas of gathered shards (HSDP), one rank. The second: HSDP, DDP, FSDP.
+# Two chains, in which each run resumes from the checkpoints of the run before it. The first chain is gathered shards
+# (FSDP), replicas (DDP), replicas of gathered shards (HSDP), one rank. The second chain is HSDP, DDP, FSDP.
 foreach(shard flat rect)
   golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
   golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)
@@ -126,7 +127,7 @@ foreach(shard flat rect)
 endforeach()
 golden_resume(all flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume(all rect3_to_flat2 FROM rect3 OPTIONS ${gathered_flat} 2)
-# Ranks as processes.
+# In these runs, the ranks are processes.
 if(TARGET shampoo_replay_mpi)
   foreach(to 2 3)
     set(others 1)
@@ -184,7 +185,7 @@ endforeach()
 golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
-# Shards in shard_mode local: the same shards on one or two replicas.
+# With shard_mode local, checkpoints of one or two replicas of the shards can be resumed on one or two replicas.
 foreach(shard flat rect)
   set(set local_${shard}3)
   foreach(from 1 2)

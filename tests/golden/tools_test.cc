@@ -20,7 +20,7 @@
 namespace shampoo::golden {
 namespace {
 
-// The name of a file that only this process uses. The file is removed with this object.
+// The name of a file that only this process uses. The destructor removes the file.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -104,7 +104,7 @@ Tensor TensorOf(const std::string& dtype, const std::vector<int64_t>& shape, con
   return MakeTensor(dtype, shape, elements.data());
 }
 
-TEST_CASE("perturbed elements move by up to two units in the last place") {
+TEST_CASE("PerturbElements changes elements by up to two units in the last place") {
   std::vector<float> numbers(1000, -1.5F);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<float> kept = {0, -0.0F, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()};
@@ -131,7 +131,7 @@ TEST_CASE("perturbed elements move by up to two units in the last place") {
   CHECK(again.bytes != after.bytes);
 }
 
-TEST_CASE("a perturbed matrix changes by up to the backward error of an eigensolver") {
+TEST_CASE("PerturbMatrix changes a matrix by up to the backward error of an eigensolver") {
   const std::vector<double> numbers = {8, 1, 0, 1, 4, 2, 0, 2, 1};
   Tensor matrix = TensorOf("F64", {3, 3}, numbers);
   std::mt19937_64 random(1);
@@ -147,7 +147,7 @@ TEST_CASE("a perturbed matrix changes by up to the backward error of an eigensol
   CHECK(largest > bound / 4);
 }
 
-TEST_CASE("elements in 16 bits are not perturbed") {
+TEST_CASE("PerturbElements and PerturbMatrix do not change elements in 16 bits") {
   for (const char* dtype : {"F16", "BF16"}) {
     const Tensor before = TensorOf<uint16_t>(dtype, {2, 2}, {0x3c00, 0xbc00, 0x3f80, 0x8000});
     Tensor after = before;

@@ -53,7 +53,8 @@ struct Fixture {
     CHECK_MESSAGE(Has(shampoo_last_error(), says), shampoo_last_error());
     CHECK(host.Everything() == untouched);
   }
-  // Makes steps in which one root fails. Each reuses the previous root and logs this in one message with `says`.
+  // Makes steps in which one root fails. Each step reuses the previous root and logs one message, which contains
+  // `says`.
   void CheckReused(
       int steps, std::initializer_list<const char*> says, const std::function<void()>& check = [] {}) {
     Listener listener(1);
@@ -76,7 +77,7 @@ struct Fixture {
   Host host;
 };
 
-// Checks that another solver has computed the same numbers, except their signs if `with_any_sign`.
+// Checks that another solver has computed nearly the same numbers. If `with_any_sign` is true, their signs may differ.
 void CheckSame(const Array& got, const Array& expected, bool with_any_sign = false) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double one = got.Values()[i], other = expected.Values()[i];
@@ -88,7 +89,7 @@ void CheckSame(const Array& got, const Array& expected, bool with_any_sign = fal
 struct Ladder {
   const char* method;
   const char* root_dtype;
-  std::vector<std::pair<Rung, const char*>> rungs;  // with the statistic that counts each
+  std::vector<std::pair<Rung, const char*>> rungs;  // each with the statistic that counts its roots
 };
 
 const std::vector<Ladder>& Ladders() {
@@ -110,7 +111,8 @@ const std::vector<Ladder>& Ladders() {
   return ladders;
 }
 
-TEST_CASE("when a rung fails, the next one gives the same root, is counted, and is logged once with the block") {
+TEST_CASE(
+    "when a rung fails, the next one gives the same root, is counted, and is logged once with the factor matrix") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -155,7 +157,7 @@ void FailEverywhere(int64_t matrix) {
 }
 
 TEST_CASE(
-    "when all rungs fail the block keeps its inverse root, and repeated failures are an error that changes nothing") {
+    "when all rungs fail, the block keeps its inverse root, and repeated failures are an error that changes nothing") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -209,7 +211,7 @@ TEST_CASE(
     Faults().Add(1, Rung::kRequested, fault);
     Listener listener(1);
     faulty.Step();
-    // Only the solver without eigenvectors was called, and no eigendecomposition in float32 after it.
+    // The solver without eigenvectors was called once, and then no eigendecomposition in float32 was tried.
     CHECK(Faults().Calls(1, Rung::kRequested) == 1);
     CHECK(faulty.host.Stat("root_retried") == 1);
     CHECK(faulty.host.Stat("root_retried_float64") == 1);
@@ -272,7 +274,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
   }
 }
 
-TEST_CASE("a basis that fails too often is an error, as for an inverse root, and the error changes nothing") {
+TEST_CASE("repeated failures of an eigenbasis are an error that changes nothing, as for an inverse root") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     Fixture fixture(BasisKeys(method, "1"));
@@ -317,7 +319,7 @@ TEST_CASE("when a rung fails, the next one gives the same basis and is counted")
   }
 }
 
-TEST_CASE("results with failures are the same for every number of threads") {
+TEST_CASE("results after injected failures are the same for every number of threads") {
   std::vector<std::vector<std::vector<char>>> results;
   for (const int32_t threads : {1, 2, 5}) {
     Fixture fixture(Basic("newton", "f32"), {Param("first", {6, 5}), Param("second", {4, 7})}, threads);
@@ -332,7 +334,7 @@ TEST_CASE("results with failures are the same for every number of threads") {
   CHECK(results[0] == results[2]);
 }
 
-TEST_CASE("shampoo_matrix_inverse_root uses the same ladder and reports the rung") {
+TEST_CASE("shampoo_matrix_inverse_root uses the recovery ladder of steps and reports how many rungs it tried") {
   std::vector<float> a = {4, 1, 0, 1, 3, 1, 0, 1, 5};
   std::vector<float> x(9);
   for (const Ladder& ladder : Ladders()) {

@@ -12,7 +12,7 @@ using Wide = long double;  // on x86: 64 bits of mantissa
 using Matrix = std::vector<Wide>;
 
 // Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations. The eigenvectors are the columns of
-// `vectors`. Slow and simple, but accurate to the last bits, as a reference for the tests.
+// `vectors`. The algorithm is slow and simple, but accurate to the last bits, so it is a reference for the tests.
 struct Eigen {
   std::vector<Wide> values;
   Matrix vectors;

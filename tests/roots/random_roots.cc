@@ -28,9 +28,9 @@ struct Wanted {
 struct Row {
   int64_t all = 0;
   int64_t by_rung[kRungCount] = {};
-  int64_t unconverged = 0;  // stopped at root_max_iterations and reported it
-  int64_t refused = 0;
-  int64_t judged = 0;  // compared with the reference, unless they were refused
+  int64_t unconverged = 0;  // stopped at root_max_iterations, as the status reports
+  int64_t refused = 0;      // the call returned an error
+  int64_t judged = 0;       // refused, or compared with the reference
   int64_t judged_right = 0;
   double worst = 0;  // largest error relative to the tolerance among the correct roots
 };
@@ -118,9 +118,9 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   if (!status.ok()) {
     ++row->refused;
     if (status.code() != Code::kNumeric) fail("a status other than SHAMPOO_E_NUMERIC", 0);
-    if (status.message().find("could not be computed: ") == std::string::npos) fail("a status without the reason", 0);
+    if (status.message().find("could not be computed: ") == std::string::npos) fail("the message has no reason", 0);
     for (const Real value : x) {
-      if (value != Real{-77}) fail("x written on failure", static_cast<double>(value));
+      if (value != Real{-77}) fail("x was written although the call failed", static_cast<double>(value));
     }
     // A pseudo-inverse keeps no eigenvalue below unit times the largest one.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
@@ -138,7 +138,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     const double value = static_cast<double>(x[static_cast<size_t>(i)]);
     if (!std::isfinite(value)) fail("an element is not finite", value);
     if (x[static_cast<size_t>(i)] != x[static_cast<size_t>(i % n * n + i / n)]) {
-      fail("not symmetric", value);
+      fail("the root is not symmetric", value);
     }
     norm = std::fmax(norm, std::fabs(value));
   }
@@ -204,8 +204,8 @@ int Main(int argc, char** argv) {
   Print(rows);
   for (const auto& [key, row] : rows) {
     if (static_cast<double>(row.judged_right) < 0.99 * static_cast<double>(row.judged) || row.judged == 0) {
-      std::printf("FAILED: %s: %" PRId64 " of %" PRId64 " judged are right, expected 99 %%\n", kMethods[key.first],
-                  row.judged_right, row.judged);
+      std::printf("FAILED: %s: %" PRId64 " of %" PRId64 " judged roots are right: expected at least 99 %%\n",
+                  kMethods[key.first], row.judged_right, row.judged);
       ++failures;
     }
   }

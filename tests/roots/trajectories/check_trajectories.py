@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_trajectories.py LIBSHAMPOO_SO: checks that a step runs the iteration that root_method names.
 
-Compares whole trajectories in float64 after every step with the plain implementation below, which shares no code with
+Compares whole trajectories in float64 after every step with the simple implementation below, which shares no code with
 the library. Most trajectories have a loose root_tolerance. The iteration then ends about a percent away from the root,
-so only the same iteration, stopped at the same point, gives the same parameters. Finally each constant of the
-iterations below is changed slightly, and at least one trajectory must then differ, which shows that the test can fail.
+so only the same iteration, stopped at the same point, gives the same parameters. Finally, each constant of the
+iterations below is changed slightly. At least one trajectory must then differ, which shows that the test can fail.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = 1e-11  # relative, of a parameter after a step: rounding, times the condition numbers of the factors
+TOLERANCE = 1e-11  # largest relative error of a parameter: rounding times the condition numbers of the factor matrices
 VISIBLE = 1e-6  # the least change of a trajectory that a changed constant must cause
 MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rounding does not decide when to stop
 
@@ -32,7 +32,7 @@ MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rou
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The constants of both iterations: numbers in the formulas, or factors, normally 1, of computed values."""
+    """The constants of both iterations: numbers in the formulas, and factors (normally 1) of computed values."""
 
     epsilon: float = 1.0
     tolerance: float = 1.0
@@ -280,8 +280,8 @@ class Trajectory:
     name: str
     settings: dict[str, Any]
     shapes: list[tuple[int, ...]]
-    gradient_scale: float = 1.0  # of the random numbers
-    silent_steps: int = 0  # at the beginning, with gradients of 0
+    gradient_scale: float = 1.0  # the factor of the random numbers in the gradients
+    silent_steps: int = 0  # the number of steps at the beginning whose gradients are 0
     steps: int = 8
 
     def data(self) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
@@ -298,7 +298,7 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Result:
-    """The parameters after each step and the number of computed roots."""
+    """The parameters after each step, the number of computed roots, and the smallest StoppingMargin."""
 
     parameters: list[list[np.ndarray]]
     roots_computed: int
@@ -495,7 +495,7 @@ def trajectories() -> list[Trajectory]:
 
 
 def changes() -> list[tuple[str, str, Constants]]:
-    """Return (method, name, constants of which one is wrong)."""
+    """Return tuples (method, name of the change, constants of which one is wrong)."""
 
     def changed(**fields: Any) -> Constants:
         return dataclasses.replace(EXACT, **fields)
@@ -552,8 +552,8 @@ def main(path: str) -> int:
         distances = [compute(trajectory, constants).distance(got)
                      for trajectory, got in replayed if trajectory.settings["root_method"] == method]
         seen = [distance for distance in distances if distance > VISIBLE]
-        print(f"{'passed' if seen else 'FAILED'} {method} changed, {name}: {len(seen)} of {len(distances)} disagree, "
-              f"by up to {max(distances):.1e}")
+        print(f"{'passed' if seen else 'FAILED'} {method} changed, {name}: {len(seen)} of {len(distances)} "
+              f"trajectories differ, by up to {max(distances):.1e}")
         failed += not seen
         passed += bool(seen)
     print(f"{passed} passed, {failed} failed")
