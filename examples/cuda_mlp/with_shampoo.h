@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls to libshampoo, with three exceptions: shampoo_version(), the calls in ../common, and the calls that look for
-// a GPU (device.h).
+// All calls to libshampoo, with three exceptions: shampoo_version(), the calls in ../common, and the calls that look
+// for a GPU (device.h).
 #ifndef CUDA_MLP_WITH_SHAMPOO_H
 #define CUDA_MLP_WITH_SHAMPOO_H
 
