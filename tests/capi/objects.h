@@ -5,28 +5,27 @@
 #include <doctest/doctest.h>
 #include <shampoo/shampoo.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "tests/keys.h"
 #include "tests/preset.h"
 
 namespace shampoo_test {
-
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-inline Keys operator+(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
 
 inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
   for (const char* word : words) {
     if (text.find(word) == std::string::npos) return false;
   }
   return true;
+}
+
+// Checks that the last error has these words.
+inline void CheckLastError(std::initializer_list<const char*> words) {
+  CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
 }
 
 struct Destroy {
@@ -58,11 +57,29 @@ inline PlanPtr MakePlan(const Keys& keys = {}, const shampoo_plan_desc& desc = S
   return PlanPtr(plan);
 }
 
+// Checks that these keys do not give a plan, and returns the error.
+inline std::string PlanError(const Keys& keys) {
+  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
+  shampoo_plan* plan = nullptr;
+  CHECK(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc) == SHAMPOO_E_INVALID);
+  CHECK(plan == nullptr);
+  return shampoo_last_error();
+}
+
 inline OptimizerPtr MakeOptimizer(const PlanPtr& plan) {
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* optimizer = nullptr;
   RequireOk(shampoo_optimizer_create(&optimizer, plan.get(), &desc));
   return OptimizerPtr(optimizer);
+}
+
+// Creates an optimizer, destroys it, and returns the status of the creation.
+inline shampoo_status TryCreate(const PlanPtr& plan, const shampoo_optimizer_desc& desc = SHAMPOO_OPTIMIZER_DESC_INIT) {
+  shampoo_optimizer* optimizer = nullptr;
+  const shampoo_status status = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
+  CHECK((status == SHAMPOO_OK) == (optimizer != nullptr));
+  shampoo_optimizer_destroy(optimizer);
+  return status;
 }
 
 inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& shape, int32_t dtype = SHAMPOO_F32) {
@@ -73,8 +90,37 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
   return desc;
 }
 
+// Return the description of a shard of a whole parameter.
+inline shampoo_param_desc FlatShard(shampoo_param_desc desc, int64_t offset, int64_t count) {
+  desc.shard_form = 1;
+  desc.flat_offset = offset;
+  desc.flat_count = count;
+  return desc;
+}
+inline shampoo_param_desc RectangleShard(shampoo_param_desc desc, const std::vector<int64_t>& offset,
+                                         const std::vector<int64_t>& shape) {
+  desc.shard_form = 2;
+  std::copy(offset.begin(), offset.end(), desc.local_offset);
+  std::copy(shape.begin(), shape.end(), desc.local_shape);
+  return desc;
+}
+
 inline void AddParam(const PlanPtr& plan, const shampoo_param_desc& desc) {
   RequireOk(shampoo_plan_add_param(plan.get(), &desc, nullptr));
+}
+
+inline std::vector<shampoo_block_info> BlocksOf(const shampoo_plan* plan) {
+  int64_t count = 0;
+  RequireOk(shampoo_plan_block_count(plan, &count));
+  std::vector<shampoo_block_info> blocks(static_cast<size_t>(count), SHAMPOO_BLOCK_INFO_INIT);
+  for (int64_t i = 0; i < count; ++i) RequireOk(shampoo_plan_block(plan, i, &blocks[static_cast<size_t>(i)]));
+  return blocks;
+}
+
+inline int64_t PlanBytes(const shampoo_plan* plan, int32_t rank, const char* what) {
+  int64_t bytes = 0;
+  RequireOk(shampoo_plan_bytes(plan, rank, what, &bytes));
+  return bytes;
 }
 
 }  // namespace shampoo_test

@@ -6,8 +6,6 @@
 // The checkpoint covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two
 // groups, every dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -23,14 +21,10 @@ constexpr int kRanks = 2;
 constexpr int kSteps = 4;
 
 Grid MakeGrid() {
-  RankSpec spec;
-  spec.keys = {{"grafting", "adam"}, {"precondition_frequency", "2"}, {"momentum", "0.5"}, {"use_merge_dims", "false"}};
-  spec.groups = {spec.keys + Keys{{"use_merge_dims", "true"},
-                                  {"factor_dtype", "f64"},
-                                  {"inverse_dtype", "f32"},
-                                  {"filtered_grad_dtype", "bf16"},
-                                  {"grafting_dtype", "f32"},
-                                  {"momentum_dtype", "f16"}}};
+  RankSpec spec = {.keys = "grafting=adam precondition_frequency=2 momentum=0.5 use_merge_dims=false"};
+  spec.groups = {spec.keys +
+                 "use_merge_dims=true factor_dtype=f64 inverse_dtype=f32 filtered_grad_dtype=bf16 grafting_dtype=f32 "
+                 "momentum_dtype=f16"};
   spec.params = {{"flat/\"x\"", {7, 5}}, {"rectangle", {6, 10}, 1}, {"whole \xc3\xa4", {130}}, {"scalar", {}, 1}};
   Shards shards(kRanks, spec.params);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -45,17 +39,11 @@ Grid MakeGrid() {
 std::string Describe(Grid* grid) {
   std::ostringstream text;
   for (int rank = 0; rank < kRanks; ++rank) {
-    int64_t count = 0;
-    shampoo_state_count((*grid)[rank].optimizer, &count);
-    for (int64_t i = 0; i < count; ++i) {
-      shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-      shampoo_state_describe((*grid)[rank].optimizer, i, &entry);
-      int64_t elements = 1;
-      for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-      std::vector<unsigned char> bytes(static_cast<size_t>(elements) * 8);
-      shampoo_state_read((*grid)[rank].optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr);
+    for (const StateEntry& entry : EntriesOf((*grid)[rank])) {
       uint64_t hash = 14695981039346656037U;
-      for (const unsigned char byte : bytes) hash = (hash ^ byte) * 1099511628211U;
+      for (const char byte : ReadBytes((*grid)[rank], entry)) {
+        hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211U;
+      }
       text << rank << ' ' << entry.key << ' ' << entry.dtype << " (";
       for (int k = 0; k < entry.ndim; ++k) text << ' ' << entry.shape[k];
       text << " ) " << std::hex << hash << std::dec << '\n';

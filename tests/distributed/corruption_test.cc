@@ -4,12 +4,10 @@
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
 // invalid number returns SHAMPOO_E_COMM. The other ranks are informed of this error as of a failed collective. Whatever
 // bytes a rank receives, it does not access memory out of bounds and does not wait forever.
-#include <doctest/doctest.h>
-
-#include <atomic>
 #include <cstring>
 #include <random>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/distributed/models.h"
 #include "tests/distributed/require.h"
@@ -75,9 +73,7 @@ void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::
 TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the waiting of the other ranks") {
   for (const Number& number : kNumbers) {
     for (const int faulty : {-1, 0, 2}) {
-      CAPTURE(number.what);
-      CAPTURE(number.value);
-      CAPTURE(faulty);
+      CAPTURE_ALL(number.what, number.value, faulty);
       Grid grid(MatrixAndVectorSpec(), number.kind, true);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(20));
       const std::string& error = grid[faulty < 0 ? 1 : faulty].error;
@@ -90,9 +86,7 @@ TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the wai
 TEST_CASE("without an abort, the next exchange informs the other ranks of an invalid number") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
-      CAPTURE(number.what);
-      CAPTURE(number.value);
-      CAPTURE(bucket);
+      CAPTURE_ALL(number.what, number.value, bucket);
       const int faulty = 1;
       Grid grid(MatrixAndVectorSpec({{"comm_bucket_bytes", bucket}}), number.kind);
       StepUntilFailed(&grid, number, faulty, std::chrono::seconds(5), true);
@@ -116,10 +110,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
     for (const bool all : {true, false}) {
       if (one.call == 3 && !all) continue;  // the other ranks do not make that call
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {
-        CAPTURE(one.call);
-        CAPTURE(one.value);
-        CAPTURE(all);
-        CAPTURE(kind);
+        CAPTURE_ALL(one.call, one.value, all, kind);
         Grid grid(MatrixAndVectorSpec(), kind, true);
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
@@ -188,7 +179,8 @@ class Garbler {
 class GarbledJob {
  public:
   explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {
-    for (int rank = 0; rank < grid_.world(); ++rank) garblers_.emplace_back(seed * 1000 + static_cast<uint64_t>(rank));
+    for (uint64_t rank = 0; rank < static_cast<uint64_t>(grid_.world()); ++rank)
+      garblers_.emplace_back(seed * 1000 + rank);
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world(): all ranks
     garbled_phase_ = static_cast<int>(random_() % 5);                                  // 4: all phases
     grid_.SetAllToAll(random_() % 2 == 0);

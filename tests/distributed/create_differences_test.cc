@@ -5,21 +5,18 @@
 // the difference.
 #include <doctest/doctest.h>
 
-#include <cstdlib>
+#include <functional>
 #include <memory>
 
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-RankSpec ThreeParamsSpec() {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}};
-  spec.groups = {{{"lr", "0.1"}}};
-  spec.params = {{"first", {9, 7}}, {"second", {5, 4}}, {"third", {12}, 1}};
-  return spec;
-}
+const RankSpec kThreeParams = {.keys = "max_preconditioner_dim=4 grafting=adam",
+                               .groups = {"lr=0.1"},
+                               .params = {{"first", {9, 7}}, {"second", {5, 4}}, {"third", {12}, 1}}};
 
 const shampoo_allocator kNoMemory = [] {
   shampoo_allocator allocator = SHAMPOO_ALLOCATOR_INIT;
@@ -30,76 +27,46 @@ const shampoo_allocator kNoMemory = [] {
 
 struct Difference {
   const char* name;
-  void (*make)(RankSpec* spec);
-  shampoo_status status;
+  std::function<void(RankSpec* spec)> make;
   std::vector<std::string> words;
+  shampoo_status status = SHAMPOO_E_INVALID;
 };
 
-const std::vector<Difference>& Differences() {
-  static const auto set_key = [](RankSpec* spec, const char* key, const char* value) {
-    spec->keys.emplace_back(key, value);
-  };
-  static const std::vector<Difference> all = {
-      {"shape",
-       [](RankSpec* spec) { spec->params[1].shape[1] = 5; },
-       SHAMPOO_E_INVALID,
-       {"second", "(5, 5)", "(5, 4)"}},
-      {"order",
-       [](RankSpec* spec) { std::swap(spec->params[0], spec->params[1]); },
-       SHAMPOO_E_INVALID,
-       {"parameter 0", "first", "second"}},
-      {"name", [](RankSpec* spec) { spec->params[2].name = "other"; }, SHAMPOO_E_INVALID, {"third", "other"}},
-      {"one more",
-       [](RankSpec* spec) {
-         spec->params.push_back({"fourth", {3}});
-       },
-       SHAMPOO_E_INVALID,
-       {"3 parameters", "4 parameters"}},
-      {"one less",
-       [](RankSpec* spec) { spec->params.pop_back(); },
-       SHAMPOO_E_INVALID,
-       {"3 parameters", "2 parameters"}},
-      {"group", [](RankSpec* spec) { spec->params[1].group = 1; }, SHAMPOO_E_INVALID, {"second", "group 0", "group 1"}},
-      {"one more group",
-       [](RankSpec* spec) { spec->groups.push_back({}); },
-       SHAMPOO_E_INVALID,
-       {"2 groups", "3 groups"}},
-      {"lr", [](RankSpec* spec) { set_key(spec, "lr", "0.25"); }, SHAMPOO_E_INVALID, {"group 0: lr", "0.25", "0.01"}},
-      {"lr of a group",
-       [](RankSpec* spec) { spec->groups[0][0].second = "0.5"; },
-       SHAMPOO_E_INVALID,
-       {"group 1: lr", "0.5", "0.1"}},
-      {"beta2", [](RankSpec* spec) { set_key(spec, "beta2", "0.75"); }, SHAMPOO_E_INVALID, {"beta2", "0.75", "1"}},
-      {"dtype",
-       [](RankSpec* spec) { set_key(spec, "factor_dtype", "bf16"); },
-       SHAMPOO_E_INVALID,
-       {"factor_dtype", "bf16", "auto"}},
-      {"grafting",
-       [](RankSpec* spec) { set_key(spec, "grafting", "sgd"); },
-       SHAMPOO_E_INVALID,
-       {"grafting", "sgd", "adam"}},
-      {"bucket",
-       [](RankSpec* spec) { set_key(spec, "comm_bucket_bytes", "600"); },
-       SHAMPOO_E_INVALID,
-       {"comm_bucket_bytes", "600"}},
-      {"world",
-       [](RankSpec* spec) { ++(spec->replica_ops != nullptr ? spec->replica_world : spec->shard_world); },
-       SHAMPOO_E_INVALID,
-       {"_comm is rank", "_world"}},
-      {"memory", [](RankSpec* spec) { spec->allocator = &kNoMemory; }, SHAMPOO_E_NOMEM, {"bytes"}},
-  };
-  return all;
+std::function<void(RankSpec* spec)> Set(const Keys& keys) {
+  return [keys](RankSpec* spec) { spec->keys = spec->keys + keys; };
 }
+
+const Difference kDifferences[] = {
+    {"shape", [](RankSpec* spec) { spec->params[1].shape[1] = 5; }, {"second", "(5, 5)", "(5, 4)"}},
+    {"order", [](RankSpec* spec) { std::swap(spec->params[0], spec->params[1]); }, {"parameter 0", "first", "second"}},
+    {"name", [](RankSpec* spec) { spec->params[2].name = "other"; }, {"third", "other"}},
+    {"one more",
+     [](RankSpec* spec) {
+       spec->params.push_back({"fourth", {3}});
+     },
+     {"3 parameters", "4 parameters"}},
+    {"one less", [](RankSpec* spec) { spec->params.pop_back(); }, {"3 parameters", "2 parameters"}},
+    {"group", [](RankSpec* spec) { spec->params[1].group = 1; }, {"second", "group 0", "group 1"}},
+    {"one more group", [](RankSpec* spec) { spec->groups.push_back({}); }, {"2 groups", "3 groups"}},
+    {"lr", Set("lr=0.25"), {"group 0: lr", "0.25", "0.01"}},
+    {"lr of a group", [](RankSpec* spec) { spec->groups = {"lr=0.5"}; }, {"group 1: lr", "0.5", "0.1"}},
+    {"beta2", Set("beta2=0.75"), {"beta2", "0.75", "1"}},
+    {"dtype", Set("factor_dtype=bf16"), {"factor_dtype", "bf16", "auto"}},
+    {"grafting", Set("grafting=sgd"), {"grafting", "sgd", "adam"}},
+    {"bucket", Set("comm_bucket_bytes=600"), {"comm_bucket_bytes", "600"}},
+    {"world",
+     [](RankSpec* spec) { ++(spec->replica_ops != nullptr ? spec->replica_world : spec->shard_world); },
+     {"_comm is rank", "_world"}},
+    {"memory", [](RankSpec* spec) { spec->allocator = &kNoMemory; }, {"bytes"}, SHAMPOO_E_NOMEM},
+};
 
 TEST_CASE("create fails on every rank with the same message if one rank has different arguments") {
   for (const Kind kind : kReplicasOrShards) {
-    const int world = kind.replicas * kind.shards;
+    const int world = kind.world();
     for (int odd = 0; odd < world; ++odd) {
-      for (const Difference& difference : Differences()) {
-        CAPTURE(kind);
-        CAPTURE(odd);
-        CAPTURE(difference.name);
-        Grid grid(ThreeParamsSpec(), kind);
+      for (const Difference& difference : kDifferences) {
+        CAPTURE_ALL(kind, odd, difference.name);
+        Grid grid(kThreeParams, kind);
         grid.SetPatience(std::chrono::seconds(5));
         difference.make(&grid.spec(odd));
         grid.Create();
@@ -116,9 +83,7 @@ TEST_CASE("create fails on every rank with the same message if one rank has diff
 
 TEST_CASE("a communicator can be used again after a create that failed on one rank") {
   for (const char* const shard_mode : {"local", "gather"}) {
-    RankSpec spec = ThreeParamsSpec();
-    spec.keys.emplace_back("shard_mode", shard_mode);
-    Grid grid(spec, 1, 2);
+    Grid grid(kThreeParams, Kind{1, 2, shard_mode});
     ThreadComm& ranks = grid.comm();
     ranks.patience = std::chrono::seconds(5);
     shampoo_comm* comms[2] = {};

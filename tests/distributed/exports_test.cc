@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
@@ -15,11 +16,9 @@ namespace {
 using Exported = std::vector<Tensors>;
 
 RankSpec AveragingSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"averaging", "schedule_free"}} + more;
-  spec.groups = {{{"method", "adam"}, {"lr", "0.1"}, {"weight_ema", "0.5"}}, {{"method", "adam"}, {"lr", "0.1"}}};
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}, {"plain", {5}, 2}};
-  return spec;
+  return {.keys = "method=adam lr=0.1 averaging=schedule_free" + more,
+          .groups = {"method=adam lr=0.1 weight_ema=0.5", "method=adam lr=0.1"},
+          .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}, {"plain", {5}, 2}}};
 }
 
 Exported Export(Grid* grid, double blend) {
@@ -33,11 +32,9 @@ constexpr Kind kExportingKinds[] = {{2, 1},           {3, 1}, {1, 2, "gather"}, 
 
 TEST_CASE("every rank exports averages that are bit-identical to those of a single rank") {
   for (const Kind kind : kExportingKinds) {
-    for (const char* const bucket : {"0", "600"}) {
-      CAPTURE(kind);
-      CAPTURE(bucket);
-      const Keys keys = {{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}};
-      Grid grid(AveragingSpec(keys), kind);
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
+      CAPTURE_ALL(kind, bucket);
+      Grid grid(AveragingSpec(bucket), kind);
       Grid one(AveragingSpec(), Kind{1, 1});
       for (Grid* const each : {&grid, &one}) {
         RequireStart(each);
@@ -54,9 +51,7 @@ TEST_CASE("every rank exports averages that are bit-identical to those of a sing
       CHECK(!SameBits(one[0].w, Export(&one, 1)[0]));
       RunSteps(&grid, 104, 105);
       RunSteps(&one, 104, 105);
-      for (int rank = 0; rank < grid.world(); ++rank) {
-        CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one[0].w)));
-      }
+      CHECK(grid.AllHold(one[0].w));
     }
   }
 }
@@ -64,7 +59,7 @@ TEST_CASE("every rank exports averages that are bit-identical to those of a sing
 TEST_CASE("an export succeeds after a step that failed because one rank had no gradient") {
   for (const Kind kind : {Kind{1, 2, "gather"}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
-    Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+    Grid grid(AveragingSpec(), kind);
     RequireStart(&grid);
     RunSteps(&grid, 101, 102);
     const Exported before = Export(&grid, 1);
@@ -74,41 +69,27 @@ TEST_CASE("an export succeeds after a step that failed because one rank had no g
     CHECK(grid[0].status != SHAMPOO_OK);
     const Exported after = Export(&grid, 1);
     RequireOk(grid);
-    if (kind.replicas > 1) continue;  // replicas that did not see the error have updated their states
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      CHECK(SameBits(after[static_cast<size_t>(rank)], before[static_cast<size_t>(rank)]));
-    }
+    // Replicas that did not see the error have updated their states.
+    if (kind.replicas == 1) CHECK(SameBits(after, before));
   }
 }
 
 // Returns a float32 state of this rank, or nothing if another rank owns it.
 std::vector<float> StateOf(const Rank& rank, const std::string& key) {
-  int64_t count = 0;
-  REQUIRE(shampoo_state_count(rank.optimizer, &count) == SHAMPOO_OK);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    REQUIRE(shampoo_state_describe(rank.optimizer, i, &entry) == SHAMPOO_OK);
+  for (const StateEntry& entry : EntriesOf(rank)) {
     if (key != entry.key) continue;
-    size_t elements = 1;
-    for (int k = 0; k < entry.ndim; ++k) elements *= static_cast<size_t>(entry.shape[k]);
-    std::vector<float> values(elements);
-    REQUIRE(shampoo_state_read(rank.optimizer, i, 0, static_cast<int64_t>(elements), values.data(),
-                               elements * sizeof(float), SHAMPOO_CPU, nullptr) == SHAMPOO_OK);
-    return values;
+    const std::vector<char> bytes = ReadBytes(rank, entry);
+    const auto* const values = reinterpret_cast<const float*>(bytes.data());
+    return std::vector<float>(values, values + entry.elements);
   }
   return {};
 }
 
 TEST_CASE("averages are computed from the parameters that all ranks have, also with a narrow communication dtype") {
-  for (const char* const communicate : {"updates", "params"}) {
-    CAPTURE(communicate);
-    RankSpec spec;
-    spec.keys = {{"method", "adam"},
-                 {"lr", "0.1"},
-                 {"weight_ema", "0.5"},
-                 {"communicate", communicate},
-                 {"communication_dtype", "bf16"}};
-    spec.params = {{"matrix", {9, 7}}, {"vector", {12}}};
+  for (const Keys& keys :
+       Combinations("method=adam lr=0.1 weight_ema=0.5 communication_dtype=bf16 communicate=updates|params")) {
+    CAPTURE(keys);
+    const RankSpec spec = {.keys = keys, .params = {{"matrix", {9, 7}}, {"vector", {12}}}};
     Grid grid(spec, 2, 1);
     RequireStart(&grid);
     RunSteps(&grid, 101, 101);
@@ -135,11 +116,10 @@ TEST_CASE("averages are computed from the parameters that all ranks have, also w
 
 TEST_CASE("an export with a bad argument on one rank fails on all ranks, and training continues") {
   for (const Kind kind : kExportingKinds) {
-    for (const char* const bucket : {"0", "600"}) {
-      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
-        CAPTURE(kind);
-        CAPTURE(odd);
-        Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}, {"comm_bucket_bytes", bucket}}), kind);
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
+      for (int odd = 0; odd < kind.world(); ++odd) {
+        CAPTURE_ALL(kind, bucket, odd);
+        Grid grid(AveragingSpec(bucket), kind);
         RequireStart(&grid);
         RunSteps(&grid, 101, 102);
         const std::vector<Tensors> before = ParamsOf(&grid);
@@ -147,7 +127,7 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
         OnEveryRank(grid.world(),
                     [&](int rank) { grid[rank].Export(rank == odd ? 2 : 1, &exported[static_cast<size_t>(rank)]); });
         CheckFailed(&grid, SHAMPOO_E_INVALID, {"blend is 2"});
-        CHECK(grid.Errors().find("had begun the step") == std::string::npos);
+        CHECK_FALSE(Has(grid.Errors(), "had begun the step"));
         CHECK(SameBits(ParamsOf(&grid), before));
         Export(&grid, 1);
         RequireOk(grid);
@@ -159,22 +139,15 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
 
 TEST_CASE("a rank that exports while the others make a step is an error on all ranks") {
   for (const Kind kind : kExportingKinds) {
-    for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
-      CAPTURE(kind);
-      CAPTURE(odd);
-      Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+    for (int odd = 0; odd < kind.world(); ++odd) {
+      CAPTURE_ALL(kind, odd);
+      Grid grid(AveragingSpec(), kind);
       RequireStart(&grid);
       for (int rank = 0; rank < grid.world(); ++rank) grid[rank].has_grad[0] = false;  // the parameter is frozen
       RunSteps(&grid, 101, 102);
       const std::vector<Tensors> before = ParamsOf(&grid);
       Tensors exported;
-      OnEveryRank(grid.world(), [&](int rank) {
-        if (rank == odd) {
-          grid[rank].Export(1, &exported);
-        } else {
-          grid[rank].Step();
-        }
-      });
+      OnEveryRank(grid.world(), [&](int rank) { rank == odd ? grid[rank].Export(1, &exported) : grid[rank].Step(); });
       CheckFailed(&grid, SHAMPOO_E_STATE, {"exports averages", "makes a step", "in the same order on all ranks"});
       CHECK(SameBits(ParamsOf(&grid), before));
       for (const std::vector<float>& one : exported) CHECK(one == std::vector<float>(one.size(), -1));
@@ -188,7 +161,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
 TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
   for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
-    Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+    Grid grid(AveragingSpec(), kind);
     RequireStart(&grid);
     std::vector<std::vector<char>> memory;
     for (int rank = kind.shards; rank < grid.world(); ++rank) {
@@ -199,8 +172,7 @@ TEST_CASE("replicas export the averages that their last steps wrote, in place or
       }
       REQUIRE(shampoo_optimizer_bind_state(grid[rank].optimizer, addresses[0], addresses[1]) == SHAMPOO_OK);
     }
-    grid.Step();
-    RequireOk(grid);
+    RequireStep(&grid);
     const Exported exported = Export(&grid, 1);
     RequireOk(grid);
     for (int shard = 0; shard < kind.shards; ++shard) {
@@ -213,9 +185,8 @@ TEST_CASE("any collective that fails in an export fails all ranks in this and in
   for (const Kind kind : kExportingKinds) {
     if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard
     for (int64_t k = 1; k <= 3; ++k) {
-      CAPTURE(kind);
-      CAPTURE(k);
-      Grid grid(AveragingSpec({{"shard_mode", kind.shard_mode}}), kind);
+      CAPTURE_ALL(kind, k);
+      Grid grid(AveragingSpec(), kind);
       RequireStart(&grid);
       RunSteps(&grid, 101, 102);
       const int64_t calls = grid.comm().calls(0);

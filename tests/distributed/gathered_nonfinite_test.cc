@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/capi/behaviour/overflow_cases.h"
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
@@ -22,18 +23,14 @@ constexpr Kind kGatheringKinds[] = {{1, 2, "gather"}, {1, 4, "gather"}, {2, 2, "
 // Ranks that hold shards, and a single rank that holds everything.
 struct GatheredPair {
   GatheredPair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind) {
-    RequireCreate(&grid);
+    RequireStart(&grid);
     RequireOk(one);
-    grid.FillParams(1);
     Fill(1, &one.w);
-  }
-  void DistributeParams() {
-    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, one.w);
   }
   // Sets the gradients: all of `whole` on the single rank, and its part on each rank of the grid.
   void SetGradients(const Tensors& whole) {
     one.g = whole;
-    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].g = PartOf(grid.spec(rank).params, whole);
+    grid.SetGradients(whole);
   }
   void SetRandomGradients(uint64_t seed, size_t param, const float* bad) {
     Tensors whole = one.g;
@@ -45,86 +42,63 @@ struct GatheredPair {
     grid.Step();
     one.Step();
   }
-  void CheckSame() {
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one.w)));
-    }
-  }
 
   Rank one;
   Grid grid;
 };
 
 RankSpec GatheredNonfiniteSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"momentum", "0.5"}} + more;
-  spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=4 momentum=0.5" + more,
+          .groups = {"lr=0.1 max_preconditioner_dim=3" + more},
+          .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-TEST_CASE(
-    "NaN, infinity and too large gradients in gathered shards are handled as on one rank, for every on_nonfinite") {
+TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled as on one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
-  for (const char* const choice : {"error", "skip_block", "skip_step"}) {
+  for (const Keys& keys :
+       Combinations("on_nonfinite=error|skip_block|skip_step comm_bucket_bytes=0|600 grafting=adam|none")) {
     for (const Kind kind : kGatheringKinds) {
-      for (const char* const bucket : {"0", "600"}) {
-        for (const char* const grafting : {"adam", "none"}) {
-          CAPTURE(std::string(choice));
-          CAPTURE(kind);
-          CAPTURE(std::string(bucket));
-          CAPTURE(std::string(grafting));
-          GatheredPair pair(
-              GatheredNonfiniteSpec({{"comm_bucket_bytes", bucket}, {"on_nonfinite", choice}, {"grafting", grafting}}),
-              kind);
-          for (uint64_t t = 1; t <= 9; ++t) {
-            pair.SetRandomGradients(t, t % 2, t % 3 == 0 ? &bad[t / 3 - 1] : nullptr);
-            const auto before = Everything(&pair.grid);
-            pair.StepBoth();
-            CHECK_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
-            if (pair.one.status == SHAMPOO_OK) continue;
-            CHECK(Everything(&pair.grid) == before);
-            CHECK_MESSAGE(pair.grid.SameError(), pair.grid.Errors());
-            // The error has the same text and the position of the element in the whole parameter.
-            CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error, pair.one.error);
-            CHECK_FALSE(Has(pair.grid[0].error, "Other ranks"));
-          }
-          pair.CheckSame();
-          const double skipped = pair.one.Stat("skipped_steps");
-          for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("skipped_steps") == skipped);
-          CHECK((skipped > 0) == (choice == std::string("skip_step")));
-        }
+      CAPTURE_ALL(keys, kind);
+      GatheredPair pair(GatheredNonfiniteSpec(keys), kind);
+      for (uint64_t t = 1; t <= 9; ++t) {
+        pair.SetRandomGradients(t, t % 2, t % 3 == 0 ? &bad[t / 3 - 1] : nullptr);
+        const auto before = Everything(&pair.grid);
+        pair.StepBoth();
+        CHECK_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
+        if (pair.one.status == SHAMPOO_OK) continue;
+        CHECK(Everything(&pair.grid) == before);
+        // The error has the same text and the position of the element in the whole parameter.
+        CheckFailed(&pair.grid, pair.one.status, {pair.one.error});
+        CHECK_FALSE(Has(pair.grid[0].error, "Other ranks"));
       }
+      CHECK(pair.grid.AllHold(pair.one.w));
+      const double skipped = pair.one.Stat("skipped_steps");
+      for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("skipped_steps") == skipped);
+      CHECK((skipped > 0) == (keys.Value("on_nonfinite") == "skip_step"));
     }
   }
 }
 
 TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that holds it") {
   for (const Kind kind : kGatheringKinds) {
-    GatheredPair pair(GatheredNonfiniteSpec({{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), kind);
+    GatheredPair pair(GatheredNonfiniteSpec("weight_decay=0.1 weight_decay_type=coupled"), kind);
     pair.SetRandomGradients(1, 0, nullptr);
     pair.StepBoth();
-    pair.CheckSame();
+    CHECK(pair.grid.AllHold(pair.one.w));
     pair.one.w[0][40] = NAN;
-    pair.DistributeParams();
+    pair.grid.SetParams(pair.one.w);
     pair.StepBoth();
-    CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-    CHECK_MESSAGE(Has(pair.grid[0].error, pair.one.error), pair.grid[0].error);
-    CHECK_MESSAGE(Has(pair.grid[0].error, "parameter \"matrix\" has NaN at element 40"), pair.grid[0].error);
+    CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {pair.one.error, "parameter \"matrix\" has NaN at element 40"});
   }
 }
 
-TEST_CASE(
-    "a parameter with elements that equal the mark of a skipped update, which is a NaN, is updated as on one rank") {
+TEST_CASE("a parameter with elements that equal the mark of a skipped update, a NaN, is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
-    CAPTURE(std::string(communicate));
-    RankSpec spec;
-    spec.keys = {{"communicate", communicate}};
-    spec.params = {{"matrix", {8, 8}}};
-    GatheredPair pair(spec, kGatheringKinds[0]);
+    CAPTURE(communicate);
+    GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);
     const uint32_t all_ones = 0xffffffff;
     for (const size_t at : {size_t{0}, size_t{40}}) std::memcpy(&pair.one.w[0][at], &all_ones, sizeof all_ones);
-    pair.DistributeParams();
+    pair.grid.SetParams(pair.one.w);
     pair.SetRandomGradients(1, 0, nullptr);
     pair.StepBoth();
     REQUIRE_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
@@ -142,12 +116,9 @@ TEST_CASE(
 TEST_CASE("a gathered block whose new value would not be finite is unchanged, as on one rank") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const Kind kind : kGatheringKinds) {
-      CAPTURE(one.what);
-      CAPTURE(kind);
-      RankSpec spec;
-      spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + one.keys;
-      spec.params = {{"bad", {9, 7}}, {"sound", {5, 4}}};
-      GatheredPair pair(spec, kind);
+      CAPTURE_ALL(one.what, kind);
+      GatheredPair pair(
+          {.keys = "lr=1 max_preconditioner_dim=4" + one.keys, .params = {{"bad", {9, 7}}, {"sound", {5, 4}}}}, kind);
       const auto set = [&](Rank* rank) {
         std::fill(rank->w[0].begin(), rank->w[0].end(), static_cast<float>(one.param));
         if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
@@ -158,19 +129,18 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
       pair.SetRandomGradients(5, 0, nullptr);
       pair.StepBoth();
       RequireOk(pair.grid);
-      pair.CheckSame();
+      CHECK(pair.grid.AllHold(pair.one.w));
       CHECK(SameBits({pair.one.w[0]}, {before[0]}));
       CHECK_FALSE(SameBits({pair.one.w[1]}, {before[1]}));
       CHECK(pair.one.Stat("nonfinite_blocks") == 6);
       pair.StepBoth();
-      CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-      CHECK_MESSAGE(Has(pair.grid[0].error, "the direction of block bad/0 was not finite"), pair.grid[0].error);
+      CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block bad/0 was not finite"});
     }
   }
 }
 
 TEST_CASE("NaN on one replica of a shard is reported by all ranks as a difference between replicas") {
-  GatheredPair pair(GatheredNonfiniteSpec({{"on_nonfinite", "skip_block"}}), kGatheringKinds[2]);
+  GatheredPair pair(GatheredNonfiniteSpec("on_nonfinite=skip_block"), kGatheringKinds[2]);
   pair.SetRandomGradients(1, 0, nullptr);
   pair.StepBoth();
   pair.grid[3].g[0][1] = NAN;
@@ -183,16 +153,13 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
 
 // The factor matrix of the first vector, in f16, can hold one gradient of 200 but not two. The other vectors are
 // ordinary.
-TEST_CASE(
-    "a state that would overflow makes all ranks skip the gathered block, although only its owner can detect it") {
+TEST_CASE("a state that would overflow makes all ranks skip the gathered block, although only its owner detects it") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
-      CAPTURE(std::string(choice));
-      CAPTURE(kind);
-      RankSpec spec;
-      spec.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"on_nonfinite", choice}};
-      spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
-      GatheredPair pair(spec, kind);
+      CAPTURE_ALL(choice, kind);
+      GatheredPair pair({.keys = {{"factor_dtype", "f16"}, {"beta1", "0"}, {"on_nonfinite", choice}},
+                         .params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}}},
+                        kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
       whole[0].assign(8, 200.0F);
@@ -207,10 +174,9 @@ TEST_CASE(
       }
       pair.grid.Step();
       if (choice == std::string("error")) {
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-        CHECK_MESSAGE(Has(pair.grid[0].error, "block large/0"), pair.grid[0].error);
+        CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"block large/0"});
       } else {
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
+        RequireOk(pair.grid);
       }
     }
   }
@@ -218,16 +184,11 @@ TEST_CASE(
 
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kGatheringKinds) {
-    for (const char* const bucket : {"0", "200"}) {
-      CAPTURE(kind);
-      CAPTURE(std::string(bucket));
-      RankSpec spec;
-      spec.keys = {{"exponent_multiplier", "10"},
-                   {"root_failure_tolerance", "2"},
-                   {"max_preconditioner_dim", "1"},
-                   {"comm_bucket_bytes", bucket}};
-      spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
-      GatheredPair pair(spec, kind);
+    for (const Keys& keys : Combinations("exponent_multiplier=10 root_failure_tolerance=2 max_preconditioner_dim=1 "
+                                         "comm_bucket_bytes=0|200")) {
+      CAPTURE_ALL(kind, keys);
+      GatheredPair pair({.keys = keys, .params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}}},
+                        kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
       whole[1][0] = 0;
@@ -236,48 +197,33 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
         pair.StepBoth();
         CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
         if (refresh < 3) continue;
-        const auto untouched = Everything(&pair.grid);
-        pair.grid.Step();
-        CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_NUMERIC), pair.grid.Errors());
-        CHECK_MESSAGE(Has(pair.grid[0].error, "the inverse root of second/0/factor.0 could not be computed at " +
-                                                  std::to_string(refresh) + " refreshes in a row"),
-                      pair.grid[0].error);
-        CHECK(Everything(&pair.grid) == untouched);
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC,
+                       {"the inverse root of second/0/factor.0 could not be computed at " + std::to_string(refresh) +
+                        " refreshes in a row"});
         pair.one.Step();
         CHECK(pair.one.status == SHAMPOO_E_NUMERIC);
       }
-      pair.CheckSame();
+      CHECK(pair.grid.AllHold(pair.one.w));
     }
   }
 }
 
 TEST_CASE("an update that does not fit the communication dtype is skipped, and other updates equal those on replicas") {
-  for (const char* const communicate : {"updates", "params"}) {
-    for (const char* const lr : {"0.01", "1e6"}) {
-      for (const Kind kind : kGatheringKinds) {
-        CAPTURE(std::string(communicate));
-        CAPTURE(std::string(lr));
-        CAPTURE(kind);
-        const RankSpec spec = GatheredNonfiniteSpec({{"communication_dtype", "f16"},
-                                                     {"communicate", communicate},
-                                                     {"on_nonfinite", "skip_block"},
-                                                     {"lr", lr},
-                                                     {"grafting", "adam"}});
-        GatheredPair pair(spec, kind);
-        Grid replicas(spec, 2, 1);
-        replicas.Create();
-        replicas.FillParams(1);
-        for (uint64_t t = 1; t <= 3; ++t) {
-          pair.SetRandomGradients(t, 0, nullptr);
-          for (int rank = 0; rank < 2; ++rank) replicas[rank].g = pair.one.g;
-          pair.grid.Step();
-          replicas.Step();
-          RequireOk(pair.grid);
-        }
-        for (int rank = 0; rank < pair.grid.world(); ++rank) {
-          CHECK(SameBits(pair.grid[rank].w, PartOf(pair.grid.spec(rank).params, replicas[0].w)));
-        }
+  for (const Keys& keys : Combinations("communication_dtype=f16 on_nonfinite=skip_block grafting=adam "
+                                       "communicate=updates|params lr=0.01|1e6")) {
+    for (const Kind kind : kGatheringKinds) {
+      CAPTURE_ALL(keys, kind);
+      const RankSpec spec = GatheredNonfiniteSpec(keys);
+      GatheredPair pair(spec, kind);
+      Grid replicas(spec, 2, 1);
+      RequireStart(&replicas);
+      for (uint64_t t = 1; t <= 3; ++t) {
+        pair.SetRandomGradients(t, 0, nullptr);
+        replicas.SetGradients(pair.one.g);
+        RequireStep(&pair.grid);
+        RequireStep(&replicas);
       }
+      CHECK(pair.grid.AllHold(replicas[0].w));
     }
   }
 }

@@ -30,17 +30,14 @@ void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::ve
   }
 }
 
-int64_t FindEntry(const Rank& rank, const std::string& key, shampoo_state_entry* entry) {
-  int64_t count = 0;
-  shampoo_state_count(rank.optimizer, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    *entry = SHAMPOO_STATE_ENTRY_INIT;
-    if (shampoo_state_describe(rank.optimizer, i, entry) == SHAMPOO_OK && key == entry->key) return i;
+// Returns the index of the step counter of a group, or -1 if there is none.
+int64_t StepIndex(const Rank& rank, int group) {
+  const std::string key = "group." + std::to_string(group) + "/step";
+  for (const StateEntry& entry : EntriesOf(rank)) {
+    if (key == entry.key) return entry.index;
   }
   return -1;
 }
-
-std::string StepKey(int group) { return "group." + std::to_string(group) + "/step"; }
 
 RankSpec InMode(RankSpec spec, const char* shard_mode) {
   spec.keys.emplace_back("shard_mode", shard_mode);
@@ -188,13 +185,11 @@ Tensors Grid::Whole(uint64_t seed) const {
   return whole;
 }
 
-void Grid::FillParams(uint64_t seed) {
-  const Tensors whole = Whole(seed);
+void Grid::SetParams(const Tensors& whole) {
   for (int rank = 0; rank < world(); ++rank) (*this)[rank].w = PartOf(spec(rank).params, whole);
 }
 
-void Grid::FillGradients(uint64_t seed) {
-  const Tensors whole = Whole(seed);
+void Grid::SetGradients(const Tensors& whole) {
   for (int rank = 0; rank < world(); ++rank) (*this)[rank].g = PartOf(spec(rank).params, whole);
 }
 
@@ -207,8 +202,9 @@ bool Grid::SameError() const {
                      [this](const auto& rank) { return rank->error == ranks_[0]->error; });
 }
 
-bool Grid::AllHold(const Tensors& w) const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return SameBits(rank->w, w); });
+bool Grid::AllHold(const Tensors& w) {
+  return std::equal(ranks_.begin(), ranks_.end(), specs_.begin(),
+                    [&](const auto& rank, const RankSpec& spec) { return SameBits(rank->w, PartOf(spec.params, w)); });
 }
 
 std::string Grid::Errors() const {
@@ -231,19 +227,7 @@ std::vector<std::vector<char>> Everything(const Rank& rank) {
     const char* const bytes = reinterpret_cast<const char*>(w.data());
     all.emplace_back(bytes, bytes + w.size() * sizeof(float));
   }
-  int64_t count = 0;
-  shampoo_state_count(rank.optimizer, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    shampoo_state_describe(rank.optimizer, i, &entry);
-    int64_t elements = 1;
-    for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-    std::vector<char> bytes(static_cast<size_t>(elements) * sizeof(double));  // room for any dtype
-    const shampoo_status status =
-        shampoo_state_read(rank.optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr);
-    if (status != SHAMPOO_OK) bytes.clear();
-    all.push_back(std::move(bytes));
-  }
+  for (const StateEntry& entry : EntriesOf(rank)) all.push_back(ReadBytes(rank, entry));
   return all;
 }
 
@@ -265,34 +249,23 @@ bool SameBits(const std::vector<Tensors>& a, const std::vector<Tensors>& b) {
 }
 
 void SetSteps(const Rank& rank, int group, int64_t steps) {
-  shampoo_state_entry entry;
-  const int64_t index = FindEntry(rank, StepKey(group), &entry);
-  shampoo_state_write(rank.optimizer, index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
+  shampoo_state_write(rank.optimizer, StepIndex(rank, group), 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
 }
 
 int64_t StepsOf(const Rank& rank, int group) {
-  shampoo_state_entry entry;
-  const int64_t index = FindEntry(rank, StepKey(group), &entry);
   int64_t steps = -1;
-  shampoo_state_read(rank.optimizer, index, 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
+  shampoo_state_read(rank.optimizer, StepIndex(rank, group), 0, 1, &steps, sizeof steps, SHAMPOO_CPU, nullptr);
   return steps;
 }
 
 void FillStates(const Rank& rank, const std::string& begin, const std::string& end, float value) {
-  int64_t count = 0;
-  shampoo_state_count(rank.optimizer, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    shampoo_state_describe(rank.optimizer, i, &entry);
-    const std::string key = entry.key;
-    if (key.rfind(begin, 0) != 0 || key.size() < end.size()) continue;
-    if (key.compare(key.size() - end.size(), end.size(), end) != 0) continue;
-    int64_t elements = 1;
-    for (int k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-    const std::vector<float> values(static_cast<size_t>(elements), value);
+  for (const StateEntry& entry : EntriesOf(rank)) {
+    const std::string_view key = entry.key;
+    if (!key.starts_with(begin) || !key.ends_with(end)) continue;
+    const std::vector<float> values(static_cast<size_t>(entry.elements), value);
     // Fails on a rank that does not own the block.
-    (void)shampoo_state_write(rank.optimizer, i, 0, elements, values.data(), values.size() * sizeof(float), SHAMPOO_CPU,
-                              nullptr);
+    (void)shampoo_state_write(rank.optimizer, entry.index, 0, entry.elements, values.data(),
+                              values.size() * sizeof(float), SHAMPOO_CPU, nullptr);
   }
 }
 

@@ -25,6 +25,7 @@ struct Kind {
   const char* shard_mode = "local";
   bool all_to_all = true;  // whether communicators of shards have all_to_all
 
+  int world() const { return replicas * shards; }
   bool gathers() const { return shard_mode == std::string("gather"); }
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind);
@@ -76,17 +77,20 @@ class Grid {
   // Each rank makes steps until one fails, and then `more` steps.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
-  // Draw random numbers for the whole tensors and copy each rank's part to the rank.
-  void FillParams(uint64_t seed);
-  void FillGradients(uint64_t seed);
+  // Copy each rank's part of whole tensors to the rank.
+  void SetParams(const Tensors& whole);
+  void SetGradients(const Tensors& whole);
+  // Draw random numbers for the whole tensors and set them.
+  void FillParams(uint64_t seed) { SetParams(Whole(seed)); }
+  void FillGradients(uint64_t seed) { SetGradients(Whole(seed)); }
 
   Rank& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   // Returns whether the last call returned `status` on all ranks.
   bool All(shampoo_status status) const;
   // Returns whether the error messages of all ranks are equal.
   bool SameError() const;
-  // Returns whether the parameters of all ranks are bit-identical to w.
-  bool AllHold(const Tensors& w) const;
+  // Returns whether the parameters of each rank are bit-identical to its part of the whole parameters w.
+  bool AllHold(const Tensors& w);
   // Returns the statuses and error messages of all ranks, one per line.
   std::string Errors() const;
 
@@ -118,10 +122,6 @@ int64_t StepsOf(const Rank& rank, int group);
 // Writes a value to all elements of this rank's float32 entries whose keys begin with `begin` and end with `end`.
 void FillStates(const Rank& rank, const std::string& begin, const std::string& end, float value);
 
-inline Keys operator+(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
 inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace shampoo_test

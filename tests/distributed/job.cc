@@ -24,9 +24,11 @@ void ParamSpec::CutFlat(int64_t first, int64_t count) {
 }
 
 void ParamSpec::CutAlong(size_t dim, int64_t first, int64_t count) {
-  shard_form = 2;
-  local_offset.assign(shape.size(), 0);
-  local_shape = shape;
+  if (shard_form != 2) {
+    shard_form = 2;
+    local_offset.assign(shape.size(), 0);
+    local_shape = shape;
+  }
   local_offset[dim] = first;
   local_shape[dim] = count;
 }
@@ -156,6 +158,33 @@ int64_t Rank::PlanBytes(const char* what, int rank) const {
 double Rank::Stat(const char* key) const {
   double value = -1;
   return shampoo_optimizer_stat(optimizer, key, &value) == SHAMPOO_OK ? value : -1;
+}
+
+std::vector<StateEntry> EntriesOf(const Rank& rank) {
+  int64_t count = 0;
+  shampoo_state_count(rank.optimizer, &count);
+  std::vector<StateEntry> entries;
+  for (int64_t i = 0; i < count; ++i) {
+    StateEntry& entry = entries.emplace_back(StateEntry{SHAMPOO_STATE_ENTRY_INIT, i, 1});
+    shampoo_state_describe(rank.optimizer, i, &entry);
+    for (int k = 0; k < entry.ndim; ++k) entry.elements *= entry.shape[k];
+  }
+  return entries;
+}
+
+std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry) {
+  std::vector<char> bytes(static_cast<size_t>(entry.elements) * sizeof(double));
+  const shampoo_status status = shampoo_state_read(rank.optimizer, entry.index, 0, entry.elements, bytes.data(),
+                                                   bytes.size(), SHAMPOO_CPU, nullptr);
+  return status == SHAMPOO_OK ? bytes : std::vector<char>();
+}
+
+std::vector<shampoo_block_info> BlocksOf(const Rank& rank) {
+  int64_t count = 0;
+  shampoo_plan_block_count(rank.plan, &count);
+  std::vector<shampoo_block_info> blocks(static_cast<size_t>(count), SHAMPOO_BLOCK_INFO_INIT);
+  for (int64_t i = 0; i < count; ++i) shampoo_plan_block(rank.plan, i, &blocks[static_cast<size_t>(i)]);
+  return blocks;
 }
 
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors) {

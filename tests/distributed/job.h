@@ -6,14 +6,12 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/distributed/thread_comm.h"
+#include "tests/keys.h"
 
 namespace shampoo_test {
-
-using Keys = std::vector<std::pair<std::string, std::string>>;
 
 // A parameter and the part of it that a rank holds.
 struct ParamSpec {
@@ -31,21 +29,22 @@ struct ParamSpec {
   int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
 
   int64_t Elements() const;  // number of elements in this rank's buffers
-  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim.
+  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim. A rectangle can be
+  // sliced along further dims.
   void CutFlat(int64_t first, int64_t count);
   void CutAlong(size_t dim, int64_t first, int64_t count);
 };
 
 // The specification of one rank.
 struct RankSpec {
-  Keys keys;
-  std::vector<Keys> groups;  // groups 1 and up
-  std::vector<ParamSpec> params;
+  Keys keys = {};
+  std::vector<Keys> groups = {};  // groups 1 and up
+  std::vector<ParamSpec> params = {};
   int32_t threads = 1;
   int32_t device_id = 0;
   int replica_rank = 0, replica_world = 1;
   int shard_rank = 0, shard_world = 1;
-  std::vector<std::vector<ParamSpec>> all_shards;  // for shampoo_plan_add_shard, by shard rank; empty: not called
+  std::vector<std::vector<ParamSpec>> all_shards = {};  // for shampoo_plan_add_shard, by shard rank; empty: not called
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
   const shampoo_comm_ops* world_ops = nullptr;  // all ranks of the job, for checkpoints
@@ -87,6 +86,16 @@ class Rank {
 
   std::vector<shampoo_buffers> buffers_;
 };
+
+// An entry of a rank's state.
+struct StateEntry : shampoo_state_entry {
+  int64_t index;
+  int64_t elements;
+};
+std::vector<StateEntry> EntriesOf(const Rank& rank);
+// Returns the elements of an entry with room for float64, or nothing if they cannot be read.
+std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
+std::vector<shampoo_block_info> BlocksOf(const Rank& rank);
 
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors);
 bool SameBits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b);

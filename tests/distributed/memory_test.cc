@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
@@ -39,8 +40,7 @@ struct Counter {
 
 // Ranks with one counter each.
 struct CountedGrid {
-  CountedGrid(const RankSpec& spec, const Kind& kind)
-      : counters(static_cast<size_t>(kind.replicas * kind.shards)), grid(spec, kind) {
+  CountedGrid(const RankSpec& spec, const Kind& kind) : counters(static_cast<size_t>(kind.world())), grid(spec, kind) {
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
     for (int rank = 0; rank < grid.world(); ++rank) grid.spec(rank).allocator = &allocators[static_cast<size_t>(rank)];
     RequireCreate(&grid);
@@ -55,39 +55,29 @@ struct CountedGrid {
 // Returns the scratch memory of the solver for a block of this extent. The plan includes it, but it is not allocated
 // with the allocator.
 int64_t SolverScratch(int64_t extent) {
-  RankSpec spec;
-  spec.keys = {{"use_merge_dims", "false"}};
-  spec.params = {{"matrix", {extent, extent}}};
-  CountedGrid one(spec, {1, 1});
+  CountedGrid one({.keys = "use_merge_dims=false", .params = {{"matrix", {extent, extent}}}}, {1, 1});
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
 }
 
 // Returns the largest dim of the blocks that a rank owns, or 0 if it owns none.
 int64_t LargestDim(const Rank& rank, int replica, int shard) {
-  int64_t blocks = 0;
   int64_t largest = 0;
-  REQUIRE(shampoo_plan_block_count(rank.plan, &blocks) == SHAMPOO_OK);
-  for (int64_t i = 0; i < blocks; ++i) {
-    shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-    REQUIRE(shampoo_plan_block(rank.plan, i, &block) == SHAMPOO_OK);
-    if (block.owner == replica && block.shard_owner == shard)
-      largest = std::max(largest, *std::max_element(block.shape, block.shape + block.ndim));
+  for (const shampoo_block_info& block : BlocksOf(rank)) {
+    if (block.owner != replica || block.shard_owner != shard) continue;
+    largest = std::max(largest, *std::max_element(block.shape, block.shape + block.ndim));
   }
   return largest;
 }
 
 RankSpec Mixed(const Keys& more) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "16"}, {"grafting", "adam"}, {"momentum", "0.9"}} + more;
-  spec.groups = {{{"grafting", "sgd"}, {"factor_dtype", "bf16"}}};
-  spec.params = {{"matrix", {40, 30}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=16 grafting=adam momentum=0.9" + more,
+          .groups = {"grafting=sgd factor_dtype=bf16"},
+          .params = {{"matrix", {40, 30}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}}};
 }
 
 // A small model with the proportions of a transformer: 8 matrices of 128 x 128 and 4 of 512 x 128, in blocks of 128.
 RankSpec Transformer() {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "128"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
+  RankSpec spec = {.keys = "max_preconditioner_dim=128 grafting=adam use_merge_dims=false"};
   for (int i = 0; i < 8; ++i) spec.params.push_back({"attention." + std::to_string(i), {128, 128}});
   for (int i = 0; i < 4; ++i) spec.params.push_back({"mlp." + std::to_string(i), {512, 128}});
   return spec;
@@ -97,11 +87,10 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
   for (const Kind kind :
        {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 2, "gather"},
         Kind{1, 8, "gather"}, Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}, Kind{2, 2, "gather", false}}) {
-    for (const char* const bucket : {"0", "2000"}) {
-      CAPTURE(kind);
-      CAPTURE(bucket);
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|2000")) {
+      CAPTURE_ALL(kind, bucket);
       const std::string suffix = kind.all_to_all ? "" : ".all_gather";
-      CountedGrid counted(Mixed({{"comm_bucket_bytes", bucket}}), kind);
+      CountedGrid counted(Mixed(bucket), kind);
       Grid& grid = counted.grid;
       std::vector<int64_t> calls;
       int idle = 0;
@@ -121,9 +110,7 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
       CHECK((idle > 0) == (kind.replicas == 20));
       grid.FillParams(1);
       RunSteps(&grid, 1, 3);
-      for (int rank = 0; rank < grid.world(); ++rank) {
-        CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
-      }
+      for (int rank = 0; rank < grid.world(); ++rank) CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
       grid.Destroy();
       for (const Counter& counter : counted.counters) CHECK(counter.bytes == 0);
     }
@@ -132,14 +119,8 @@ TEST_CASE("every rank allocates what the plan predicts, in create only, and free
 
 // Returns the bytes of all entries of a rank's state.
 int64_t StoredBytes(const Rank& rank) {
-  int64_t count = 0;
   int64_t bytes = 0;
-  REQUIRE(shampoo_state_count(rank.optimizer, &count) == SHAMPOO_OK);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    REQUIRE(shampoo_state_describe(rank.optimizer, i, &entry) == SHAMPOO_OK);
-    bytes += entry.stored_bytes;
-  }
+  for (const StateEntry& entry : EntriesOf(rank)) bytes += entry.stored_bytes;
   return bytes;
 }
 
@@ -200,9 +181,7 @@ TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall
 }
 
 TEST_CASE("ranks without a block take part in all steps") {
-  RankSpec spec;
-  spec.keys = {{"grafting", "adam"}};
-  spec.params = {{"matrix", {6, 5}}, {"vector", {4}}};
+  const RankSpec spec = {.keys = "grafting=adam", .params = {{"matrix", {6, 5}}, {"vector", {4}}}};
   Rank one(spec);
   RequireOk(one);
   Grid grid(spec, 6, 1);
@@ -214,12 +193,10 @@ TEST_CASE("ranks without a block take part in all steps") {
     one.Step();
     RequireStep(&grid);
   }
+  CHECK(grid.AllHold(one.w));
   int idle = 0;
   for (int rank = 0; rank < 6; ++rank) {
-    CHECK(SameBits(grid[rank].w, one.w));
-    int64_t entries = 0;
-    REQUIRE(shampoo_state_count(grid[rank].optimizer, &entries) == SHAMPOO_OK);
-    idle += entries == 1 ? 1 : 0;  // the step counter only
+    idle += EntriesOf(grid[rank]).size() == 1 ? 1 : 0;  // the step counter only
     CHECK(StepsOf(grid[rank], 0) == 5);
   }
   CHECK(idle == 4);

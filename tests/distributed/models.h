@@ -9,40 +9,36 @@
 namespace shampoo_test {
 
 inline RankSpec MatrixAndVectorSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
-  spec.params = {{"matrix", {9, 7}}, {"vector", {6}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=4 grafting=adam momentum=0.5" + more,
+          .params = {{"matrix", {9, 7}}, {"vector", {6}}}};
 }
 
 // Methods other than shampoo.
 inline const Keys kOtherMethods[] = {
-    {{"method", "soap"}, {"precondition_frequency", "2"}},
-    {{"method", "soap"}, {"precondition_frequency", "2"}, {"factor_correction", "kl"}},
-    {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
-    {{"method", "adam"}},
-    {{"method", "muon"}, {"muon_local", "true"}},
+    "method=soap precondition_frequency=2",
+    "method=soap precondition_frequency=2 factor_correction=kl",
+    "method=kl_shampoo precondition_frequency=2",
+    "method=adam",
+    "method=muon muon_local=true",
 };
 inline bool HasFactors(const Keys& method) { return method[0].second == "soap" || method[0].second == "kl_shampoo"; }
 
 // Parameters of orders 0 to 3, in two groups with different keys.
 inline RankSpec AllOrdersSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys =
-      Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.9"},     {"use_nesterov", "true"},
-           {"precondition_frequency", "2"}, {"beta2", "0.99"},    {"weight_decay", "0.01"}} +
-      more;
-  spec.groups = {{{"lr", "0.1"}, {"grafting", "rmsprop"}, {"max_preconditioner_dim", "3"}, {"momentum", "0.5"}}};
   // Only one shard rank holds `scalar`. With more than three shard ranks, some hold no part of `bias`.
-  spec.params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}};
-  return spec;
+  return {.keys =
+              "max_preconditioner_dim=4 grafting=adam momentum=0.9 use_nesterov=true precondition_frequency=2 "
+              "beta2=0.99 weight_decay=0.01" +
+              more,
+          .groups = {"lr=0.1 grafting=rmsprop max_preconditioner_dim=3 momentum=0.5"},
+          .params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}}};
 }
 
 // The same parameters with one of kOtherMethods.
 inline RankSpec AllOrdersSpecOf(const Keys& method, const Keys& more = {}) {
   RankSpec spec = AllOrdersSpec();
-  spec.keys = method + Keys{{"weight_decay", "0.01"}} + more;
-  spec.groups = {method + Keys{{"lr", "0.1"}}};
+  spec.keys = method + "weight_decay=0.01" + more;
+  spec.groups = {method + "lr=0.1"};
   if (HasFactors(method)) {
     spec.keys.emplace_back("max_preconditioner_dim", "4");
     spec.groups[0].emplace_back("max_preconditioner_dim", "3");

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/capi/behaviour/overflow_cases.h"
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
@@ -19,11 +20,9 @@ namespace {
 constexpr Kind kLocalKinds[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
 
 RankSpec NonfiniteSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
-  spec.groups = {Keys{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}} + more};
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=4 grafting=adam momentum=0.5" + more,
+          .groups = {"lr=0.1 max_preconditioner_dim=3" + more},
+          .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
 // A grid of ranks with shard_mode local, and one independent rank for each shard.
@@ -44,10 +43,7 @@ struct LocalPair {
   }
   void StepBoth() {
     RequireStep(&grid);
-    for (const auto& rank : alone) {
-      rank->Step();
-      RequireOk(*rank);
-    }
+    for (const auto& rank : alone) RequireStep(rank.get());
   }
   void CheckSame() {
     for (int rank = 0; rank < grid.world(); ++rank) {
@@ -62,10 +58,9 @@ struct LocalPair {
 TEST_CASE("NaN on all ranks is an error that changes nothing, and the run continues like one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kLocalKinds) {
-    for (const char* const bucket : {"0", "600"}) {
-      CAPTURE(kind);
-      CAPTURE(bucket);
-      LocalPair pair(NonfiniteSpec({{"comm_bucket_bytes", bucket}}), kind);
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
+      CAPTURE_ALL(kind, bucket);
+      LocalPair pair(NonfiniteSpec(bucket), kind);
       for (uint64_t t = 1; t <= 9; ++t) {
         if (t % 3 != 0) {
           pair.FillGradients(t);
@@ -73,11 +68,8 @@ TEST_CASE("NaN on all ranks is an error that changes nothing, and the run contin
           continue;
         }
         pair.FillGradients(t, t % 2, &bad[t / 3 - 1]);
-        const auto before = Everything(&pair.grid);
-        pair.grid.Step();
-        CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {});
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC);
         CHECK_FALSE_MESSAGE(Has(pair.grid[0].error, "Other ranks"), pair.grid[0].error);
-        CHECK(Everything(&pair.grid) == before);
         for (const auto& rank : pair.alone) {
           rank->Step();
           CHECK(rank->status == SHAMPOO_E_NUMERIC);
@@ -91,21 +83,17 @@ TEST_CASE("NaN on all ranks is an error that changes nothing, and the run contin
 TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped on all ranks") {
   struct Bad {
     float value;
-    const char* grafting;
-    const char* communicate;
+    Keys keys;
   };
   for (const char* const choice : {"skip_block", "skip_step"}) {
-    for (const Bad bad : {Bad{NAN, "adam", "updates"}, Bad{NAN, "adam", "params"}, Bad{1e30F, "adam", "updates"},
-                          Bad{-1e30F, "adagrad", "updates"}, Bad{5e19F, "adagrad", "updates"}}) {
-      const char* const communicate = bad.communicate;
+    for (const Bad& bad : {Bad{NAN, "grafting=adam communicate=updates"},
+                           {NAN, "grafting=adam communicate=params"},
+                           {1e30F, "grafting=adam communicate=updates"},
+                           {-1e30F, "grafting=adagrad communicate=updates"},
+                           {5e19F, "grafting=adagrad communicate=updates"}}) {
       for (const Kind kind : kLocalKinds) {
-        CAPTURE(choice);
-        CAPTURE(communicate);
-        CAPTURE(kind);
-        CAPTURE(bad.value);
-        CAPTURE(bad.grafting);
-        LocalPair pair(
-            NonfiniteSpec({{"on_nonfinite", choice}, {"communicate", communicate}, {"grafting", bad.grafting}}), kind);
+        CAPTURE_ALL(choice, kind, bad.value, bad.keys);
+        LocalPair pair(NonfiniteSpec(bad.keys + Keys{{"on_nonfinite", choice}}), kind);
         for (uint64_t t = 1; t <= 7; ++t) {
           pair.FillGradients(t, t % 2, t % 3 == 0 ? &bad.value : nullptr);
           pair.StepBoth();
@@ -123,7 +111,7 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
 TEST_CASE("a shard that skips a step makes all shards skip it") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
     CAPTURE(kind);
-    LocalPair pair(NonfiniteSpec({{"on_nonfinite", "skip_step"}}), kind);
+    LocalPair pair(NonfiniteSpec("on_nonfinite=skip_step"), kind);
     for (uint64_t t = 1; t <= 3; ++t) {
       pair.FillGradients(t);
       if (t != 2) {
@@ -143,10 +131,8 @@ TEST_CASE("a shard that skips a step makes all shards skip it") {
 // The factor matrix of the first vector, in f16, can hold one gradient of FillOverflow but not two. The other vectors
 // are ordinary.
 RankSpec OverflowSpec(const Keys& more) {
-  RankSpec spec;
-  spec.keys = Keys{{"factor_dtype", "f16"}, {"beta1", "0"}} + more;
-  spec.params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}};
-  return spec;
+  return {.keys = "factor_dtype=f16 beta1=0" + more,
+          .params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}}};
 }
 void FillOverflow(Rank* rank) {
   for (std::vector<float>& g : rank->g) std::fill(g.begin(), g.end(), 1.0F);
@@ -177,62 +163,47 @@ TEST_CASE("a state that would overflow is an error on all ranks, although only i
 }
 
 TEST_CASE("a state that would overflow is skipped on all ranks, although only its owner can detect it") {
-  for (const char* const choice : {"skip_block", "skip_step"}) {
-    for (const char* const communicate : {"updates", "params"}) {
-      for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
-        CAPTURE(choice);
-        CAPTURE(communicate);
-        CAPTURE(kind);
-        LocalPair pair(OverflowSpec({{"on_nonfinite", choice}, {"communicate", communicate}}), kind);
-        Tensors before;
-        for (int step = 1; step <= 3; ++step) {
-          before = pair.grid[0].w;
-          for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
-          FillOverflow(pair.alone[0].get());
-          pair.StepBoth();
-        }
-        for (int rank = 0; rank < pair.grid.world(); ++rank) {
-          CHECK(SameBits(pair.grid[rank].w, pair.grid[0].w));
-          CHECK(pair.grid[rank].w[0] == before[0]);
-          CHECK(pair.grid[rank].w[1] != before[1]);
-          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
-        }
-        // With skip_step, one rank skips the whole step. Several ranks skip only the block, because only its owner
-        // knows the reason.
-        if (choice == std::string("skip_block")) pair.CheckSame();
+  for (const Keys& keys : Combinations("on_nonfinite=skip_block|skip_step communicate=updates|params")) {
+    for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
+      CAPTURE_ALL(keys, kind);
+      LocalPair pair(OverflowSpec(keys), kind);
+      Tensors before;
+      for (int step = 1; step <= 3; ++step) {
+        before = pair.grid[0].w;
+        for (int rank = 0; rank < pair.grid.world(); ++rank) FillOverflow(&pair.grid[rank]);
+        FillOverflow(pair.alone[0].get());
+        pair.StepBoth();
       }
+      CHECK(pair.grid.AllHold(pair.grid[0].w));
+      CHECK(pair.grid[0].w[0] == before[0]);
+      CHECK(pair.grid[0].w[1] != before[1]);
+      for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
+      // With skip_step, one rank skips the whole step. Several ranks skip only the block, because only its owner knows
+      // the reason.
+      if (keys.Value("on_nonfinite") == "skip_block") pair.CheckSame();
     }
   }
 }
 
 TEST_CASE("an update that does not fit the communication dtype is skipped and reported on all ranks") {
-  for (const char* const choice : {"error", "skip_block"}) {
-    for (const char* const communicate : {"updates", "params"}) {
-      for (const int world : {2, 4}) {
-        CAPTURE(choice);
-        CAPTURE(communicate);
-        CAPTURE(world);
-        RankSpec spec =
-            NonfiniteSpec({{"communication_dtype", "f16"}, {"communicate", communicate}, {"on_nonfinite", choice}});
-        spec.groups[0].emplace_back("lr", "1e6");
-        LocalPair pair(spec, {world, 1});
-        pair.FillGradients(5);
-        const Tensors before = pair.grid[0].w;
+  for (const Keys& keys :
+       Combinations("communication_dtype=f16 on_nonfinite=error|skip_block communicate=updates|params")) {
+    for (const int world : {2, 4}) {
+      CAPTURE_ALL(keys, world);
+      RankSpec spec = NonfiniteSpec(keys);
+      spec.groups[0].emplace_back("lr", "1e6");
+      LocalPair pair(spec, {world, 1});
+      pair.FillGradients(5);
+      const Tensors before = pair.grid[0].w;
+      RequireStep(&pair.grid);
+      CHECK(pair.grid.AllHold(pair.grid[0].w));
+      CHECK(pair.grid[0].w[1] == before[1]);
+      CHECK(pair.grid[0].w[0] != before[0]);
+      for (int rank = 0; rank < world; ++rank) CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 4);
+      if (keys.Value("on_nonfinite") == "skip_block") {
         RequireStep(&pair.grid);
-        for (int rank = 0; rank < world; ++rank) {
-          CHECK(SameBits(pair.grid[rank].w, pair.grid[0].w));
-          CHECK(pair.grid[rank].w[1] == before[1]);
-          CHECK(pair.grid[rank].w[0] != before[0]);
-          CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 4);
-        }
-        const auto untouched = Everything(&pair.grid);
-        pair.grid.Step();
-        if (choice == std::string("skip_block")) {
-          CHECK_MESSAGE(pair.grid.All(SHAMPOO_OK), pair.grid.Errors());
-          continue;
-        }
-        CheckFailed(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block vector/0 was not finite"});
-        CHECK(Everything(&pair.grid) == untouched);
+      } else {
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block vector/0 was not finite"});
       }
     }
   }
@@ -241,25 +212,12 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
 // Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
 // ladder can compute the root of a zero factor matrix.
 RankSpec FailingRoots(const Keys& more) {
-  RankSpec spec;
-  spec.keys =
-      Keys{{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}, {"max_preconditioner_dim", "1"}} + more;
-  spec.params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}};
-  return spec;
-}
-
-void CheckRaised(Grid* grid, const std::string& words) {
-  const auto untouched = Everything(grid);
-  grid->Step();
-  CheckFailed(grid, SHAMPOO_E_NUMERIC, {words});
-  CHECK(Everything(grid) == untouched);
+  return {.keys = "exponent_multiplier=10 root_failure_tolerance=2 max_preconditioner_dim=1" + more,
+          .params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}}};
 }
 
 RankSpec CaseSpec(const OverflowCase& one, const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"lr", "1"}, {"max_preconditioner_dim", "4"}} + more + one.keys;
-  spec.params = {{"bad", {8, 4}}, {"sound", {8, 4}}};
-  return spec;
+  return {.keys = "lr=1 max_preconditioner_dim=4" + more + one.keys, .params = {{"bad", {8, 4}}, {"sound", {8, 4}}}};
 }
 
 // Sets parameter "bad" and its momentum to the values of the case.
@@ -272,9 +230,7 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const Kind kind : kLocalKinds) {
-        CAPTURE(one.what);
-        CAPTURE(std::string(communicate));
-        CAPTURE(kind);
+        CAPTURE_ALL(one.what, communicate, kind);
         LocalPair pair(CaseSpec(one, {{"communicate", communicate}}), kind);
         for (int rank = 0; rank < pair.grid.world(); ++rank) SetValues(one, &pair.grid[rank]);
         for (const auto& rank : pair.alone) SetValues(one, rank.get());
@@ -289,7 +245,7 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
           CHECK(pair.grid[rank].Stat("nonfinite_blocks") == pair.alone[0]->Stat("nonfinite_blocks"));
           CHECK(pair.grid[rank].Stat("nonfinite_blocks") > 0);
         }
-        CheckRaised(&pair.grid, "the direction of block bad/0 was not finite");
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block bad/0 was not finite"});
       }
     }
   }
@@ -306,10 +262,9 @@ TEST_CASE("all ranks return a deferred error in the same call, even if one rank 
     pair.FillGradients(5);
     RequireStep(&pair.grid);
     pair.grid[0].stream = &pair;
-    CheckRaised(&pair.grid, "the direction of block bad/0 was not finite");
+    CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC, {"the direction of block bad/0 was not finite"});
     pair.grid.Step();
-    CHECK_MESSAGE(pair.grid.All(SHAMPOO_E_INVALID), pair.grid.Errors());
-    CHECK_MESSAGE(Has(pair.grid[0].error, "stream is not NULL"), pair.grid[0].error);
+    CheckFailed(&pair.grid, SHAMPOO_E_INVALID, {"stream is not NULL"});
   }
 }
 
@@ -317,14 +272,10 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
   // The first update is rounded to 0x1.02p+120 in bfloat16. The second one is exact.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {
     CAPTURE(update);
-    RankSpec spec;
-    spec.keys = {{"communication_dtype", "bf16"},
-                 {"grafting", "sgd"},
-                 {"start_preconditioning_step", "100"},
-                 {"beta1", "0"},
-                 {"lr", std::to_string(update)}};
-    spec.params = {{"w", {4}}};
-    LocalPair pair(spec, {2, 1});
+    LocalPair pair({.keys = "communication_dtype=bf16 grafting=sgd start_preconditioning_step=100 beta1=0 lr=" +
+                            std::to_string(update),
+                    .params = {{"w", {4}}}},
+                   {2, 1});
     const float start = FLT_MAX - 0x1.018p+120F;
     for (int rank = 0; rank < 2; ++rank) {
       pair.grid[rank].w[0] = {start, 0, 0, 0};
@@ -342,10 +293,9 @@ TEST_CASE("an update that overflows the parameter only after rounding to the com
 
 TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
   for (const Kind kind : kLocalKinds) {
-    for (const char* const bucket : {"0", "200"}) {
-      CAPTURE(kind);
-      CAPTURE(bucket);
-      LocalPair pair(FailingRoots({{"comm_bucket_bytes", bucket}}), kind);
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|200")) {
+      CAPTURE_ALL(kind, bucket);
+      LocalPair pair(FailingRoots(bucket), kind);
       for (int rank = 0; rank < pair.grid.world(); ++rank) {
         for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
         std::fill(pair.grid[rank].g[1].begin(), pair.grid[rank].g[1].end(), 0.0F);
@@ -353,8 +303,9 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
       for (int refresh = 1; refresh <= 5; ++refresh) {
         RequireStep(&pair.grid);
         if (refresh < 3) continue;
-        CheckRaised(&pair.grid, "the inverse root of second/0/factor.0 could not be computed at " +
-                                    std::to_string(refresh) + " refreshes in a row");
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC,
+                       {"the inverse root of second/0/factor.0 could not be computed at " + std::to_string(refresh) +
+                        " refreshes in a row"});
       }
     }
   }
@@ -368,16 +319,12 @@ TEST_CASE("roots of several owners that fail at the same refresh are reported on
       for (std::vector<float>& g : pair.grid[rank].g) std::fill(g.begin(), g.end(), 1.0F);
       pair.grid[rank].g[1][0] = pair.grid[rank].g[2][0] = 0;
     }
-    int owners[2] = {-1, -1};
-    for (int64_t block = 5; block <= 6; ++block) {
-      shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
-      REQUIRE(shampoo_plan_block(pair.grid[0].plan, block, &info) == SHAMPOO_OK);
-      owners[block - 5] = info.owner;
-    }
-    REQUIRE(owners[0] != owners[1]);
+    const std::vector<shampoo_block_info> blocks = BlocksOf(pair.grid[0]);
+    REQUIRE(blocks[5].owner != blocks[6].owner);
     for (int refresh = 1; refresh <= 5; ++refresh) {
       RequireStep(&pair.grid);
-      if (refresh >= 3) CheckRaised(&pair.grid, std::to_string(refresh) + " refreshes in a row");
+      if (refresh >= 3)
+        CheckStepFails(&pair.grid, SHAMPOO_E_NUMERIC, {std::to_string(refresh) + " refreshes in a row"});
     }
   }
 }

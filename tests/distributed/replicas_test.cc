@@ -7,28 +7,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
-const Keys kKeys = {{"max_preconditioner_dim", "8"},
-                    {"precondition_frequency", "2"},
-                    {"grafting", "adam"},
-                    {"beta2", "0.99"},
-                    {"epsilon", "1e-6"},
-                    {"momentum", "0.9"},
-                    {"weight_decay", "0.1"},
-                    {"lr", "0.01"}};
-
-RankSpec MixedSpec(Keys more = {}) {
-  RankSpec spec;
-  spec.keys = kKeys;
-  spec.keys.insert(spec.keys.end(), more.begin(), more.end());
-  spec.groups = {{{"lr", "0.1"}, {"grafting", "sgd"}, {"weight_decay_type", "coupled"}, {"weight_decay", "0.01"}}};
-  spec.params = {
-      {"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}, {"empty", {0, 4}}};
-  return spec;
+RankSpec MixedSpec(const Keys& more = {}) {
+  return {.keys =
+              "max_preconditioner_dim=8 precondition_frequency=2 grafting=adam beta2=0.99 epsilon=1e-6 momentum=0.9 "
+              "weight_decay=0.1 lr=0.01" +
+              more,
+          .groups = {"lr=0.1 grafting=sgd weight_decay_type=coupled weight_decay=0.01"},
+          .params = {
+              {"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}, {"empty", {0, 4}}}};
 }
 
 // Returns the parameters after some steps on one rank, for comparison.
@@ -42,28 +34,18 @@ std::vector<std::vector<float>> OneRank(const RankSpec& spec, uint64_t steps) {
 
 TEST_CASE("any number of ranks gives results bit-identical to one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 7);
-  for (const char* const communicate : {"updates", "params"}) {
-    for (const char* const bucket : {"0", "2000", "1"}) {
-      for (const char* const balance : {"bytes", "cost"}) {
-        for (const int world : {1, 2, 3, 4, 8, 40}) {
-          CAPTURE(communicate);
-          CAPTURE(bucket);
-          CAPTURE(balance);
-          CAPTURE(world);
-          Grid job(MixedSpec({{"communicate", communicate}, {"comm_bucket_bytes", bucket}, {"balance", balance}}),
-                   world, 1);
-          RequireStart(&job);
-          RunStepsWithMissingGradients(&job, 1, 7);
-          CHECK(job.AllHold(expected));
-        }
-      }
+  for (const Keys& keys : Combinations("communicate=updates|params comm_bucket_bytes=0|2000|1 balance=bytes|cost")) {
+    for (const int world : {1, 2, 3, 4, 8, 40}) {
+      CAPTURE_ALL(keys, world);
+      Grid job(MixedSpec(keys), world, 1);
+      RequireStart(&job);
+      RunStepsWithMissingGradients(&job, 1, 7);
+      CHECK(job.AllHold(expected));
     }
   }
 }
 
-TEST_CASE(
-    "with a narrow communication dtype, all ranks are bit-identical and differ from a run on one rank by rounding "
-    "errors") {
+TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ from one rank by rounding errors") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);
@@ -73,8 +55,7 @@ TEST_CASE(
   };
   for (const Narrow& narrow : {Narrow{"bf16", 1.0 / 256}, Narrow{"f16", 1.0 / 2048}}) {
     for (const char* const communicate : {"updates", "params"}) {
-      CAPTURE(narrow.name);
-      CAPTURE(communicate);
+      CAPTURE_ALL(narrow.name, communicate);
       Grid job(MixedSpec({{"communicate", communicate}, {"communication_dtype", narrow.name}}), 3, 1);
       RequireStart(&job);
       RunStepsWithMissingGradients(&job, 1, 1);
@@ -107,7 +88,7 @@ TEST_CASE("a step makes one exchange per bucket with the number of bytes that th
 }
 
 TEST_CASE("a skipped step copies the state from one arena to the other") {
-  Grid job(MixedSpec({{"on_nonfinite", "skip_step"}}), 2, 1);
+  Grid job(MixedSpec("on_nonfinite=skip_step"), 2, 1);
   RequireCreate(&job);
   struct Arenas {
     std::vector<char> in, out;
@@ -124,8 +105,7 @@ TEST_CASE("a skipped step copies the state from one arena to the other") {
     REQUIRE(shampoo_optimizer_bind_state(job[rank].optimizer, aligned(own.in), aligned(own.out)) == SHAMPOO_OK);
     job[rank].g[0][3] = NAN;
   }
-  job.Step();
-  REQUIRE_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
+  RequireStep(&job);
   for (int rank = 0; rank < 2; ++rank) {
     Arenas& own = arenas[static_cast<size_t>(rank)];
     CHECK(std::equal(aligned(own.in), aligned(own.in) + job[rank].PlanBytes("state", rank), aligned(own.out)));
@@ -137,24 +117,19 @@ TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
   Grid refused(MixedSpec(), 3, 1);
   refused.spec(1).device_id = 1;  // invalid on the CPU; ranks may otherwise have different device ids
   refused.Create();
-  CHECK(refused.All(SHAMPOO_E_INVALID));
-  for (int rank = 0; rank < 3; ++rank) {
-    CHECK_MESSAGE(refused[rank].error.find("rank 1: desc.device_id is 1") == 0, refused[rank].error);
-  }
+  CheckFailed(&refused, SHAMPOO_E_INVALID);
+  CHECK_MESSAGE(refused[0].error.starts_with("rank 1: desc.device_id is 1"), refused[0].error);
   Grid job(MixedSpec(), 3, 1);
   RequireStart(&job);
   RunStepsWithMissingGradients(&job, 1, 2);
   const std::vector<std::vector<float>> before = job[0].w;
   job[2].stream = &job;
   job.Step();
-  CHECK(job.All(SHAMPOO_E_INVALID));
-  for (int rank = 0; rank < 3; ++rank) {
-    CHECK_MESSAGE(job[rank].error.find("rank 2: stream is not NULL") == 0, job[rank].error);
-  }
+  CheckFailed(&job, SHAMPOO_E_INVALID);
+  CHECK_MESSAGE(job[0].error.starts_with("rank 2: stream is not NULL"), job[0].error);
   CHECK(job.AllHold(before));
   job[2].stream = nullptr;
-  job.Step();
-  CHECK_MESSAGE(job.All(SHAMPOO_OK), job[0].error);
+  RequireStep(&job);
 }
 
 TEST_CASE("optimizers that share a communicator and are stepped in different orders are an error") {
@@ -179,8 +154,7 @@ TEST_CASE("optimizers that share a communicator and are stepped in different ord
   });
   for (const shampoo_status status : statuses) CHECK(status == SHAMPOO_E_COMM);
   CHECK_MESSAGE(
-      errors[0].find("exchange 0 of a step of optimizer 1, and rank 0 is at exchange 0 of a step of optimizer 0") !=
-          std::string::npos,
+      Has(errors[0], "exchange 0 of a step of optimizer 1, and rank 0 is at exchange 0 of a step of optimizer 0"),
       errors[0]);
 }
 
@@ -210,8 +184,7 @@ TEST_CASE("a flipped bit in a replica is detected within verify_replicas steps")
     const std::vector<std::vector<float>> before = job[0].w;
     int steps = 0;
     for (; job.All(SHAMPOO_OK) && steps < every; ++steps) job.Step();
-    CHECK(job.All(SHAMPOO_E_STATE));
-    CHECK(job[0].error.find("parameter \"tensor\" differs between rank 1 and rank 0") != std::string::npos);
+    CheckFailed(&job, SHAMPOO_E_STATE, {"parameter \"tensor\" differs between rank 1 and rank 0"});
     if (steps == 1) CHECK(SameBits(before, job[0].w));
   }
 }

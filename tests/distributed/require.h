@@ -76,11 +76,21 @@ void RequireLoad(Ranks* ranks, const std::string& directory) {
   RequireOk(*ranks);
 }
 
-// Checks that the last call failed on all ranks with this status and the same text, which has these words.
-inline void CheckFailed(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
-  CHECK_MESSAGE(grid->All(status), grid->Errors());
-  CHECK_MESSAGE(grid->SameError(), grid->Errors());
-  for (const std::string& word : words) CHECK_MESSAGE(Has((*grid)[0].error, word), (*grid)[0].error);
+// Checks that the last call failed on all ranks with this status and the same message, which has these words.
+template <typename Ranks>
+void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::string>& words = {}) {
+  CHECK_MESSAGE(ranks->All(status), ranks->Errors());
+  CHECK_MESSAGE(ranks->SameError(), ranks->Errors());
+  for (const std::string& word : words)
+    CHECK_MESSAGE(Has((*ranks)[0].error, word), word, " is not in ", ranks->Errors());
+}
+
+// Checks that a step fails like this on all ranks and changes nothing.
+inline void CheckStepFails(Grid* grid, shampoo_status status, const std::vector<std::string>& words = {}) {
+  const auto before = Everything(grid);
+  grid->Step();
+  CheckFailed(grid, status, words);
+  CHECK(Everything(grid) == before);
 }
 
 }  // namespace shampoo_test

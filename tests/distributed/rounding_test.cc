@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/distributed/require.h"
 
@@ -13,33 +14,23 @@ namespace shampoo_test {
 namespace {
 
 RankSpec StochasticSpec(const Keys& method) {
-  RankSpec spec;
-  spec.keys = Keys{{"lr", "0.1"},
-                   {"beta1", "0.9"},
-                   {"state_rounding", "stochastic"},
-                   {"filtered_grad_dtype", "bf16"},
-                   {"on_block_mismatch", "reset"}} +
-              method;
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {6, 4, 2}}, {"large", {24, 20}}};
-  return spec;
+  return {
+      .keys = "lr=0.1 beta1=0.9 state_rounding=stochastic filtered_grad_dtype=bf16 on_block_mismatch=reset" + method,
+      .params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {6, 4, 2}}, {"large", {24, 20}}}};
 }
 
-const Keys kElementwise = {{"method", "adam"}, {"second_moment_dtype", "bf16"}};
-const Keys kMethods[] = {
-    kElementwise,
-    {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_dtype", "bf16"}, {"precondition_frequency", "2"}},
-    {{"method", "soap"}, {"second_moment_dtype", "bf16"}, {"precondition_frequency", "2"}},
-    {{"method", "muon"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}}};
+const Keys kElementwise = "method=adam second_moment_dtype=bf16";
+const Keys kMethods[] = {kElementwise, "method=shampoo grafting=adam grafting_dtype=bf16 precondition_frequency=2",
+                         "method=soap second_moment_dtype=bf16 precondition_frequency=2",
+                         "method=muon second_moment=element second_moment_dtype=bf16"};
 
 // Checks that a job that is saved after two steps and continues on other ranks is bit-identical to one rank.
 void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
-  CAPTURE(method[0].second);
-  CAPTURE(first);
-  CAPTURE(second);
+  CAPTURE_ALL(method, first, second);
   const Scratch directory;
   Grid one(StochasticSpec(method), Kind{1, 1});
-  Grid before(StochasticSpec(method + Keys{{"shard_mode", first.shard_mode}}), first);
-  Grid after(StochasticSpec(method + Keys{{"shard_mode", second.shard_mode}}), second);
+  Grid before(StochasticSpec(method), first);
+  Grid after(StochasticSpec(method), second);
   for (Grid* const grid : {&one, &before, &after}) RequireCreate(grid);
   one.FillParams(1);
   before.FillParams(1);
@@ -53,9 +44,7 @@ void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   }
   RunSteps(&one, 13, 15);
   RunSteps(&after, 13, 15);
-  for (int rank = 0; rank < after.world(); ++rank) {
-    CHECK(SameBits(after[rank].w, PartOf(after.spec(rank).params, one[0].w)));
-  }
+  CHECK(after.AllHold(one[0].w));
 }
 
 TEST_CASE("stochastic rounding is bit-identical to one rank, also after a resume with other ranks") {
@@ -69,13 +58,9 @@ TEST_CASE("stochastic rounding is bit-identical to one rank, also after a resume
 }
 
 TEST_CASE("stochastic rounding of states is bit-identical to one rank, with any numbers of replicas and shards") {
-  RankSpec spec;
-  spec.keys = {{"method", "adam"},
-               {"lr", "0.1"},
-               {"state_rounding", "stochastic"},
-               {"filtered_grad_dtype", "bf16"},
-               {"second_moment_dtype", "bf16"}};
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {3, 4, 2}}};
+  RankSpec spec = {
+      .keys = "method=adam lr=0.1 state_rounding=stochastic filtered_grad_dtype=bf16 second_moment_dtype=bf16",
+      .params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {3, 4, 2}}}};
   const auto run = [](Grid* grid) {
     RequireStart(grid);
     RunSteps(grid, 101, 103);
@@ -88,14 +73,11 @@ TEST_CASE("stochastic rounding of states is bit-identical to one rank, with any 
   CHECK(!SameBits(one[0].w, other[0].w));
   for (const Kind kind : {Kind{2, 1}, Kind{1, 3}, Kind{2, 2}, Kind{1, 3, "gather"}, Kind{2, 2, "gather"}}) {
     for (const Division division : {Division::kFlat, Division::kRows}) {
-      CAPTURE(kind);
-      CAPTURE(division == Division::kFlat);
+      CAPTURE_ALL(kind, division == Division::kFlat);
       spec.keys.back() = {"shard_mode", kind.shard_mode};
       Grid grid(spec, kind.replicas, Divide(spec.params, division, kind.shards));
       run(&grid);
-      for (int rank = 0; rank < grid.world(); ++rank) {
-        CHECK(SameBits(grid[rank].w, PartOf(grid.spec(rank).params, one[0].w)));
-      }
+      CHECK(grid.AllHold(one[0].w));
     }
   }
 }

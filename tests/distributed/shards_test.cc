@@ -5,10 +5,8 @@
 // pieces (AppendPieces). It is updated as if each piece were a parameter.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "tests/distributed/models.h"
@@ -125,8 +123,7 @@ TEST_SUITE("long") {
 // Draws `count` random models with each of kOtherMethods.
 void CheckRandomShardsOf(uint64_t count) {
   for (const Keys& method : kOtherMethods) {
-    CAPTURE(method[0].second);
-    CAPTURE(method.back().second);
+    CAPTURE(method);
     for (uint64_t seed = 0; seed < count; ++seed) {
       CAPTURE(seed);
       RandomCase one(seed);
@@ -165,20 +162,6 @@ TEST_CASE("random rectangles on several ranks are bit-identical to parameters wi
   CHECK(empty > 100);
 }
 
-struct Blocks {
-  explicit Blocks(const RankSpec& spec) : rank(spec) {
-    RequireOk(rank);
-    int64_t count = 0;
-    REQUIRE(shampoo_plan_block_count(rank.plan, &count) == SHAMPOO_OK);
-    for (int64_t i = 0; i < count; ++i) {
-      all.push_back(SHAMPOO_BLOCK_INFO_INIT);
-      REQUIRE(shampoo_plan_block(rank.plan, i, &all.back()) == SHAMPOO_OK);
-    }
-  }
-  Rank rank;
-  std::vector<shampoo_block_info> all;
-};
-
 void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>* marks) {
   if (dim == block.ndim) {
     ++marks->at(static_cast<size_t>(at));
@@ -187,8 +170,7 @@ void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>
   for (int64_t i = 0; i < block.shape[dim]; ++i) Mark(block, dim + 1, at + i * block.stride[dim], marks);
 }
 
-TEST_CASE(
-    "blocks of random shards cover every element once, and without merging or splitting, the blocks are the pieces") {
+TEST_CASE("blocks of random shards cover every element once, and are the pieces if nothing is merged or split") {
   int shards = 0;
   for (uint64_t seed = 0; seed < 110; ++seed) {
     RandomShards random(seed);
@@ -205,11 +187,12 @@ TEST_CASE(
       spec.params.push_back(param);
       ++shards;
     }
-    const Blocks blocks(spec);
+    const Rank rank(spec);
+    RequireOk(rank);
     std::vector<std::vector<int>> marks;
     std::vector<std::vector<Shape>> shapes(spec.params.size());
     for (const ParamSpec& param : spec.params) marks.emplace_back(static_cast<size_t>(param.flat_count));
-    for (const shampoo_block_info& block : blocks.all) {
+    for (const shampoo_block_info& block : BlocksOf(rank)) {
       const auto p = static_cast<size_t>(block.param);
       Mark(block, 0, block.flat_offset, &marks[p]);
       shapes[p].emplace_back(block.shape, block.shape + block.ndim);
@@ -225,37 +208,28 @@ TEST_CASE(
   CHECK(shards >= 10000);
 }
 
-RankSpec LocalShardsSpec() {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}};
-  spec.groups = {{{"lr", "0.1"}}};
-  spec.params = {{"matrix", {9, 7}}, {"small", {2}, 1}, {"tensor", {3, 4, 2}}};
-  return spec;
-}
+const RankSpec kLocalShards = {.keys = "max_preconditioner_dim=4 grafting=adam momentum=0.5",
+                               .groups = {"lr=0.1"},
+                               .params = {{"matrix", {9, 7}}, {"small", {2}, 1}, {"tensor", {3, 4, 2}}}};
 
 TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
     for (int odd = 0; odd < 4; ++odd) {
-      Grid grid(LocalShardsSpec(), 1, Divide(LocalShardsSpec().params, division, 4));
+      Grid grid(kLocalShards, 1, Divide(kLocalShards.params, division, 4));
       RequireStart(&grid);
-      grid.FillGradients(2);
-      RequireStep(&grid);
+      RunSteps(&grid, 2, 2);
       const size_t param = grid[odd].g[0].empty() ? 2 : 0;
       if (grid[odd].g[param].empty()) continue;
       grid[odd].g[param][0] = NAN;
-      const auto before = Everything(&grid);
-      grid.Step();
-      CheckFailed(&grid, SHAMPOO_E_NUMERIC, {"shard rank " + std::to_string(odd) + ": ", "nothing has changed"});
-      CHECK(Everything(&grid) == before);
+      CheckStepFails(&grid, SHAMPOO_E_NUMERIC, {"shard rank " + std::to_string(odd) + ": ", "nothing has changed"});
     }
   }
 }
 
 TEST_CASE("a group counts the same steps on all ranks, including ranks that hold none of its elements") {
-  Grid grid(LocalShardsSpec(), 1, Divide(LocalShardsSpec().params, Division::kFlat, 4));
-  RequireCreate(&grid);
+  Grid grid(kLocalShards, 1, 4);
+  RequireStart(&grid);
   CHECK(grid[3].w[1].empty());
-  grid.FillParams(1);
   int64_t expected[2] = {0, 0};
   for (int t = 1; t <= 6; ++t) {
     const bool second_has_grad = t % 3 != 0;
@@ -277,7 +251,7 @@ TEST_CASE("a group counts the same steps on all ranks, including ranks that hold
 }
 
 TEST_CASE("a step makes one exchange whose size does not depend on the sizes of parameters") {
-  Grid grid(LocalShardsSpec(), 1, 4);
+  Grid grid(kLocalShards, 1, 4);
   RequireStart(&grid);
   grid.FillGradients(2);
   grid.comm().ResetCounts();

@@ -6,8 +6,8 @@
 #include <malloc.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 
 #include "tests/distributed/grid.h"
 
@@ -55,30 +55,21 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
 namespace shampoo_test {
 namespace {
 
-bool HasFactors(const Keys& keys) { return keys.empty() || keys[0].second != "adam"; }
+bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
 // Refreshes are at every second step. Method adam reads none of the keys of the other methods.
 RankSpec Spec(const Keys& more) {
-  RankSpec spec;
-  if (HasFactors(more)) {
-    spec.keys = {
-        {"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}};
-  }
-  spec.keys = spec.keys + more;
-  const bool has_method = !more.empty() && more[0].first == "method";
-  spec.groups = {has_method ? spec.keys : Keys{{"factor_dtype", "bf16"}}};
-  spec.params = {{"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}};
-  return spec;
+  Keys keys = more;
+  if (HasFactors(more)) keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9 precondition_frequency=2" + more;
+  return {.keys = keys,
+          .groups = {more.Value("method") != "" ? keys : Keys("factor_dtype=bf16")},
+          .params = {{"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}}};
 }
 
 // Returns the number of inverse roots and eigenbases that all ranks have computed.
 double Computed(Grid* grid) {
   double sum = 0;
-  for (int rank = 0; rank < grid->world(); ++rank) {
-    double computed = 0;
-    if (shampoo_optimizer_stat((*grid)[rank].optimizer, "root_computed", &computed) != SHAMPOO_OK) return -1;
-    sum += computed;
-  }
+  for (int rank = 0; rank < grid->world(); ++rank) sum += (*grid)[rank].Stat("root_computed");
   return sum;
 }
 
@@ -112,20 +103,15 @@ int Run() {
   int failed = 0;
   for (const Kind kind : {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 4, "gather"},
                           Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}}) {
-    for (const Keys& keys : {Keys{}, Keys{{"comm_bucket_bytes", "1000"}}, Keys{{"verify_replicas", "1"}},
-                             Keys{{"communicate", "params"}, {"communication_dtype", "bf16"}},
-                             Keys{{"method", "soap"}, {"grafting", "none"}, {"max_preconditioner_dim", "64"}},
-                             Keys{{"method", "soap"}, {"grafting", "none"}, {"basis_method", "qr"}},
-                             Keys{{"method", "soap"}, {"grafting", "none"}, {"factor_correction", "kl"}},
-                             Keys{{"method", "kl_shampoo"}, {"grafting", "none"}}, Keys{{"method", "adam"}},
-                             Keys{{"factor_update_frequency", "2"}, {"precondition_dims", "smaller"}}}) {
+    for (const Keys& keys : std::initializer_list<Keys>{
+             "", "comm_bucket_bytes=1000", "verify_replicas=1", "communicate=params communication_dtype=bf16",
+             "method=soap grafting=none max_preconditioner_dim=64", "method=soap grafting=none basis_method=qr",
+             "method=soap grafting=none factor_correction=kl", "method=kl_shampoo grafting=none", "method=adam",
+             "factor_update_frequency=2 precondition_dims=smaller"}) {
       const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;
       ++failed;
-      std::fprintf(stderr, "%d x %d, %s, %s: %lld allocations in steps (-1: something failed)\n", kind.replicas,
-                   kind.shards, kind.shard_mode,
-                   keys.empty() ? "defaults" : (keys[0].first + " " + keys[0].second).c_str(),
-                   static_cast<long long>(allocations));
+      std::cerr << kind << ", " << keys << ": " << allocations << " allocations in steps (-1: something failed)\n";
     }
   }
   return failed;

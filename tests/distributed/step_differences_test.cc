@@ -5,19 +5,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <span>
+#include <utility>
 
+#include "tests/capture.h"
 #include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
 
 RankSpec TwoGroupsSpec(const Keys& more = {}) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"}, {"grafting", "adam"}, {"momentum", "0.5"}} + more;
-  spec.groups = {{{"lr", "0.1"}, {"max_preconditioner_dim", "3"}}};
-  spec.params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=4 grafting=adam momentum=0.5" + more,
+          .groups = {"lr=0.1 max_preconditioner_dim=3"},
+          .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
 // Makes two steps and draws the gradients of the third.
@@ -44,19 +43,16 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
 void CheckContinues(Grid* grid) {
   for (int step = 0; step < 2; ++step) grid->Step();
   CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
-  for (int rank = 0; rank < grid->world() && grid->replicas() > 1; ++rank)
-    CHECK(SameBits((*grid)[rank].w, (*grid)[0].w));
+  if (grid->replicas() > 1) CHECK(grid->AllHold((*grid)[0].w));
 }
 
 template <typename Test>
-void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
-  for (const Kind kind : kinds) {
-    for (const char* const bucket : {"0", "600"}) {
-      for (int odd = 0; odd < kind.replicas * kind.shards; ++odd) {
-        CAPTURE(kind);
-        CAPTURE(bucket);
-        CAPTURE(odd);
-        Grid grid(TwoGroupsSpec({{"comm_bucket_bytes", bucket}}), kind);
+void ForEveryRank(Test&& test) {
+  for (const Kind kind : kReplicasOrShards) {
+    for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
+      for (int odd = 0; odd < kind.world(); ++odd) {
+        CAPTURE_ALL(kind, bucket, odd);
+        Grid grid(TwoGroupsSpec(bucket), kind);
         StartThirdStep(&grid);
         test(&grid, odd);
       }
@@ -65,7 +61,7 @@ void ForEveryRank(std::span<const Kind> kinds, Test&& test) {
 }
 
 TEST_CASE("a gradient that is missing on one rank is an error on all ranks") {
-  ForEveryRank(kReplicasOrShards, [](Grid* grid, int odd) {
+  ForEveryRank([](Grid* grid, int odd) {
     (*grid)[odd].has_grad[2] = false;
     CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"tensor\""});
     (*grid)[odd].has_grad[2] = true;
@@ -74,7 +70,7 @@ TEST_CASE("a gradient that is missing on one rank is an error on all ranks") {
 }
 
 TEST_CASE("a gradient that only one rank has is an error on all ranks") {
-  ForEveryRank(kReplicasOrShards, [](Grid* grid, int odd) {
+  ForEveryRank([](Grid* grid, int odd) {
     for (int rank = 0; rank < grid->world(); ++rank) (*grid)[rank].has_grad[1] = rank == odd;
     CheckFails(grid, SHAMPOO_E_INVALID, odd, {"gradient", "\"vector\""});
     (*grid)[odd].has_grad[1] = false;
@@ -85,9 +81,8 @@ TEST_CASE("a gradient that only one rank has is an error on all ranks") {
 TEST_CASE("a rank at another step is an error on all ranks") {
   for (const int group : {0, 1}) {
     for (const int64_t steps : {0, 1, 3}) {
-      CAPTURE(group);
-      CAPTURE(steps);
-      ForEveryRank(kReplicasOrShards, [&](Grid* grid, int odd) {
+      CAPTURE_ALL(group, steps);
+      ForEveryRank([&](Grid* grid, int odd) {
         SetSteps((*grid)[odd], group, steps);
         CheckFails(grid, SHAMPOO_E_STATE, odd, {"step", "Give all ranks the state of the same step"});
         SetSteps((*grid)[odd], group, 2);
@@ -100,7 +95,7 @@ TEST_CASE("a rank at another step is an error on all ranks") {
 TEST_CASE("a rank with another learning rate or gradient_scale is an error on all ranks") {
   for (const char* const key : {"lr", "gradient_scale", "beta2"}) {
     CAPTURE(key);
-    ForEveryRank(kReplicasOrShards, [&](Grid* grid, int odd) {
+    ForEveryRank([&](Grid* grid, int odd) {
       double value = 0;
       REQUIRE(shampoo_optimizer_get((*grid)[odd].optimizer, 1, key, &value) == SHAMPOO_OK);
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value / 2) == SHAMPOO_OK);
@@ -113,9 +108,8 @@ TEST_CASE("a rank with another learning rate or gradient_scale is an error on al
 }
 
 TEST_CASE("a gradient with NaN on one rank is an error on all ranks") {
-  ForEveryRank(kReplicasOrShards, [](Grid* grid, int odd) {
-    const float kept = (*grid)[odd].g[0][5];
-    (*grid)[odd].g[0][5] = NAN;
+  ForEveryRank([](Grid* grid, int odd) {
+    const float kept = std::exchange((*grid)[odd].g[0][5], NAN);
     CheckFails(grid, SHAMPOO_E_NUMERIC, odd, {"NaN", "\"matrix\"", "element 5"});
     (*grid)[odd].g[0][5] = kept;
     CheckContinues(grid);
@@ -126,13 +120,10 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN 
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
       for (int odd = 0; odd < kind.replicas; ++odd) {
-        CAPTURE(choice);
-        CAPTURE(kind);
-        CAPTURE(odd);
+        CAPTURE_ALL(choice, kind, odd);
         Grid grid(TwoGroupsSpec({{"on_nonfinite", choice}}), kind.replicas, 1);
         StartThirdStep(&grid);
-        const float kept = grid[odd].g[0][5];
-        grid[odd].g[0][5] = NAN;
+        const float kept = std::exchange(grid[odd].g[0][5], NAN);
         CheckFails(&grid, SHAMPOO_E_NUMERIC, odd, {"not finite", "\"matrix\"", "same on all ranks"});
         grid[odd].g[0][5] = kept;
         CheckContinues(&grid);
@@ -145,15 +136,13 @@ TEST_CASE("a rank without bound buffers fails the step of all ranks") {
   for (const Kind kind : kReplicasOrShards) {
     CAPTURE(kind);
     Grid grid(TwoGroupsSpec(), kind);
-    grid.SetPatience(std::chrono::seconds(5));
-    grid.Create();
-    REQUIRE(grid.All(SHAMPOO_OK));
-    std::vector<shampoo_status> unbound(1);
+    RequireCreate(&grid);
+    shampoo_status unbound = SHAMPOO_OK;
     OnEveryRank(grid.world(), [&](int rank) {
       if (rank != 1) return grid[rank].Step();
-      unbound[0] = shampoo_optimizer_step(grid[rank].optimizer, nullptr);
+      unbound = shampoo_optimizer_step(grid[rank].optimizer, nullptr);
     });
-    CHECK(unbound[0] == SHAMPOO_E_STATE);
+    CHECK(unbound == SHAMPOO_E_STATE);
     CHECK(grid[0].status == SHAMPOO_E_STATE);
     CHECK_MESSAGE(Has(grid[0].error, "rank 1: parameter \"matrix\" (index 0) has no buffers"), grid[0].error);
   }

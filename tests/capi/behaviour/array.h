@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <doctest/doctest.h>
 #include <shampoo/shampoo.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -129,6 +132,24 @@ class Array {
   int32_t dtype_ = SHAMPOO_F32;
   std::vector<char> bytes_;
 };
+
+inline std::vector<double> Scaled(std::vector<double> values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
+// Returns the Euclidean norm.
+inline double NormOf(const std::vector<double>& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+}
+
+// Returns the largest difference between elements.
+inline double DistanceOf(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
+  return largest;
+}
 
 inline Array ArrayOf(int32_t dtype, const std::vector<double>& values) {
   Array array(dtype, values.size());

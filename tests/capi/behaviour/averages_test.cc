@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kSgd = {{"method", "sgd"}};
+const Keys kSgd = "method=sgd";
 constexpr int kSteps = 9;
 
 // Returns a learning rate that rises, is 0 for a step, and falls.
@@ -49,9 +49,8 @@ struct AveragedElement {
 
 void CheckAveraging(const Keys& keys, double train, double eval, double power) {
   const std::vector<shampoo_param_desc> params = {Param("w", {3, 4}, SHAMPOO_F64)};
-  Host host(kSgd + keys + Keys{{"weight_decay", "0.3"}}, params);
-  std::mt19937_64 random(1);
-  host.Fill(random);
+  Host host(kSgd + keys + "weight_decay=0.3", params);
+  std::mt19937_64 random = host.FillFrom(1);
   std::vector<AveragedElement> model;
   for (size_t i = 0; i < 12; ++i) model.push_back({host.tensors[0].w.Get(i), host.tensors[0].w.Get(i)});
   for (int step = 1; step <= kSteps; ++step) {
@@ -73,20 +72,19 @@ void CheckAveraging(const Keys& keys, double train, double eval, double power) {
 }
 
 TEST_CASE("averaging gpa trains and exports the points of its definition") {
-  CheckAveraging({{"averaging", "gpa"}, {"average_train", "0.7"}, {"average_eval", "0.6"}}, 0.7, 0.6, -1);
-  CheckAveraging({{"averaging", "gpa"}}, 0.8, 0.9, -1);
+  CheckAveraging("averaging=gpa average_train=0.7 average_eval=0.6", 0.7, 0.6, -1);
+  CheckAveraging("averaging=gpa", 0.8, 0.9, -1);
 }
 
 TEST_CASE("averaging schedule_free trains and exports the points of its definition") {
-  CheckAveraging({{"averaging", "schedule_free"}, {"average_train", "0.9"}}, 0.9, 0, 2);
-  CheckAveraging({{"averaging", "schedule_free"}, {"average_lr_power", "0"}}, 0.8, 0, 0);
+  CheckAveraging("averaging=schedule_free average_train=0.9", 0.9, 0, 2);
+  CheckAveraging("averaging=schedule_free average_lr_power=0", 0.8, 0, 0);
 }
 
 TEST_CASE("with averaging schedule_free, the average of a parameter also counts steps without its gradient") {
-  const Keys keys = kSgd + Keys{{"averaging", "schedule_free"}, {"lr", "0.1"}};
+  const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
-  std::mt19937_64 random(2);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(2);
   host.FillGradients(random);
   for (int step = 1; step <= 4; ++step) {
     host.tensors[0].has_grad = step % 2 == 1;
@@ -97,12 +95,11 @@ TEST_CASE("with averaging schedule_free, the average of a parameter also counts 
 }
 
 TEST_CASE("with averaging schedule_free, a step counts only for the groups that have gradients") {
-  const Keys keys = kSgd + Keys{{"averaging", "schedule_free"}, {"lr", "0.1"}};
+  const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   std::vector<shampoo_param_desc> params = {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)};
   params[1].group = 1;
   Host host(std::vector<Keys>{keys, keys}, params);
-  std::mt19937_64 random(2);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(2);
   host.FillGradients(random);
   for (int step = 1; step <= 4; ++step) {
     host.tensors[1].has_grad = step % 2 == 1;
@@ -115,14 +112,10 @@ TEST_CASE("with averaging schedule_free, a step counts only for the groups that 
 TEST_CASE("with averaging schedule_free, a skipped step does not count, and a skipped block does not stop the count") {
   for (const bool skips_step : {true, false}) {
     CAPTURE(skips_step);
-    Host host(kSgd + Keys{{"averaging", "schedule_free"},
-                          {"lr", "0.1"},
-                          {"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
+    Host host(kSgd + "averaging=schedule_free lr=0.1" + Keys{{"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
               {Param("w", {5}, SHAMPOO_F64)});
-    std::mt19937_64 random(4);
-    host.Fill(random);
-    host.FillGradients(random);
-    host.Step();
+    std::mt19937_64 random = host.FillFrom(4);
+    host.RandomStep(random);
     host.tensors[0].g.Set(0, std::numeric_limits<double>::quiet_NaN());
     host.Step();
     CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(skips_step ? 0.01 : 0.02));
@@ -130,11 +123,10 @@ TEST_CASE("with averaging schedule_free, a skipped step does not count, and a sk
 }
 
 TEST_CASE("weight_ema averages the parameter after every call of step, from weight_ema_start on") {
-  const Keys keys = {{"weight_ema", "0.75"}, {"weight_ema_start", "3"}, {"lr", "0.1"}};
-  for (const Keys& method : {kSgd, Keys{{"method", "muon"}, {"route", "off"}}, Keys{{"method", "soap"}}}) {
+  const Keys keys = "weight_ema=0.75 weight_ema_start=3 lr=0.1";
+  for (const Keys& method : {kSgd, Keys("method=muon route=off"), Keys("method=soap")}) {
     Host host(method + keys, {Param("w", {4, 3}, SHAMPOO_F64), Param("v", {4, 3}, SHAMPOO_F64)});
-    std::mt19937_64 random(3);
-    host.Fill(random);
+    std::mt19937_64 random = host.FillFrom(3);
     std::vector<double> average;
     int64_t step = 0;
     for (int call = 1; call <= 8; ++call) {
@@ -163,12 +155,8 @@ TEST_CASE("a step that skips a block still moves the average of the block toward
   for (const char* const choice : {"skip_block", "skip_step"}) {
     Host host(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}, {"on_nonfinite", choice}},
               {Param("w", {5}, SHAMPOO_F64)});
-    std::mt19937_64 random(4);
-    host.Fill(random);
-    for (int step = 1; step <= 2; ++step) {
-      host.FillGradients(random);
-      host.Step();
-    }
+    std::mt19937_64 random = host.FillFrom(4);
+    for (int step = 1; step <= 2; ++step) host.RandomStep(random);
     const Array before = host.Read("w/0/ema_offset");
     host.tensors[0].g.Set(0, std::numeric_limits<double>::quiet_NaN());
     host.Step();
@@ -182,9 +170,8 @@ TEST_CASE(
     "parameters") {
   // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
   const double lr = 0.000244140625;
-  Host ema(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.000244140625"}}, {Param("w", {4}, SHAMPOO_BF16)});
-  Host gpa(kSgd + Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}, {"lr", "0.000244140625"}},
-           {Param("w", {4}, SHAMPOO_BF16)});
+  Host ema(kSgd + "weight_ema=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
+  Host gpa(kSgd + "averaging=gpa average_eval=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
   for (Host* const host : {&ema, &gpa}) {
     for (size_t i = 0; i < 4; ++i) host->tensors[0].w.Set(i, 1), host->tensors[0].g.Set(i, 1);
     for (int step = 1; step <= 4; ++step) host->Step();
@@ -195,17 +182,15 @@ TEST_CASE(
 }
 
 TEST_CASE("averages follow the parameter of a host that adds the updates itself") {
-  const Keys keys = kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}};
+  const Keys keys = kSgd + "weight_ema=0.5 lr=0.1";
   const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
   Host direct(keys, params);
-  Host adding(keys + Keys{{"output", "updates"}}, params);
-  std::mt19937_64 random(5);
-  direct.Fill(random);
+  Host adding(keys + "output=updates", params);
+  std::mt19937_64 random = direct.FillFrom(5);
   adding.tensors[0].w = direct.tensors[0].w;
   adding.tensors[0].out = Array(SHAMPOO_F64, 6);
   for (int step = 1; step <= 4; ++step) {
-    direct.FillGradients(random);
-    direct.Step();
+    direct.RandomStep(random);
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = adding.tensors[0].w.data();
     buffers.grad = direct.tensors[0].g.data();
@@ -220,16 +205,12 @@ TEST_CASE("averages follow the parameter of a host that adds the updates itself"
 }
 
 TEST_CASE("an export changes neither parameters nor state, and skips parameters whose pointer is NULL") {
-  const std::vector<Keys> groups = {kSgd + Keys{{"averaging", "gpa"}, {"lr", "0.1"}}, kSgd + Keys{{"lr", "0.1"}}};
+  const std::vector<Keys> groups = {kSgd + "averaging=gpa lr=0.1", kSgd + "lr=0.1"};
   std::vector<shampoo_param_desc> params = {Param("w", {300, 300}), Param("plain", {7}), Param("unwanted", {3})};
   params[1].group = 1;
   Host host(groups, params, 2);
-  std::mt19937_64 random(6);
-  host.Fill(random);
-  for (int step = 1; step <= 2; ++step) {
-    host.FillGradients(random);
-    host.Step();
-  }
+  std::mt19937_64 random = host.FillFrom(6);
+  for (int step = 1; step <= 2; ++step) host.RandomStep(random);
   const auto before = host.Everything();
   Array average(SHAMPOO_F32, 90000);
   Array plain(SHAMPOO_F32, 7);
@@ -251,7 +232,7 @@ void CheckExportError(Host* host, double blend, int32_t count, void* const* weig
 }
 
 TEST_CASE("the error of an export with a bad argument names the argument and what is expected") {
-  Host host(kSgd + Keys{{"weight_ema", "0.9"}}, {Param("w", {4}), Param("v", {4})});
+  Host host(kSgd + "weight_ema=0.9", {Param("w", {4}), Param("v", {4})});
   Array weights[2] = {Array(SHAMPOO_F32, 4), Array(SHAMPOO_F32, 4)};
   void* addresses[] = {weights[0].data(), weights[1].data()};
   CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_STATE,
@@ -280,56 +261,46 @@ TEST_CASE("the error of an export with a bad argument names the argument and wha
 }
 
 TEST_CASE("averaging rejects keys that it does not work with") {
-  const auto reject = [](const Keys& keys, const char* text) {
-    const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-    shampoo_plan* plan = nullptr;
-    const Keys all = Keys{{"averaging", "gpa"}} + keys;
-    CHECK(shampoo_plan_create(&plan, MakeConfig(all).get(), &desc) == SHAMPOO_E_INVALID);
-    CHECK(std::string(shampoo_last_error()) == text);
-  };
-  reject(kSgd + Keys{{"momentum", "0.9"}},
+  const auto reject = [](const Keys& keys, const char* text) { CHECK(PlanError("averaging=gpa" + keys) == text); };
+  reject(kSgd + "momentum=0.9",
          "key averaging: the value gpa is not allowed with momentum, which the average of iterates replaces: expected "
          "averaging none, or momentum 0");
   reject(
-      kSgd + Keys{{"norm_control", "relative"}},
+      kSgd + "norm_control=relative",
       "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys control the "
       "norm of the parameter, but a step changes the newest iterate instead: expected averaging none, or norm_control "
       "none and update_floor 0");
-  reject(kSgd + Keys{{"cautious_decay", "true"}},
+  reject(kSgd + "cautious_decay=true",
          "key averaging: the value gpa is not allowed with cautious_decay, because the newest iterate decays instead "
          "of the parameter: expected averaging none, or cautious_decay false");
-  reject({{"method", "soap"}, {"weight_decay_type", "decoupled_after"}},
+  reject("method=soap weight_decay_type=decoupled_after",
          "key averaging: the value gpa is not allowed with weight_decay_type decoupled_after, because the newest "
          "iterate decays instead of the parameter: expected averaging none, or weight_decay_type decoupled");
-  reject(kSgd + Keys{{"weight_ema", "0.9"}, {"averaging", "schedule_free"}},
+  reject(kSgd + "weight_ema=0.9 averaging=schedule_free",
          "key averaging: the value schedule_free is not allowed with weight_ema, because only one average can be "
          "exported: expected averaging none, or weight_ema 0");
   reject(
-      kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "schedule_free"}},
+      kSgd + "average_dtype=bf16 averaging=schedule_free",
       "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "
       "few hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
       "average_dtype f32");
-  reject(kSgd + Keys{{"average_dtype", "bf16"}, {"average_eval", "0.999"}},
+  reject(kSgd + "average_dtype=bf16 average_eval=0.999",
          "keys average_dtype and average_eval: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected average_eval of at most "
          "0.99609375; lower it, or use state_rounding stochastic or average_dtype f32");
-  reject(kSgd + Keys{{"average_dtype", "bf16"}, {"averaging", "none"}, {"weight_ema", "0.999"}},
+  reject(kSgd + "average_dtype=bf16 averaging=none weight_ema=0.999",
          "keys average_dtype and weight_ema: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected weight_ema of at most "
          "0.99609375; lower it, or use state_rounding stochastic or average_dtype f32");
 }
 
 TEST_CASE("averages are bit-identical for every number of threads") {
-  for (const Keys& keys : {Keys{{"averaging", "schedule_free"}}, Keys{{"weight_ema", "0.9"}}}) {
+  for (const Keys& keys : {Keys("averaging=schedule_free"), Keys("weight_ema=0.9")}) {
     std::vector<std::vector<char>> first;
     for (const int32_t threads : {1, 2, 5}) {
-      Host host(Keys{{"method", "adam"}, {"lr", "0.1"}} + keys, {Param("w", {600, 500})}, threads);
-      std::mt19937_64 random(7);
-      host.Fill(random);
-      for (int step = 1; step <= 3; ++step) {
-        host.FillGradients(random);
-        host.Step();
-      }
+      Host host("method=adam lr=0.1" + keys, {Param("w", {600, 500})}, threads);
+      std::mt19937_64 random = host.FillFrom(7);
+      for (int step = 1; step <= 3; ++step) host.RandomStep(random);
       std::vector<std::vector<char>> all = host.Everything();
       all.push_back(Export(&host, 1)[0].bytes());
       if (first.empty()) first = all;

@@ -11,9 +11,9 @@ namespace shampoo_test {
 
 using BasisVector = std::vector<double>;
 
-inline const Keys kSoap = {{"method", "soap"}, {"lr", "1"}};
-inline const Keys kKlSoap = {{"method", "soap"}, {"factor_correction", "kl"}, {"lr", "1"}};
-inline const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"lr", "1"}};
+inline const Keys kSoap = "method=soap lr=1";
+inline const Keys kKlSoap = "method=soap factor_correction=kl lr=1";
+inline const Keys kKlShampoo = "method=kl_shampoo lr=1";
 inline const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
 
 // Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
@@ -22,14 +22,7 @@ inline BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
   tensor.w = Array(tensor.w.dtype(), tensor.w.size());
   tensor.g = ArrayOf(tensor.g.dtype(), gradient);
   host->Step();
-  BasisVector direction = tensor.w.Values();
-  for (double& element : direction) element = -element;
-  return direction;
-}
-
-// Copies all states of one optimizer to another optimizer with the same states.
-inline void CopyStates(const Host& from, Host* to) {
-  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
+  return Scaled(tensor.w.Values(), -1);
 }
 
 inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
@@ -38,16 +31,31 @@ inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
   return values.Values();
 }
 
+// Makes steps with random gradients, calls `after_change` after each step that changes the basis of dim 1 of the first
+// parameter, and returns the numbers of these steps, from 1.
+template <typename AfterChange>
+std::vector<int> BasisChanges(Host* host, int steps, AfterChange&& after_change) {
+  std::mt19937_64 random(8);
+  std::vector<int> changes;
+  Array basis = host->Read("w/0/basis.1");
+  for (int step = 1; step <= steps; ++step) {
+    DirectionOf(host, RandomElements(host->tensors[0].g.size(), &random));
+    if (host->Read("w/0/basis.1") == basis) continue;
+    basis = host->Read("w/0/basis.1");
+    changes.push_back(step);
+    after_change();
+  }
+  return changes;
+}
+
+// Copies all states of one optimizer to another optimizer with the same states.
+inline void CopyStates(const Host& from, Host* to) {
+  for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
+}
+
 inline double LargestOf(const BasisVector& values) {
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::fabs(value));
-  return largest;
-}
-
-inline double DistanceOf(const BasisVector& a, const BasisVector& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
   return largest;
 }
 

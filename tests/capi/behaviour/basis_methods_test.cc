@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/capi/behaviour/basis_host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -13,35 +14,30 @@ TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever 
   std::vector<BasisVector> gradients;
   for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
   // With this key, the factor matrices no longer change after the states are copied.
-  const Keys fixed = {{"factor_update_frequency", "100"}};
+  const Keys fixed = "factor_update_frequency=100";
   for (const Keys& method : kBasisMethods) {
-    for (const std::string basis_method : {"eigen", "qr"}) {
-      for (const std::string sort : {"before", "after", "ascending", "none"}) {
-        CAPTURE(method[0].second);
-        CAPTURE(method[1].second);
-        CAPTURE(basis_method);
-        CAPTURE(sort);
-        const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
-        Host before(method + Keys{{"precondition_frequency", "1"}}, params);
-        for (int i = 0; i < 6; ++i) DirectionOf(&before, gradients[static_cast<size_t>(i)]);
-        const Keys keys = method + fixed + Keys{{"basis_method", basis_method}, {"basis_sort", sort}};
-        Host refreshed(keys + Keys{{"precondition_frequency", "1"}}, params);
-        Host kept(keys + Keys{{"precondition_frequency", "100"}}, params);
-        CopyStates(before, &refreshed);
-        CopyStates(before, &kept);
-        double difference = 0;
-        for (size_t i = 6; i < gradients.size(); ++i) {
-          const BasisVector expected = DirectionOf(&kept, gradients[i]);
-          const BasisVector direction = DirectionOf(&refreshed, gradients[i]);
-          difference = std::max(difference, DistanceOf(direction, expected) / LargestOf(expected));
-        }
-        CHECK(difference < 1e-11);
-        CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
-        CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
-        // The refreshes have reversed or rotated the columns, or changed their signs.
-        if (sort == "ascending" || basis_method == "qr") {
-          CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
-        }
+    for (const Keys& basis : Combinations("basis_method=eigen|qr basis_sort=before|after|ascending|none")) {
+      CAPTURE_ALL(method, basis);
+      const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
+      Host before(method + "precondition_frequency=1", params);
+      for (size_t i = 0; i < 6; ++i) DirectionOf(&before, gradients[i]);
+      const Keys keys = method + fixed + basis;
+      Host refreshed(keys + "precondition_frequency=1", params);
+      Host kept(keys + "precondition_frequency=100", params);
+      CopyStates(before, &refreshed);
+      CopyStates(before, &kept);
+      double difference = 0;
+      for (size_t i = 6; i < gradients.size(); ++i) {
+        const BasisVector expected = DirectionOf(&kept, gradients[i]);
+        const BasisVector direction = DirectionOf(&refreshed, gradients[i]);
+        difference = std::max(difference, DistanceOf(direction, expected) / LargestOf(expected));
+      }
+      CHECK(difference < 1e-11);
+      CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
+      CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
+      // The refreshes have reversed or rotated the columns, or changed their signs.
+      if (basis.Value("basis_sort") == "ascending" || basis.Value("basis_method") == "qr") {
+        CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
       }
     }
   }
@@ -49,21 +45,17 @@ TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever 
 
 TEST_CASE("tensors without factor matrices take the steps of method adam from their second gradient on, bit for bit") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
-    for (const Keys& method : {kSoap + Keys{{"relative_epsilon", "0"}}, kKlSoap, kKlShampoo}) {
-      for (const std::string corrects : {"true", "false"}) {
-        CAPTURE(dtype);
-        CAPTURE(method[0].second);
-        CAPTURE(corrects);
-        const Keys common = {{"beta1", "0.9"}, {"beta2", "0.97"},       {"epsilon", "1e-6"},
-                             {"lr", "0.01"},   {"weight_decay", "0.1"}, {"use_bias_correction", corrects}};
+    for (const Keys& method : {kSoap + "relative_epsilon=0", kKlSoap, kKlShampoo}) {
+      for (const Keys& common : Combinations("beta1=0.9 beta2=0.97 epsilon=1e-6 lr=0.01 weight_decay=0.1 "
+                                             "use_bias_correction=true|false")) {
+        CAPTURE_ALL(dtype, method, common);
         const std::vector<shampoo_param_desc> params = {Param("vector", {37}, dtype), Param("matrix", {7, 5}, dtype)};
-        Host host(method + common + Keys{{"skip_dim_size", "4"}}, params);
+        Host host(method + common + "skip_dim_size=4", params);
         // Each parameter has an optimizer of its own, because method adam counts the steps of the group.
-        Host vector_by_adam(Keys{{"method", "adam"}} + common, {params[0]});
-        Host matrix_by_adam(Keys{{"method", "adam"}} + common, {params[1]});
+        Host vector_by_adam("method=adam" + common, {params[0]});
+        Host matrix_by_adam("method=adam" + common, {params[1]});
         Host* const by_adam[] = {&vector_by_adam, &matrix_by_adam};
-        std::mt19937_64 random(3);
-        host.Fill(random);
+        std::mt19937_64 random = host.FillFrom(3);
         for (size_t p = 0; p < 2; ++p) by_adam[p]->tensors[0].w = host.tensors[p].w;
         int gradients[2] = {};
         for (int t = 0; t < 9; ++t) {
@@ -117,39 +109,29 @@ std::vector<BasisVector> CrossingDiagonals() {
 }
 
 TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues cross") {
-  for (const std::string basis_method : {"eigen", "qr"}) {
-    for (const std::string transport : {"rotate", "permute"}) {
-      for (const std::string frequency : {"1", "3", "10"}) {
-        if (transport == "permute" && basis_method == "eigen") continue;  // permute needs the sort of basis_method qr
-        CAPTURE(basis_method);
-        CAPTURE(transport);
-        CAPTURE(frequency);
-        Host host(kSoap + Keys{{"epsilon", "1e-8"},
-                               {"relative_epsilon", "0"},
-                               {"basis_method", basis_method},
-                               {"basis_transport", transport},
-                               {"precondition_frequency", frequency}},
-                  {Param("w", {3, 3}, SHAMPOO_F64)});
-        AdamReference adam{0.95, 0.95, 1e-8};
-        int64_t gradient = 0;
-        double difference = 0;
-        for (const BasisVector& diagonal : CrossingDiagonals()) {
-          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
-          const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
-          difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
-        }
-        // A rounding error of the gradient, divided by epsilon.
-        CHECK(difference < (basis_method == "eigen" ? 1e-13 : 1e-7));
-        // The columns have been sorted again: the first one belongs to the last element.
-        CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
-      }
+  for (const Keys& keys : Combinations("epsilon=1e-8 relative_epsilon=0 basis_method=eigen|qr "
+                                       "basis_transport=rotate|permute precondition_frequency=1|3|10")) {
+    const bool is_eigen = keys.Value("basis_method") == "eigen";
+    if (is_eigen && keys.Value("basis_transport") == "permute") continue;  // permute needs the sort of basis_method qr
+    CAPTURE(keys);
+    Host host(kSoap + keys, {Param("w", {3, 3}, SHAMPOO_F64)});
+    AdamReference adam{0.95, 0.95, 1e-8};
+    int64_t gradient = 0;
+    double difference = 0;
+    for (const BasisVector& diagonal : CrossingDiagonals()) {
+      const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+      const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
+      difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
     }
+    // A rounding error of the gradient, divided by epsilon.
+    CHECK(difference < (is_eigen ? 1e-13 : 1e-7));
+    // The columns have been sorted again: the first one belongs to the last element.
+    CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
   }
 }
 
 TEST_CASE("with first_step use, Adam's first update uses the first gradient, in the eigenbasis of this gradient") {
-  Host host(kSoap + Keys{{"first_step", "use"}, {"relative_epsilon", "0"}, {"precondition_frequency", "3"}},
-            {Param("w", {3, 3}, SHAMPOO_F64)});
+  Host host(kSoap + "first_step=use relative_epsilon=0 precondition_frequency=3", {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
     const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
@@ -169,13 +151,10 @@ TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
     }
     return g;
   };
-  for (const std::string basis_method : {"eigen", "qr"}) {
-    CAPTURE(basis_method);
-    Host host(kSoap + Keys{{"epsilon", "1e-4"},
-                           {"relative_epsilon", "0"},
-                           {"basis_method", basis_method},
-                           {"precondition_frequency", "2"}},
-              {Param("w", {2, 2}, SHAMPOO_F64)});
+  for (const Keys& keys :
+       Combinations("epsilon=1e-4 relative_epsilon=0 precondition_frequency=2 basis_method=eigen|qr")) {
+    CAPTURE(keys);
+    Host host(kSoap + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
     AdamReference adam{0.95, 0.95, 1e-4};
     for (int i = 0; i < 30; ++i) {
       const BasisVector diagonal = i < 7 ? BasisVector{2, 1} : BasisVector{-0.1 * (i % 3), 3};
@@ -188,8 +167,7 @@ TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
 }
 
 TEST_CASE("relative_epsilon adds a multiple of the largest root of the block's second moment to the divisor") {
-  Host host(kSoap + Keys{{"relative_epsilon", "0.25"}, {"beta1", "0"}, {"epsilon", "0.5"}},
-            {Param("w", {2, 2}, SHAMPOO_F64)});
+  Host host(kSoap + "relative_epsilon=0.25 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   // With bias correction the root of the second moment is |G| = (8, 2), and the divisors are larger by 0.5 + 0.25 * 8.
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
@@ -197,24 +175,20 @@ TEST_CASE("relative_epsilon adds a multiple of the largest root of the block's s
 }
 
 TEST_CASE("inverse_exponent 1 divides by the second moment itself, and epsilon is added after the power") {
-  Host host(kSoap + Keys{{"inverse_exponent", "1"}, {"relative_epsilon", "0"}, {"beta1", "0"}, {"epsilon", "0.5"}},
-            {Param("w", {2, 2}, SHAMPOO_F64)});
+  Host host(kSoap + "inverse_exponent=1 relative_epsilon=0 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
 }
 
 TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
-  Host host(kSoap + Keys{{"relative_epsilon", "0"}, {"beta1", "0"}, {"beta2", "1"}, {"epsilon", "0.5"}},
-            {Param("w", {2, 2}, SHAMPOO_F64)});
+  Host host(kSoap + "relative_epsilon=0 beta1=0 beta2=1 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({4, 2})), DiagonalMatrix({4 / 4.5, 2 / 2.5})) < 1e-14);
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({3, 0})), DiagonalMatrix({3 / 5.5, 0})) < 1e-14);
 }
 
-const Keys kExample =
-    kKlShampoo +
-    Keys{{"beta1", "0.9"}, {"beta2", "0.9"}, {"shampoo_beta", "0.9"}, {"epsilon", "0"}, {"kl_init", "0.1"}};
+const Keys kExample = kKlShampoo + "beta1=0.9 beta2=0.9 shampoo_beta=0.9 epsilon=0 kl_init=0.1";
 
 TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
   Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
@@ -234,7 +208,7 @@ TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
 }
 
 TEST_CASE("epsilon of method kl_shampoo is added to the root of the product of the eigenvalues") {
-  Host host(kExample + Keys{{"epsilon", "0.5"}}, {Param("w", {2, 2}, SHAMPOO_F64)});
+  Host host(kExample + "epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   // The direction without epsilon is (1, 2) = (0.1, 0.2) / 0.1.
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
@@ -261,46 +235,35 @@ struct DiagonalKlReference {
 };
 
 TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow their columns when these are sorted") {
-  for (const std::string basis_method : {"eigen", "qr"}) {
-    for (const std::string frequency : {"1", "10"}) {
-      for (const std::string sort : {"before", "after", "ascending"}) {
-        // Orthogonal iteration moves the first columns towards the largest eigenvalues. If the columns are in ascending
-        // order, every refresh therefore amplifies rounding errors.
-        if (sort == "ascending" && basis_method == "qr") continue;
-        CAPTURE(basis_method);
-        CAPTURE(frequency);
-        CAPTURE(sort);
-        Host host(kExample +
-                      Keys{{"basis_method", basis_method}, {"basis_sort", sort}, {"precondition_frequency", frequency}},
-                  {Param("w", {2, 2}, SHAMPOO_F64)});
-        DiagonalKlReference reference{10};
-        std::vector<BasisVector> directions;  // by update
-        for (int gradient = 1; gradient <= 40; ++gradient) {
-          const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
-          const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
-          directions.push_back(DiagonalOf(direction, 2));
-          const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
-          CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (basis_method == "eigen" ? 1e-13 : 1e-7));
-        }
-        // The eigenvalues cross before update 20, whose refresh exchanges the columns.
-        CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
-        CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
-      }
+  for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=1|10 "
+                                       "basis_sort=before|after|ascending")) {
+    const bool is_eigen = keys.Value("basis_method") == "eigen";
+    // Orthogonal iteration moves the first columns towards the largest eigenvalues. If the columns are in ascending
+    // order, every refresh therefore amplifies rounding errors.
+    if (!is_eigen && keys.Value("basis_sort") == "ascending") continue;
+    CAPTURE(keys);
+    Host host(kExample + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
+    DiagonalKlReference reference{10};
+    std::vector<BasisVector> directions;  // by update
+    for (int gradient = 1; gradient <= 40; ++gradient) {
+      const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
+      const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
+      directions.push_back(DiagonalOf(direction, 2));
+      const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
+      CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (is_eigen ? 1e-13 : 1e-7));
     }
+    // The eigenvalues cross before update 20, whose refresh exchanges the columns.
+    CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
+    CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
   }
 }
 
 TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh rotates the columns") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
-    for (const std::string basis_method : {"eigen", "qr"}) {
-      CAPTURE(method[0].second);
-      CAPTURE(basis_method);
-      Host host(method + Keys{{"shampoo_beta", "0.5"},
-                              {"kl_init", "2"},
-                              {"kl_cap", "3"},
-                              {"basis_method", basis_method},
-                              {"precondition_frequency", "2"}},
-                {Param("w", {4, 3}, SHAMPOO_F64)});
+    for (const Keys& keys :
+         Combinations("shampoo_beta=0.5 kl_init=2 kl_cap=3 precondition_frequency=2 basis_method=eigen|qr")) {
+      CAPTURE_ALL(method, keys);
+      Host host(method + keys, {Param("w", {4, 3}, SHAMPOO_F64)});
       std::mt19937_64 random(2);
       int at_cap = 0;
       for (int i = 0; i < 40; ++i) {
@@ -324,24 +287,17 @@ TEST_CASE("rotating a basis by 30 degrees changes a second moment of (4, 1) to (
   const BasisVector factor = {2 * c * c + s * s, c * s, c * s, 2 * s * s + c * c};
   for (const std::string basis_method : {"eigen", "qr"}) {
     for (const Keys& method : kBasisMethods) {
-      CAPTURE(method[0].second);
-      CAPTURE(basis_method);
+      CAPTURE_ALL(method, basis_method);
       const bool has_moment = method[0].second == "soap";
       const bool has_scales = method[1].first == "factor_correction" || !has_moment;
       // A gradient of 0 changes neither sums nor averages of squares.
-      Host host(method + (has_scales ? Keys{{"kl_init", "0.1"}} : Keys{}) +
-                    Keys{{"beta1", "0.5"},
-                         {"beta2", "1"},
-                         {"shampoo_beta", "1"},
-                         {"basis_method", basis_method},
-                         {"basis_iterations", "16"},
-                         {"precondition_frequency", "60"}},
+      Host host(method + (has_scales ? Keys("kl_init=0.1") : Keys{}) +
+                    "beta1=0.5 beta2=1 shampoo_beta=1 basis_iterations=16 precondition_frequency=60" +
+                    Keys{{"basis_method", basis_method}},
                 {Param("w", {2, 1}, SHAMPOO_F64)});
       host.WriteValues("w/0/factor.0", factor);
       const Host::Entry count = host.Find("w/0/gradient_count");
-      Array updates(SHAMPOO_I64, 1);
-      updates.Set(0, 60);
-      host.Write(count.info.key, updates);
+      host.WriteValues(count.info.key, {60});
       host.WriteValues("w/0/filtered_grad", {2, 4});
       if (has_moment) host.WriteValues("w/0/second_moment", {4, 1});
       if (has_scales) host.WriteValues("w/0/kl_scale.0", {0.5, 1});
@@ -368,10 +324,10 @@ TEST_CASE("factor matrices are averages of the contracted gradient, with the wei
   const struct {
     Keys keys;
     double decay, first, second;
-  } cases[] = {{{{"shampoo_beta", "0.75"}}, 0.75, 0.25, 0.25},
-               {{{"shampoo_beta", "0.75"}, {"factor_start", "first"}}, 0.75, 1, 0.25},
-               {{{"shampoo_beta", "1"}}, 1, 1, 1},
-               {{{"shampoo_beta", "0.75"}, {"drop_weighting", "true"}}, 0.75, 1, 1}};
+  } cases[] = {{"shampoo_beta=0.75", 0.75, 0.25, 0.25},
+               {"shampoo_beta=0.75 factor_start=first", 0.75, 1, 0.25},
+               {"shampoo_beta=1", 1, 1, 1},
+               {"shampoo_beta=0.75 drop_weighting=true", 0.75, 1, 1}};
   for (const auto& one : cases) {
     CAPTURE(one.keys.back().first);
     Host host(kSoap + one.keys, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
@@ -391,8 +347,8 @@ TEST_CASE(
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
-    CAPTURE(method[0].second);
-    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"kl_init", "0.5"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    CAPTURE(method);
+    Host host(method + "shampoo_beta=0.75 kl_init=0.5", {Param("w", {2, 3, 4}, SHAMPOO_F64)});
     DirectionOf(&host, g[0]);
     std::vector<BasisVector> expected;
     for (size_t k = 0; k < 3; ++k) {
@@ -423,8 +379,7 @@ TEST_CASE("with one factor matrix, factor_correction kl whitens along no dim") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(12, &random), RandomElements(12, &random)};
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
-    Host host(method + Keys{{"shampoo_beta", "0.75"}, {"precondition_dims", "smaller"}},
-              {Param("w", {4, 3}, SHAMPOO_F64)});
+    Host host(method + "shampoo_beta=0.75 precondition_dims=smaller", {Param("w", {4, 3}, SHAMPOO_F64)});
     for (const BasisVector& gradient : g) DirectionOf(&host, gradient);
     const BasisVector expected =
         SumOf(0.75, GramOf(g[0], {4, 3}, 1, 0.25 * 3 / 12), 1, GramOf(g[1], {4, 3}, 1, 0.25 * 3 / 12));
@@ -455,22 +410,13 @@ TEST_CASE(
     "the first gradient and every precondition_frequency-th update give eigenvectors in the order of basis_sort") {
   for (const Keys& method : kBasisMethods) {
     for (const std::string sort : {"before", "after", "ascending", "none"}) {
-      CAPTURE(method[0].second);
-      CAPTURE(sort);
+      CAPTURE_ALL(method, sort);
       Host host(method + Keys{{"precondition_frequency", "3"}, {"basis_sort", sort}},
                 {Param("w", {3, 4}, SHAMPOO_F64)});
-      std::mt19937_64 random(8);
-      std::vector<int> changes;
-      Array basis = host.Read("w/0/basis.1");
-      for (int gradient = 1; gradient <= 10; ++gradient) {
-        DirectionOf(&host, RandomElements(12, &random));
-        const Array now = host.Read("w/0/basis.1");
-        if (now == basis) continue;
-        basis = now;
-        changes.push_back(gradient);
+      const auto check = [&] {
         for (const size_t k : {0, 1}) CheckEigenvectors(host, k, sort == "ascending");
-      }
-      CHECK(changes == std::vector<int>{1, 4, 7, 10});
+      };
+      CHECK(BasisChanges(&host, 10, check) == std::vector<int>{1, 4, 7, 10});
     }
   }
 }
@@ -523,9 +469,7 @@ TEST_CASE("updates of low-rank float32 gradients stay in the space of the gradie
   for (const Keys& method : {kSoap, kKlShampoo}) {
     for (const size_t r : {1, 4}) {
       for (const double scale : {1.0, 1e-3}) {
-        CAPTURE(method[0].second);
-        CAPTURE(r);
-        CAPTURE(scale);
+        CAPTURE_ALL(method, r, scale);
         std::mt19937_64 random(6);
         const BasisVector u = OrthonormalColumns(n, r, &random);
         const BasisVector v = OrthonormalColumns(n, r, &random);

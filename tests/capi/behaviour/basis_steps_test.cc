@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Methods soap and kl_shampoo: which steps refresh and update, runs that stop, missing gradients, blocks and threads.
-#include <algorithm>
 
 #include "tests/capi/behaviour/basis_host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -11,26 +11,18 @@ namespace {
 TEST_CASE("a run that stops after the first gradient or later continues with bit-identical results") {
   for (const Keys& method : kBasisMethods) {
     for (const int stop : {1, 2, 4}) {
-      CAPTURE(method[0].second);
-      CAPTURE(stop);
-      const Keys keys = method + Keys{{"precondition_frequency", "3"}, {"lr", "0.01"}};
+      CAPTURE_ALL(method, stop);
+      const Keys keys = method + "precondition_frequency=3 lr=0.01";
       const std::vector<shampoo_param_desc> params = {Param("w", {6, 4}), Param("b", {5})};
       Host run(keys, params);
       Host resumed(keys, params);
-      std::mt19937_64 random(4);
-      run.Fill(random);
-      for (int t = 1; t <= stop; ++t) {
-        run.FillGradients(random);
-        run.Step();
-      }
+      std::mt19937_64 random = run.FillFrom(4);
+      for (int t = 1; t <= stop; ++t) run.RandomStep(random);
       CHECK(run.Read("w/0/gradient_count").Get(0) == stop);
       CopyStates(run, &resumed);
-      for (size_t p = 0; p < 2; ++p) resumed.tensors[p].w = run.tensors[p].w;
+      resumed.CopyParams(run);
       for (int t = 0; t < 5; ++t) {
-        run.FillGradients(random);
-        for (size_t p = 0; p < 2; ++p) resumed.tensors[p].g = run.tensors[p].g;
-        run.Step();
-        resumed.Step();
+        StepBoth(&run, &resumed, random);
         CHECK(run.Everything() == resumed.Everything());
       }
     }
@@ -38,49 +30,39 @@ TEST_CASE("a run that stops after the first gradient or later continues with bit
 }
 
 TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter") {
+  const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
   for (const Keys& method : kBasisMethods) {
-    for (const std::string basis_method : {"eigen", "qr"}) {
+    for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=2 lr=0.01")) {
       const auto make = [&] {
-        auto host = std::make_unique<Host>(
-            method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
-            std::vector<shampoo_param_desc>{Param("w", {4, 3}, SHAMPOO_F64)});
+        auto host = std::make_unique<Host>(method + keys, params);
         std::mt19937_64 random(1);
-        for (int t = 0; t < 4; ++t) {
-          host->FillGradients(random);
-          host->Step();
-        }
+        for (int t = 0; t < 4; ++t) host->RandomStep(random);
         return host;
       };
       const std::unique_ptr<Host> sound = make();
       for (const Host::Entry& entry : sound->Entries()) {
         const std::string key = entry.info.key;
         if (entry.info.dtype != SHAMPOO_F64) continue;
-        CAPTURE(method[0].second);
-        CAPTURE(basis_method);
-        CAPTURE(key);
+        CAPTURE_ALL(method, keys, key);
         const std::unique_ptr<Host> host = make();
         Array values = host->Read(key);
         values.Set(0, NAN);
         host->Write(key, values);
         const Array before = host->tensors[0].w;
         host->Bind();
-        const shampoo_status first = shampoo_optimizer_step(host->optimizer, nullptr);
-        const bool is_factor = key.find("factor") != std::string::npos;
-        CHECK(first == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
+        const bool is_factor = Has(key, {"factor"});
+        CHECK(host->TryStep() == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
         CHECK(host->tensors[0].w == before);
         // A skipped update is reported by the next call.
-        CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
-        CHECK_MESSAGE(Has(shampoo_last_error(), {is_factor ? "has NaN" : "not finite", "w/0"}), shampoo_last_error());
-        CHECK(host->tensors[0].w == before);
+        host->CheckStepFails(SHAMPOO_E_NUMERIC, {is_factor ? "has NaN" : "not finite", "w/0"});
       }
     }
   }
 }
 
 TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
-  for (const std::string basis_method : {"eigen", "qr"}) {
-    Host host(kSoap + Keys{{"precondition_frequency", "1"}, {"basis_tolerance", "1"}, {"basis_method", basis_method}},
-              {Param("w", {3, 4}, SHAMPOO_F64)});
+  for (const Keys& keys : Combinations("precondition_frequency=1 basis_tolerance=1 basis_method=eigen|qr")) {
+    Host host(kSoap + keys, {Param("w", {3, 4}, SHAMPOO_F64)});
     std::mt19937_64 random(8);
     DirectionOf(&host, RandomElements(12, &random));
     const Array basis = host.Read("w/0/basis.1");
@@ -91,11 +73,9 @@ TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
 
 TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of the earlier gradients") {
   for (const Keys& method : kBasisMethods) {
-    CAPTURE(method[0].second);
-    Host refreshes(method + Keys{{"precondition_frequency", "1"}, {"shampoo_beta", "0.5"}},
-                   {Param("w", {4, 3}, SHAMPOO_F64)});
-    Host keeps(method + Keys{{"precondition_frequency", "100"}, {"shampoo_beta", "0.5"}},
-               {Param("w", {4, 3}, SHAMPOO_F64)});
+    CAPTURE(method);
+    Host refreshes(method + "precondition_frequency=1 shampoo_beta=0.5", {Param("w", {4, 3}, SHAMPOO_F64)});
+    Host keeps(method + "precondition_frequency=100 shampoo_beta=0.5", {Param("w", {4, 3}, SHAMPOO_F64)});
     std::mt19937_64 random(8);
     for (int gradient = 1; gradient <= 3; ++gradient) {
       const BasisVector g = RandomElements(12, &random);
@@ -112,29 +92,18 @@ TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of
 }
 
 TEST_CASE("with basis_order before, a step at start_preconditioning_step uses the basis of its own gradient") {
-  Host host(
-      kSoap + Keys{{"basis_order", "before"}, {"precondition_frequency", "3"}, {"start_preconditioning_step", "4"}},
-      {Param("w", {3, 4}, SHAMPOO_F64)});
-  std::mt19937_64 random(8);
-  std::vector<int> changes;
-  Array basis = host.Read("w/0/basis.1");
-  for (int gradient = 1; gradient <= 9; ++gradient) {
-    DirectionOf(&host, RandomElements(12, &random));
-    const Array now = host.Read("w/0/basis.1");
-    if (!(now == basis)) changes.push_back(gradient);
-    basis = now;
-  }
-  CHECK(changes == std::vector<int>{4, 6, 9});
+  Host host(kSoap + "basis_order=before precondition_frequency=3 start_preconditioning_step=4",
+            {Param("w", {3, 4}, SHAMPOO_F64)});
+  CHECK(BasisChanges(&host, 9, [] {}) == std::vector<int>{4, 6, 9});
 }
 
 TEST_CASE("steps without a gradient change nothing: leaving these steps out gives the same results") {
   for (const Keys& method : kBasisMethods) {
-    CAPTURE(method[0].second);
-    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"weight_decay", "0.1"}};
+    CAPTURE(method);
+    const Keys keys = method + "precondition_frequency=2 lr=0.01 weight_decay=0.1";
     Host sparse(keys, {Param("w", {4, 3}), Param("other", {3, 2})});
     Host dense(keys, {Param("w", {4, 3})});
-    std::mt19937_64 random(8);
-    sparse.Fill(random);
+    std::mt19937_64 random = sparse.FillFrom(8);
     dense.tensors[0].w = sparse.tensors[0].w;
     for (int t = 0; t < 12; ++t) {
       sparse.FillGradients(random);
@@ -164,13 +133,11 @@ TEST_CASE("weight decay acts on the parameter before or after the update, and no
                {"palm", lr, 1 - lr * lr * decay}};
   for (const Keys& method : kBasisMethods) {
     for (const auto& one : cases) {
-      CAPTURE(method[0].second);
-      CAPTURE(std::string(one.type));
+      CAPTURE_ALL(method, one.type);
       const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
       Host host(method + Keys{{"lr", "0.1"}, {"weight_decay", "0.2"}, {"weight_decay_type", one.type}}, params);
       Host plain(method, params);
-      std::mt19937_64 random(8);
-      host.Fill(random);
+      std::mt19937_64 random = host.FillFrom(8);
       for (int t = 0; t < 3; ++t) {
         host.FillGradients(random);
         const BasisVector before = host.tensors[0].w.Values();
@@ -188,22 +155,20 @@ TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split 
     std::vector<int64_t> shape;
     Keys keys;
     std::vector<std::string> factors;
-    int64_t blocks;
+    size_t blocks;
   } cases[] = {
-      {{6, 4}, {{"skip_dim_size", "6"}}, {"factor.0", "factor.1"}, 1},
-      {{6, 4}, {{"skip_dim_size", "5"}}, {"factor.1"}, 1},
-      {{6, 4}, {{"skip_dim_size", "3"}}, {}, 1},
-      {{6, 4}, {{"skip_dim_size", "0"}}, {"factor.0", "factor.1"}, 1},
-      {{9, 4}, {{"skip_dim_size", "5"}, {"max_preconditioner_dim", "2"}}, {"factor.1"}, 2},
-      {{2, 2, 9, 2}, {{"skip_dim_size", "8"}, {"use_merge_dims", "true"}}, {"factor.0", "factor.2"}, 1},
+      {{6, 4}, "skip_dim_size=6", {"factor.0", "factor.1"}, 1},
+      {{6, 4}, "skip_dim_size=5", {"factor.1"}, 1},
+      {{6, 4}, "skip_dim_size=3", {}, 1},
+      {{6, 4}, "skip_dim_size=0", {"factor.0", "factor.1"}, 1},
+      {{9, 4}, "skip_dim_size=5 max_preconditioner_dim=2", {"factor.1"}, 2},
+      {{2, 2, 9, 2}, "skip_dim_size=8 use_merge_dims=true", {"factor.0", "factor.2"}, 1},
       {{5}, {}, {}, 1},
-      {{5}, {{"precondition_1d", "true"}}, {"factor.0"}, 1},
+      {{5}, "precondition_1d=true", {"factor.0"}, 1},
   };
   for (const Keys& method : kBasisMethods) {
     for (const auto& one : cases) {
-      CAPTURE(method[0].second);
-      CAPTURE(one.blocks);
-      CAPTURE(one.factors.size());
+      CAPTURE_ALL(method, one.blocks, one.factors.size());
       const Host host(method + one.keys, {Param("w", one.shape)});
       std::vector<std::string> factors;
       for (const Host::Entry& entry : host.Entries()) {
@@ -211,17 +176,15 @@ TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split 
         if (key.rfind("w/0/factor.", 0) == 0) factors.push_back(key.substr(4));
       }
       CHECK(factors == one.factors);
-      int64_t blocks = 0;
-      RequireOk(shampoo_plan_block_count(host.plan, &blocks));
-      CHECK(blocks == one.blocks);
+      CHECK(BlocksOf(host.plan).size() == one.blocks);
     }
   }
 }
 
 TEST_CASE("each block of a parameter is updated like a separate parameter") {
   for (const Keys& method : kBasisMethods) {
-    CAPTURE(method[0].second);
-    const Keys keys = method + Keys{{"precondition_frequency", "2"}, {"lr", "0.01"}, {"max_preconditioner_dim", "6"}};
+    CAPTURE(method);
+    const Keys keys = method + "precondition_frequency=2 lr=0.01 max_preconditioner_dim=6";
     Host whole(keys, {Param("w", {12, 5})});
     Host halves(keys, {Param("upper", {6, 5}), Param("lower", {6, 5})});
     std::mt19937_64 random(8);
@@ -238,22 +201,9 @@ TEST_CASE("each block of a parameter is updated like a separate parameter") {
 
 TEST_CASE("steps of methods in eigenbases are bit-identical for every number of threads") {
   for (const Keys& method : kBasisMethods) {
-    for (const std::string basis_method : {"eigen", "qr"}) {
-      CAPTURE(method[0].second);
-      CAPTURE(basis_method);
-      std::vector<std::vector<std::vector<char>>> results;
-      for (const int32_t threads : {1, 2, 5}) {
-        Host host(method + Keys{{"basis_method", basis_method}, {"precondition_frequency", "2"}, {"lr", "0.01"}},
-                  {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, threads);
-        std::mt19937_64 random(8);
-        for (int t = 0; t < 4; ++t) {
-          host.FillGradients(random);
-          host.Step();
-        }
-        results.push_back(host.Everything());
-      }
-      CHECK(results[0] == results[1]);
-      CHECK(results[0] == results[2]);
+    for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=2 lr=0.01")) {
+      CAPTURE_ALL(method, keys);
+      CheckThreads(method + keys, {Param("w", {150, 130}), Param("t", {6, 30, 5}), Param("b", {300})}, 4);
     }
   }
 }
@@ -261,26 +211,15 @@ TEST_CASE("steps of methods in eigenbases are bit-identical for every number of 
 TEST_CASE("an impossible gradient_count is rejected, and nothing changes") {
   for (const Keys& method : kBasisMethods) {
     Host host(method, {Param("w", {4, 3}), Param("b", {5})});
-    std::mt19937_64 random(8);
-    host.FillGradients(random);
-    host.Step();
+    host.StepFrom(8);
     for (const std::string key : {"w/0/gradient_count", "b/0/gradient_count"}) {
       for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 53}) {
-        CAPTURE(method[0].second);
-        CAPTURE(key);
-        CAPTURE(count);
+        CAPTURE_ALL(method, key, count);
         const Host::Entry entry = host.Find(key);
         RequireOk(shampoo_state_write(host.optimizer, entry.index, 0, 1, &count, sizeof count, SHAMPOO_CPU, nullptr));
-        const auto before = host.Everything();
-        host.Bind();
-        CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_STATE);
-        CHECK_MESSAGE(Has(shampoo_last_error(), {key.c_str(), std::to_string(count).c_str(), "expected 0 to 2^53"}),
-                      shampoo_last_error());
-        CHECK(host.Everything() == before);
+        host.CheckStepFails(SHAMPOO_E_STATE, {key.c_str(), std::to_string(count).c_str(), "expected 0 to 2^53"});
       }
-      Array one(SHAMPOO_I64, 1);
-      one.Set(0, 1);
-      host.Write(key, one);
+      host.WriteValues(key, {1});
     }
     host.Step();
   }

@@ -1,18 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/behaviour/host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
-const Keys kKeys = {{"grafting", "adam"},
-                    {"momentum", "0.75"},
-                    {"weight_decay", "0.1"},
-                    {"epsilon", "1e-3"},
-                    {"beta2", "0.9"},
-                    {"precondition_frequency", "2"},
-                    {"max_preconditioner_dim", "4"},
-                    {"use_merge_dims", "false"}};
+const Keys kKeys =
+    "grafting=adam momentum=0.75 weight_decay=0.1 epsilon=1e-3 beta2=0.9 precondition_frequency=2 "
+    "max_preconditioner_dim=4 use_merge_dims=false";
 const std::vector<int64_t> kShape = {6, 5};
 
 int32_t ComputationOf(int32_t param_dtype) { return param_dtype == SHAMPOO_F64 ? SHAMPOO_F64 : SHAMPOO_F32; }
@@ -39,9 +35,7 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
     CHECK(tensor.w == result.As(out_dtype).As(param_dtype));
     CHECK(tensor.copy == result.As(desc.copy_dtype));
     if (tensor.separate) CHECK(tensor.out == result.As(out_dtype));
-    for (const Host::Entry& entry : mixed.Entries()) {
-      CHECK_MESSAGE(mixed.Read(entry) == plain.Read(entry.info.key), std::string(entry.info.key));
-    }
+    mixed.CheckSameStates(plain);
   }
 }
 
@@ -49,12 +43,10 @@ TEST_CASE("a run with mixed dtypes equals a run in the computation dtype with ea
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
-        CAPTURE(param_dtype);
-        CAPTURE(grad_dtype);
-        CAPTURE(out_dtype);
+        CAPTURE_ALL(param_dtype, grad_dtype, out_dtype);
         CheckMix(kKeys, {6, 4}, param_dtype, grad_dtype, out_dtype);
-        CheckMix(kKeys + Keys{{"max_preconditioner_dim", "16"}}, {8, 9, 10}, param_dtype, grad_dtype, out_dtype);
-        CheckMix(kKeys + Keys{{"grafting", "none"}}, kShape, param_dtype, grad_dtype, out_dtype);
+        CheckMix(kKeys + "max_preconditioner_dim=16", {8, 9, 10}, param_dtype, grad_dtype, out_dtype);
+        CheckMix(kKeys + "grafting=none", kShape, param_dtype, grad_dtype, out_dtype);
       }
     }
   }
@@ -63,9 +55,9 @@ TEST_CASE("a run with mixed dtypes equals a run in the computation dtype with ea
 TEST_CASE("updates are rounded once, to the dtype of the output") {
   for (const int32_t out_dtype : kFloatDtypes) {
     shampoo_param_desc desc = Param("w", kShape, SHAMPOO_F64);
-    Host exact(kKeys + Keys{{"output", "updates"}}, {desc});
+    Host exact(kKeys + "output=updates", {desc});
     desc.out_dtype = out_dtype;
-    Host rounded(kKeys + Keys{{"output", "updates"}}, {desc});
+    Host rounded(kKeys + "output=updates", {desc});
     std::mt19937_64 random(7);
     for (int t = 0; t < 3; ++t) {
       exact.tensors[0].w.Fill(random);
@@ -83,10 +75,9 @@ TEST_CASE("updates are rounded once, to the dtype of the output") {
 TEST_CASE("adding the updates to the parameters in float32 gives results bit-identical to a step in place") {
   const std::vector<shampoo_param_desc> params = {Param("a", {4, 3}), Param("b", {5})};
   Host in_place(kKeys, params);
-  Host updates(kKeys + Keys{{"output", "updates"}}, params);
-  std::mt19937_64 random(1);
-  in_place.Fill(random);
-  for (size_t p = 0; p < 2; ++p) updates.tensors[p].w = in_place.tensors[p].w;
+  Host updates(kKeys + "output=updates", params);
+  std::mt19937_64 random = in_place.FillFrom(1);
+  updates.CopyParams(in_place);
   for (int t = 0; t < 6; ++t) {
     in_place.FillGradients(random);
     for (size_t p = 0; p < 2; ++p) {
@@ -104,9 +95,7 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE(
-    "without a gradient, out receives the parameter or a zero update, copy receives the parameter, and each is rounded "
-    "once") {
+TEST_CASE("without a gradient, out is the parameter or a zero update, copy is the parameter; each is rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -139,11 +128,10 @@ TEST_CASE(
 }
 
 TEST_CASE("float32 parameters computed in float64 equal the rounded results of the float64 run") {
-  Host single(kKeys + Keys{{"computation_dtype", "f64"}}, {Param("w", kShape)});
+  Host single(kKeys + "computation_dtype=f64", {Param("w", kShape)});
   Host wide(kKeys, {Param("w", kShape, SHAMPOO_F64)});
   Host plain(kKeys, {Param("w", kShape)});
-  std::mt19937_64 random(3);
-  single.Fill(random);
+  std::mt19937_64 random = single.FillFrom(3);
   plain.tensors[0].w = single.tensors[0].w;
   for (int t = 0; t < 4; ++t) {
     single.FillGradients(random);
@@ -158,11 +146,10 @@ TEST_CASE("float32 parameters computed in float64 equal the rounded results of t
 }
 
 TEST_CASE("float64 parameters computed in float32 equal the parameters of a float32 run") {
-  const Keys narrow = kKeys + Keys{{"computation_dtype", "f32"}};
+  const Keys narrow = kKeys + "computation_dtype=f32";
   Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
   Host single(narrow, {Param("w", kShape)});
-  std::mt19937_64 random(4);
-  wide.Fill(random);
+  std::mt19937_64 random = wide.FillFrom(4);
   for (int t = 0; t < 4; ++t) {
     wide.FillGradients(random);
     single.tensors[0].w = wide.tensors[0].w.As(SHAMPOO_F32);
@@ -174,7 +161,7 @@ TEST_CASE("float64 parameters computed in float32 equal the parameters of a floa
 }
 
 TEST_CASE("a root is computed in the root dtype") {
-  const Keys keys = {{"use_bias_correction", "false"}, {"use_merge_dims", "false"}, {"epsilon", "1e-3"}};
+  const Keys keys = "use_bias_correction=false use_merge_dims=false epsilon=1e-3";
   struct Case {
     int32_t param_dtype;
     const char* root_name;
@@ -184,12 +171,9 @@ TEST_CASE("a root is computed in the root dtype") {
                                                            {SHAMPOO_F32, "auto", SHAMPOO_F32},
                                                            {SHAMPOO_F64, "f32", SHAMPOO_F32},
                                                            {SHAMPOO_F64, "auto", SHAMPOO_F64}}) {
-    CAPTURE(param_dtype);
-    CAPTURE(root_name);
+    CAPTURE_ALL(param_dtype, root_name);
     Host host(keys + Keys{{"root_dtype", root_name}}, {Param("w", kShape, param_dtype)});
-    std::mt19937_64 random(5);
-    host.FillGradients(random);
-    host.Step();
+    host.StepFrom(5);
     Array a = host.Read("w/0/factor.0").As(root_dtype);
     Array x(root_dtype, a.size());
     const ConfigPtr config = MakeConfig(keys);
@@ -211,19 +195,13 @@ TEST_CASE("a state in another dtype is rounded once, at the end of a step") {
   for (const int32_t computation : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     for (const auto& [key, state] : states) {
       for (const int32_t dtype : kFloatDtypes) {
-        CAPTURE(computation);
-        CAPTURE(key);
-        CAPTURE(dtype);
+        CAPTURE_ALL(computation, key, dtype);
         Host narrow(kKeys + Keys{{key, names[dtype]}}, {Param("w", kShape, computation)});
         Host wide(kKeys, {Param("w", kShape, computation)});
-        std::mt19937_64 random(6);
-        narrow.Fill(random);
+        std::mt19937_64 random = narrow.FillFrom(6);
         wide.tensors[0].w = narrow.tensors[0].w;
         for (int t = 0; t < 5; ++t) {
-          narrow.FillGradients(random);
-          wide.tensors[0].g = narrow.tensors[0].g;
-          narrow.Step();
-          wide.Step();
+          StepBoth(&narrow, &wide, random);
           CHECK(narrow.tensors[0].w == wide.tensors[0].w);
           int found = 0;
           for (const Host::Entry& entry : narrow.Entries()) {

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // Keys that choose when factor matrices are updated and which dimensions have them, and norm_control.
-#include <algorithm>
 #include <set>
 
-#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/basis_host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -13,50 +13,45 @@ struct FactorMethod {
   const char* name;
   Keys keys;
 };
-const std::vector<FactorMethod> kFactorMethods = {
-    {"shampoo", {{"refresh_growth", "0"}, {"grafting", "adam"}, {"use_merge_dims", "false"}}},
-    {"soap", {{"method", "soap"}}},
-    {"KL-SOAP", {{"method", "soap"}, {"factor_correction", "kl"}}},
-    {"kl_shampoo", {{"method", "kl_shampoo"}}}};
+const std::vector<FactorMethod> kFactorMethods = {{"shampoo", "refresh_growth=0 grafting=adam use_merge_dims=false"},
+                                                  {"soap", "method=soap"},
+                                                  {"KL-SOAP", "method=soap factor_correction=kl"},
+                                                  {"kl_shampoo", "method=kl_shampoo"}};
 
 // Makes one step for each number. The number is the seed of the random gradients.
 void StepWith(Host* host, const std::vector<uint64_t>& gradients) {
-  for (const uint64_t number : gradients) {
-    std::mt19937_64 random(number);
-    host->FillGradients(random);
-    host->Step();
-  }
+  for (const uint64_t number : gradients) host->StepFrom(number);
 }
 
 std::vector<uint64_t> NumbersUpTo(uint64_t last) {
-  std::vector<uint64_t> numbers;
-  for (uint64_t i = 1; i <= last; ++i) numbers.push_back(i);
+  std::vector<uint64_t> numbers(last);
+  std::iota(numbers.begin(), numbers.end(), uint64_t{1});
   return numbers;
 }
 
-Keys FrequencyKeys(const char* factor_updates, const char* refreshes) {
-  return {{"beta2", "0.75"},
-          {"use_bias_correction", "true"},
-          {"factor_update_frequency", factor_updates},
-          {"precondition_frequency", refreshes}};
-}
-
-TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run without the key") {
+// Checks that eight steps with these keys are bit-identical to eight steps without them, for each method.
+void CheckDefault(const Keys& keys, const std::vector<shampoo_param_desc>& params) {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
-    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("b", {4})};
-    const Keys keys = method.keys + Keys{{"precondition_frequency", "3"}};
-    Host with(keys + Keys{{"factor_update_frequency", "1"}}, params);
-    Host without(keys, params);
-    StepWith(&with, NumbersUpTo(8));
-    StepWith(&without, NumbersUpTo(8));
+    CAPTURE(method.name);
+    Host with(method.keys + "precondition_frequency=3" + keys, params);
+    Host without(method.keys + "precondition_frequency=3", params);
+    for (Host* const host : {&with, &without}) StepWith(host, NumbersUpTo(8));
     CHECK(with.Everything() == without.Everything());
   }
 }
 
+Keys FrequencyKeys(const char* factor_updates, const char* refreshes) {
+  return "beta2=0.75 use_bias_correction=true" +
+         Keys{{"factor_update_frequency", factor_updates}, {"precondition_frequency", refreshes}};
+}
+
+TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run without the key") {
+  CheckDefault("factor_update_frequency=1", {Param("w", {6, 5}), Param("b", {4})});
+}
+
 TEST_CASE("with factor_update_frequency 3, exactly updates 1, 4 and 7 of a block change its factor matrices") {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
+    CAPTURE(method.name);
     // With methods in eigenbases, the first gradient only initializes the factor matrices and is not an update.
     const uint64_t first = method.keys[0].first == "method" ? 1 : 0;
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
@@ -99,16 +94,7 @@ TEST_CASE("the bias correction of a factor matrix counts its updates, not the st
 }
 
 TEST_CASE("a run with precondition_dims all is bit-identical to a run without the key") {
-  for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
-    const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}), Param("t", {3, 2, 4})};
-    const Keys keys = method.keys + Keys{{"precondition_frequency", "3"}};
-    Host with(keys + Keys{{"precondition_dims", "all"}}, params);
-    Host without(keys, params);
-    StepWith(&with, NumbersUpTo(8));
-    StepWith(&without, NumbersUpTo(8));
-    CHECK(with.Everything() == without.Everything());
-  }
+  CheckDefault("precondition_dims=all", {Param("w", {6, 5}), Param("t", {3, 2, 4})});
 }
 
 // Returns the dims of the first parameter that have a factor matrix.
@@ -129,8 +115,7 @@ TEST_CASE("precondition_dims smaller and larger choose one dim, and the first on
   } cases[] = {{{6, 4}, 1, 0}, {{4, 6}, 0, 1}, {{5, 5}, 0, 0}, {{3, 2, 4}, 1, 2}, {{4, 2, 4}, 1, 0}};
   for (const FactorMethod& method : kFactorMethods) {
     for (const auto& one : cases) {
-      CAPTURE(std::string(method.name));
-      CAPTURE(one.shape);
+      CAPTURE_ALL(method.name, one.shape);
       const auto dims = [&](const char* value) {
         return DimsWithFactors(Host(method.keys + Keys{{"precondition_dims", value}}, {Param("w", one.shape)}));
       };
@@ -139,23 +124,20 @@ TEST_CASE("precondition_dims smaller and larger choose one dim, and the first on
       CHECK(dims("all").size() == one.shape.size());
     }
     // Dims are compared before blocks are split. A dim without a factor matrix is not split.
-    Host split(method.keys + Keys{{"precondition_dims", "smaller"}, {"max_preconditioner_dim", "4"}},
-               {Param("w", {12, 5})});
+    Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
-    int64_t blocks = 0;
-    RequireOk(shampoo_plan_block_count(split.plan, &blocks));
-    CHECK(blocks == 2);
+    CHECK(BlocksOf(split.plan).size() == 2);
     // A vector has no dims to choose from.
-    CHECK(DimsWithFactors(Host(method.keys + Keys{{"precondition_dims", "smaller"}, {"precondition_1d", "true"}},
-                               {Param("w", {5})})) == std::set<int>{0});
+    CHECK(DimsWithFactors(Host(method.keys + "precondition_dims=smaller precondition_1d=true", {Param("w", {5})})) ==
+          std::set<int>{0});
   }
 }
 
 TEST_CASE("a matrix of one column with one factor matrix is updated like a vector") {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
-    const Keys keys = method.keys + Keys{{"precondition_frequency", "2"}, {"precondition_1d", "true"}};
-    Host matrix(keys + Keys{{"precondition_dims", "larger"}}, {Param("w", {7, 1}, SHAMPOO_F64)});
+    CAPTURE(method.name);
+    const Keys keys = method.keys + "precondition_frequency=2 precondition_1d=true";
+    Host matrix(keys + "precondition_dims=larger", {Param("w", {7, 1}, SHAMPOO_F64)});
     Host vector(keys, {Param("w", {7}, SHAMPOO_F64)});
     StepWith(&matrix, NumbersUpTo(9));
     StepWith(&vector, NumbersUpTo(9));
@@ -166,39 +148,29 @@ TEST_CASE("a matrix of one column with one factor matrix is updated like a vecto
   }
 }
 
-double NormOf(const Array& values) {
-  double square = 0;
-  for (const double value : values.Values()) square += value * value;
-  return std::sqrt(square);
-}
-
 TEST_CASE(
     "with norm_control hyperball, a parameter keeps the norm from before its first update, and a step moves it by lr "
     "times this norm") {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
+    CAPTURE(method.name);
     const bool skips_first = method.keys[0].first == "method";
-    Host host(method.keys + Keys{{"norm_control", "hyperball"}, {"lr", "0.01"}}, {Param("w", {6, 5}, SHAMPOO_F64)});
-    std::mt19937_64 random(9);
-    host.Fill(random);
+    Host host(method.keys + "norm_control=hyperball lr=0.01", {Param("w", {6, 5}, SHAMPOO_F64)});
+    host.FillFrom(9);
     const Array start = host.tensors[0].w;
-    const double radius = NormOf(start);
+    const double radius = NormOf(start.Values());
     StepWith(&host, {1});
     CHECK((host.tensors[0].w == start) == skips_first);
     CHECK(host.Read("w/0/radius").Get(0) == (skips_first ? 0 : doctest::Approx(radius)));
     for (uint64_t gradient = 2; gradient <= 12; ++gradient) {
       const std::vector<double> before = host.tensors[0].w.Values();
       StepWith(&host, {gradient});
-      CHECK(NormOf(host.tensors[0].w) == doctest::Approx(radius).epsilon(1e-13));
-      double square = 0;
-      for (size_t i = 0; i < before.size(); ++i) {
-        const double moved = host.tensors[0].w.Get(i) - before[i];
-        square += moved * moved;
-      }
+      const std::vector<double> after = host.tensors[0].w.Values();
+      CHECK(NormOf(after) == doctest::Approx(radius).epsilon(1e-13));
+      const double moved = NormOf(SumOf(1, after, -1, before));
       // The step moves by lr times the radius in any direction and then returns to the sphere. This second move
       // increases the distance from the start only slightly, if at all.
-      CHECK(std::sqrt(square) <= 0.01 * radius * (1 + 1e-2));
-      CHECK(std::sqrt(square) > 0.001 * radius);
+      CHECK(moved <= 0.01 * radius * (1 + 1e-2));
+      CHECK(moved > 0.001 * radius);
     }
     CHECK(host.Read("w/0/radius").Get(0) == doctest::Approx(radius));
   }
@@ -206,49 +178,47 @@ TEST_CASE(
 
 TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radius is set") {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
-    const Keys keys = method.keys + Keys{{"norm_control", "hyperball"}, {"lr", "0.01"}, {"on_nonfinite", "skip_block"}};
+    CAPTURE(method.name);
+    const Keys keys = method.keys + "norm_control=hyperball lr=0.01 on_nonfinite=skip_block";
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
     Host host(keys, params);
     StepWith(&host, {1, 2, 3});
-    CHECK(NormOf(host.tensors[0].w) == 0);
+    CHECK(NormOf(host.tensors[0].w.Values()) == 0);
     CHECK(host.Stat("nonfinite_blocks") > 0);
     // By default, the next call reports the skipped update.
-    Host strict(method.keys + Keys{{"norm_control", "hyperball"}}, params);
+    Host strict(method.keys + "norm_control=hyperball", params);
     int errors = 0;
     for (int t = 0; t < 3; ++t) {
       std::mt19937_64 random(1);
       strict.FillGradients(random);
       strict.Bind();
-      if (shampoo_optimizer_step(strict.optimizer, nullptr) == SHAMPOO_OK) continue;
+      if (strict.TryStep() == SHAMPOO_OK) continue;
       ++errors;
-      CHECK_MESSAGE(Has(shampoo_last_error(), {"w/0", "is 0", "norm_control hyperball", "norm_radius"}),
-                    shampoo_last_error());
+      CheckLastError({"w/0", "is 0", "norm_control hyperball", "norm_radius"});
     }
     CHECK(errors == 1);
-    Host with_radius(keys + Keys{{"norm_radius", "2"}}, params);
+    Host with_radius(keys + "norm_radius=2", params);
     StepWith(&with_radius, {1, 2, 3});
-    CHECK(NormOf(with_radius.tensors[0].w) == doctest::Approx(2).epsilon(1e-13));
+    CHECK(NormOf(with_radius.tensors[0].w.Values()) == doctest::Approx(2).epsilon(1e-13));
     CHECK(with_radius.Stat("nonfinite_blocks") == 0);
   }
 }
 
 TEST_CASE("update_norm sets the norm of the direction, and max_update_rms limits its root mean square") {
   for (const FactorMethod& method : kFactorMethods) {
-    CAPTURE(std::string(method.name));
+    CAPTURE(method.name);
     const auto moved = [&](const Keys& more) {
-      Host host(method.keys + Keys{{"lr", "1"}} + more, {Param("w", {6, 5}, SHAMPOO_F64)});
+      Host host(method.keys + "lr=1" + more, {Param("w", {6, 5}, SHAMPOO_F64)});
       StepWith(&host, {1});
       const std::vector<double> before = host.tensors[0].w.Values();
       StepWith(&host, {2});
-      for (size_t i = 0; i < before.size(); ++i) host.tensors[0].w.Set(i, host.tensors[0].w.Get(i) - before[i]);
-      return NormOf(host.tensors[0].w);
+      return NormOf(SumOf(1, host.tensors[0].w.Values(), -1, before));
     };
     const double root = std::sqrt(30.0);
-    CHECK(moved({{"update_norm", "rms"}}) == doctest::Approx(root).epsilon(1e-12));
-    CHECK(moved({{"update_norm", "frobenius"}, {"update_norm_target", "3"}}) == doctest::Approx(3).epsilon(1e-12));
-    CHECK(moved({{"max_update_rms", "1e-3"}}) == doctest::Approx(1e-3 * root).epsilon(1e-12));
-    CHECK(moved({{"max_update_rms", "1e6"}}) == doctest::Approx(moved({})).epsilon(1e-12));
+    CHECK(moved("update_norm=rms") == doctest::Approx(root).epsilon(1e-12));
+    CHECK(moved("update_norm=frobenius update_norm_target=3") == doctest::Approx(3).epsilon(1e-12));
+    CHECK(moved("max_update_rms=1e-3") == doctest::Approx(1e-3 * root).epsilon(1e-12));
+    CHECK(moved("max_update_rms=1e6") == doctest::Approx(moved({})).epsilon(1e-12));
   }
 }
 

@@ -6,29 +6,29 @@
 #include <list>
 #include <numeric>
 
-#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/parts.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
 // The preset that the tests use by default sets these keys to other values.
-const Keys kRouted = {
-    {"route", "auto"}, {"precondition_1d", "false"}, {"use_merge_dims", "false"}, {"precondition_frequency", "2"}};
+const Keys kRouted = "route=auto precondition_1d=false use_merge_dims=false precondition_frequency=2";
 
 const std::vector<Keys> kMethods = {
-    {{"method", "shampoo"}, {"grafting", "adam"}, {"weight_decay", "0.1"}, {"precondition_frequency", "2"}},
-    {{"method", "shampoo"}, {"max_preconditioner_dim", "3"}},
-    {{"method", "soap"}, {"precondition_frequency", "2"}, {"max_preconditioner_dim", "3"}},
-    {{"method", "soap"}, {"update_norm", "rms"}},
-    {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}},
-    {{"method", "adam"}, {"norm_control", "hyperball"}},
-    {{"method", "muon"}, {"weight_decay", "0.1"}, {"second_moment", "row"}, {"shape_scale", "sqrt_max"}},
-    {{"method", "muon"}, {"second_moment", "short"}, {"norm_control", "relative"}, {"cautious_decay", "true"}},
-    {{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "radial"}, {"update_floor", "0.5"}},
-    {{"method", "muon"}, {"orthogonalization", "exact"}, {"dual_norm_scale", "true"}, {"grafting", "adam"}},
-    {{"method", "muon"}, {"update_floor", "2"}, {"update_floor_rows", "true"}, {"norm_control", "radial_brake"}},
-    {{"method", "sign"}, {"beta3", "0.5"}, {"weight_decay", "0.1"}},
-    {{"method", "sign"}, {"dual_norm_scale", "true"}, {"norm_control", "hyperball"}, {"shape_scale", "spectral"}},
+    "method=shampoo grafting=adam weight_decay=0.1 precondition_frequency=2",
+    "method=shampoo max_preconditioner_dim=3",
+    "method=soap precondition_frequency=2 max_preconditioner_dim=3",
+    "method=soap update_norm=rms",
+    "method=kl_shampoo precondition_frequency=2",
+    "method=adam norm_control=hyperball",
+    "method=muon weight_decay=0.1 second_moment=row shape_scale=sqrt_max",
+    "method=muon second_moment=short norm_control=relative cautious_decay=true",
+    "method=muon second_moment=element norm_control=radial update_floor=0.5",
+    "method=muon orthogonalization=exact dual_norm_scale=true grafting=adam",
+    "method=muon update_floor=2 update_floor_rows=true norm_control=radial_brake",
+    "method=sign beta3=0.5 weight_decay=0.1",
+    "method=sign dual_norm_scale=true norm_control=hyperball shape_scale=spectral",
 };
 
 void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
@@ -50,35 +50,6 @@ std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t o
     first += size;
   }
   return elements;
-}
-
-// Checks that the steps of `one`, which has one parameter, and of `many`, which has several, are bit-identical. Element
-// i of `many`, counted through all its parameters, corresponds to element order[i] of `one`.
-void CheckSame(Host* one, Host* many, const std::vector<size_t>& order) {
-  std::mt19937_64 random(order.size());
-  const auto scatter = [&](Array Host::Tensors::*values) {
-    size_t at = 0;
-    for (Host::Tensors& tensor : many->tensors) {
-      for (size_t i = 0; i < (tensor.*values).size(); ++i) {
-        (tensor.*values).Set(i, (one->tensors[0].*values).Get(order[at++]));
-      }
-    }
-    REQUIRE(at == order.size());
-  };
-  one->Fill(random);
-  scatter(&Host::Tensors::w);
-  for (int t = 0; t < 5; ++t) {
-    one->FillGradients(random);
-    scatter(&Host::Tensors::g);
-    one->Step();
-    many->Step();
-  }
-  size_t at = 0;
-  bool is_same = true;
-  for (const Host::Tensors& tensor : many->tensors) {
-    for (const double value : tensor.w.Values()) is_same &= value == one->tensors[0].w.Get(order[at++]);
-  }
-  CHECK(is_same);
 }
 
 TEST_CASE("parts of a fused parameter are bit-identical to separate parameters") {
@@ -109,7 +80,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
         params.push_back(Param(names.back().c_str(), shape));
         params.back().fan = SHAMPOO_IN_OUT;
       }
-      const Keys unmerged = keys + Keys{{"use_merge_dims", "false"}};
+      const Keys unmerged = keys + "use_merge_dims=false";
       const std::string method = keys[0].second;  // only methods with factor matrices read the key
       const bool merges = method != "adam" && method != "muon" && method != "sign";
       Host one(merges ? unmerged : keys, {fused});
@@ -129,59 +100,40 @@ TEST_CASE("a single size in row_splits divides each stacked tensor into equal pa
     heads.stack_dims = 1;
     Host one(keys, {fused});
     Host many(keys, {heads});
-    std::vector<size_t> order(48);
-    std::iota(order.begin(), order.end(), size_t{0});
-    CheckSame(&one, &many, order);
+    CheckSame(&one, &many);
   }
 }
 
 TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts") {
-  const Keys keys = kMethods[0] + Keys{{"use_merge_dims", "false"}};
+  const Keys keys = kMethods[0] + "use_merge_dims=false";
   for (int64_t begin = 0; begin < 45; begin += 4) {
     for (int64_t end = begin + 1; end <= 45; end += 7) {
-      CAPTURE(begin);
-      CAPTURE(end);
-      shampoo_param_desc fused = Param("qkv", {9, 5});
+      CAPTURE_ALL(begin, end);
+      shampoo_param_desc fused = FlatShard(Param("qkv", {9, 5}), begin, end - begin);
       SetRowSplits({4, 2, 3}, &fused);
-      fused.shard_form = 1;
-      fused.flat_offset = begin;
-      fused.flat_count = end - begin;
       std::vector<shampoo_param_desc> params = {Param("q", {4, 5}), Param("k", {2, 5}), Param("v", {3, 5})};
       int64_t first = 0;
       for (shampoo_param_desc& part : params) {
         const int64_t size = part.shape[0] * part.shape[1];
-        part.shard_form = 1;
-        part.flat_offset = std::clamp<int64_t>(begin - first, 0, size);
-        part.flat_count = std::clamp<int64_t>(end - first, 0, size) - part.flat_offset;
+        const int64_t offset = std::clamp<int64_t>(begin - first, 0, size);
+        part = FlatShard(part, offset, std::clamp<int64_t>(end - first, 0, size) - offset);
         first += size;
       }
       Host one(keys, {fused});
       Host many(keys, params);
-      std::vector<size_t> order(static_cast<size_t>(end - begin));
-      std::iota(order.begin(), order.end(), size_t{0});
-      CheckSame(&one, &many, order);
+      CheckSame(&one, &many);
     }
   }
-  // A rectangle: rows 1 to 7 and columns 2 to 4 of 9 x 5 contain 3, 2 and 2 rows of the parts.
-  shampoo_param_desc fused = Param("qkv", {9, 5});
+  // Rows 1 to 7 and columns 2 to 4 of 9 x 5 contain 3, 2 and 2 rows of the parts.
+  shampoo_param_desc fused = RectangleShard(Param("qkv", {9, 5}), {1, 2}, {7, 3});
   SetRowSplits({4, 2, 3}, &fused);
-  fused.shard_form = 2;
-  fused.local_offset[0] = 1;
-  fused.local_offset[1] = 2;
-  fused.local_shape[0] = 7;
-  fused.local_shape[1] = 3;
   Host one(keys, {fused});
   Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
   CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
   // The same with fan in_out: columns 1 to 7 and rows 2 to 4 of 5 x 9.
-  shampoo_param_desc turned = Param("qkv", {5, 9});
+  shampoo_param_desc turned = RectangleShard(Param("qkv", {5, 9}), {2, 1}, {3, 7});
   turned.fan = SHAMPOO_IN_OUT;
   SetRowSplits({4, 2, 3}, &turned);
-  turned.shard_form = 2;
-  turned.local_offset[0] = 2;
-  turned.local_offset[1] = 1;
-  turned.local_shape[0] = 3;
-  turned.local_shape[1] = 7;
   Host columns(keys, {turned});
   Host parts(keys, {Param("q", {3, 3}), Param("k", {3, 2}), Param("v", {3, 2})});
   CheckSame(&columns, &parts, ElementsOfParts({3, 2, 2}, 3, 1));
@@ -206,12 +158,10 @@ TEST_CASE("parameters with a role have no factor matrices and are updated like v
       shampoo_param_desc table = Param("table", {6, 5});
       table.role = role;
       CHECK(FactorsOf(keys, table) == 0);
-      CHECK(FactorsOf(keys + Keys{{"route", "off"}}, table) == 2);
+      CHECK(FactorsOf(keys + "route=off", table) == 2);
       Host one(keys, {table});
       Host many(keys, {Param("table", {30})});  // the same elements as a vector
-      std::vector<size_t> order(30);
-      std::iota(order.begin(), order.end(), size_t{0});
-      CheckSame(&one, &many, order);
+      CheckSame(&one, &many);
     }
   }
 }

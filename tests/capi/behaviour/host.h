@@ -46,6 +46,12 @@ class Host {
   void Fill(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.w.Fill(random);
   }
+  // Draws the parameters from a new generator and returns it.
+  std::mt19937_64 FillFrom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    Fill(random);
+    return random;
+  }
   void FillGradients(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.g.Fill(random);
   }
@@ -71,6 +77,32 @@ class Host {
     for (Tensors& tensor : tensors) {
       if (tensor.separate) tensor.w = tensor.out.As(tensor.w.dtype());
     }
+  }
+
+  // Makes a step whose buffers are bound.
+  shampoo_status TryStep() { return shampoo_optimizer_step(optimizer, nullptr); }
+  // Checks that such a step fails with this status and these words, and changes nothing.
+  void CheckStepFails(shampoo_status status, std::initializer_list<const char*> words) {
+    const auto before = Everything();
+    CHECK(TryStep() == status);
+    CheckLastError(words);
+    CHECK(Everything() == before);
+  }
+  void RandomStep(std::mt19937_64& random) {
+    FillGradients(random);
+    Step();
+  }
+  // Makes a step with gradients from a new generator.
+  void StepFrom(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    RandomStep(random);
+  }
+  // Copy from a host with the same parameters, or with these parameters and others after them.
+  void CopyParams(const Host& from) {
+    for (size_t p = 0; p < tensors.size(); ++p) tensors[p].w = from.tensors[p].w;
+  }
+  void CopyGradients(const Host& from) {
+    for (size_t p = 0; p < tensors.size(); ++p) tensors[p].g = from.tensors[p].g;
   }
 
   struct Entry {
@@ -115,10 +147,35 @@ class Host {
     Write(key, ArrayOf(Find(key).info.dtype, values));
   }
   double Steps(int group) const { return Read("group." + std::to_string(group) + "/step").Get(0); }
+  void Set(const char* key, double value, int group = 0) {
+    RequireOk(shampoo_optimizer_set(optimizer, group, key, value));
+  }
+  double Get(const char* key, int group = 0) const {
+    double value = -1;
+    RequireOk(shampoo_optimizer_get(optimizer, group, key, &value));
+    return value;
+  }
+  bool IsFinite(const Array& array) const {
+    const std::vector<double> values = array.Values();
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  }
+  // Returns whether all parameters, or the outputs that replace them, and all states are finite.
+  bool IsFinite() const {
+    const std::vector<Entry> entries = Entries();
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [this](const Tensors& tensor) { return IsFinite(tensor.separate ? tensor.out : tensor.w); }) &&
+           std::all_of(entries.begin(), entries.end(), [this](const Entry& entry) { return IsFinite(Read(entry)); });
+  }
   double Stat(const char* key) const {
     double value = -1;
     RequireOk(shampoo_optimizer_stat(optimizer, key, &value));
     return value;
+  }
+  // Checks that all states are equal to those of the same names in the other host.
+  void CheckSameStates(const Host& other) const {
+    for (const Entry& entry : Entries()) {
+      CHECK_MESSAGE(Read(entry) == other.Read(entry.info.key), std::string(entry.info.key));
+    }
   }
   // Everything that a step writes, as bytes.
   std::vector<std::vector<char>> Everything() const {
@@ -148,5 +205,28 @@ class Host {
     tensors.push_back(std::move(tensor));
   }
 };
+
+// Makes steps with random gradients on one thread and on the other numbers of threads, and checks that everything that
+// they write is bit-identical. Returns what one thread writes.
+inline std::vector<std::vector<char>> CheckThreads(const Keys& keys, const std::vector<shampoo_param_desc>& params,
+                                                   int steps, std::initializer_list<int32_t> others = {2, 5}) {
+  const auto train = [&](int32_t threads) {
+    Host host(keys, params, threads);
+    std::mt19937_64 random = host.FillFrom(5);
+    for (int t = 0; t < steps; ++t) host.RandomStep(random);
+    return host.Everything();
+  };
+  const std::vector<std::vector<char>> one = train(1);
+  for (const int32_t threads : others) CHECK_MESSAGE(train(threads) == one, threads << " threads");
+  return one;
+}
+
+// Makes a step of both hosts with the same random gradients.
+inline void StepBoth(Host* one, Host* other, std::mt19937_64& random) {
+  one->FillGradients(random);
+  other->CopyGradients(*one);
+  one->Step();
+  other->Step();
+}
 
 }  // namespace shampoo_test

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/capi/behaviour/basis_host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -28,8 +29,8 @@ TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square,
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
   for (const Keys& method : kKlMethods) {
-    CAPTURE(method[0].second);
-    Host host(method + Keys{{"shampoo_beta", "0.75"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    CAPTURE(method);
+    Host host(method + "shampoo_beta=0.75", {Param("w", {2, 3, 4}, SHAMPOO_F64)});
     DirectionOf(&host, g[0]);
     const double first = std::cbrt(MeanSquare(g[0]));
     std::vector<BasisVector> expected;
@@ -89,17 +90,14 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no in
     for (size_t i = 0; i < 6; ++i) gradients.back()[i] = 0;
   }
   for (const Keys& method : kKlMethods) {
-    for (const std::string init : {"auto", "0.1"}) {
-      CAPTURE(method[0].second);
-      CAPTURE(init);
+    for (const Keys& keys : Combinations("kl_init=auto|0.1 epsilon=0 precondition_frequency=5")) {
+      CAPTURE_ALL(method, keys);
       std::vector<BasisVector> directions[3];
       const double scales[] = {1, std::ldexp(1, 30), std::ldexp(1, -30)};
       for (size_t s = 0; s < 3; ++s) {
-        Host host(method + Keys{{"kl_init", init}, {"epsilon", "0"}, {"precondition_frequency", "5"}},
-                  {Param("w", {7, 6}, SHAMPOO_F64)});
-        for (BasisVector gradient : gradients) {
-          for (double& element : gradient) element *= scales[s];
-          directions[s].push_back(DirectionOf(&host, gradient));
+        Host host(method + keys, {Param("w", {7, 6}, SHAMPOO_F64)});
+        for (const BasisVector& gradient : gradients) {
+          directions[s].push_back(DirectionOf(&host, Scaled(gradient, scales[s])));
         }
       }
       double difference = 0;
@@ -110,7 +108,7 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no in
         }
       }
       CAPTURE(difference);
-      CHECK((init == "auto" ? difference < 1e-9 : difference > 0.01));
+      CHECK((keys.Value("kl_init") == "auto" ? difference < 1e-9 : difference > 0.01));
     }
   }
 }
@@ -119,9 +117,8 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no in
 TEST_CASE("after gradients of zeros, the first gradient that is not zero sets the eigenvalues") {
   for (const Keys& method : kKlMethods) {
     for (const double scale : {1.0, 1e-5, 1e5}) {
-      CAPTURE(method[0].second);
-      CAPTURE(scale);
-      const Keys keys = {{"shampoo_beta", "0.75"}, {"beta1", "0"}, {"epsilon", "0"}};
+      CAPTURE_ALL(method, scale);
+      const Keys keys = "shampoo_beta=0.75 beta1=0 epsilon=0";
       Host host(method + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
       for (int t = 0; t < 4; ++t) {
         CHECK(LargestOf(DirectionOf(&host, BasisVector(4))) == 0);
@@ -147,8 +144,8 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
 TEST_CASE("gradients of zeros between others change no eigenvalue") {
   std::mt19937_64 random(11);
   for (const Keys& method : kKlMethods) {
-    CAPTURE(method[0].second);
-    Host host(method + Keys{{"beta1", "0"}, {"precondition_frequency", "10000"}}, {Param("w", {2, 3, 4}, SHAMPOO_F64)});
+    CAPTURE(method);
+    Host host(method + "beta1=0 precondition_frequency=10000", {Param("w", {2, 3, 4}, SHAMPOO_F64)});
     for (int t = 0; t < 5; ++t) DirectionOf(&host, RandomElements(24, &random));
     std::vector<BasisVector> before;
     for (size_t k = 0; k < 3; ++k) before.push_back(EigenvaluesOf(host, k));
@@ -165,7 +162,7 @@ TEST_CASE("gradients of zeros between others change no eigenvalue") {
 
 TEST_CASE("gradients whose squares are not normal numbers leave the eigenvalues at 0.1") {
   for (const Keys& method : kKlMethods) {
-    Host host(method + Keys{{"beta1", "0"}}, {Param("w", {2, 2}, SHAMPOO_F32)});
+    Host host(method + "beta1=0", {Param("w", {2, 2}, SHAMPOO_F32)});
     for (const double element : {1e-21, 1e-40, 1.0}) {
       const BasisVector direction = DirectionOf(&host, BasisVector(4, element));
       CHECK(std::isfinite(LargestOf(direction)));

@@ -90,33 +90,30 @@ TEST_CASE("the keys of this version have the expected names, scopes and flags") 
 }
 
 TEST_CASE("a clone is independent of its config, and a plan keeps the values it was created with") {
-  ConfigPtr config = MakeConfig({{"lr", "0.5"}});
+  ConfigPtr config = MakeConfig("lr=0.5");
   shampoo_config* clone = nullptr;
   RequireOk(shampoo_config_clone(&clone, config.get()));
   RequireOk(shampoo_config_set_f64(config.get(), "lr", 0.25));
   CHECK(std::string(shampoo_config_get(clone, "lr")) == "0.5");
-  shampoo_plan* plan = nullptr;
+  shampoo_plan* handle = nullptr;
   const shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
-  RequireOk(shampoo_plan_create(&plan, clone, &plan_desc));
+  RequireOk(shampoo_plan_create(&handle, clone, &plan_desc));
+  PlanPtr plan(handle);
   RequireOk(shampoo_config_set_f64(clone, "lr", 7));
   shampoo_config_destroy(clone);
   config.reset();
   char name[] = "w";
-  shampoo_param_desc param = Param(name, {2});
-  RequireOk(shampoo_plan_add_param(plan, &param, nullptr));
+  AddParam(plan, Param(name, {2}));
   name[0] = '?';
-  RequireOk(shampoo_plan_finish(plan));
-  shampoo_optimizer* optimizer = nullptr;
-  const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
-  RequireOk(shampoo_optimizer_create(&optimizer, plan, &desc));
-  shampoo_plan_destroy(plan);
+  RequireOk(shampoo_plan_finish(plan.get()));
+  const OptimizerPtr optimizer = MakeOptimizer(plan);
+  plan.reset();
   double lr = 0;
-  RequireOk(shampoo_optimizer_get(optimizer, 0, "lr", &lr));
+  RequireOk(shampoo_optimizer_get(optimizer.get(), 0, "lr", &lr));
   CHECK(lr == 0.5);
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-  RequireOk(shampoo_state_describe(optimizer, 1, &entry));
+  RequireOk(shampoo_state_describe(optimizer.get(), 1, &entry));
   CHECK(std::string(entry.key) == "w/0/factor.0");
-  shampoo_optimizer_destroy(optimizer);
 }
 
 }  // namespace

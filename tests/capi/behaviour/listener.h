@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <shampoo/shampoo.h>
 
+#include <initializer_list>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -17,6 +18,13 @@ class Listener {
  public:
   explicit Listener(int32_t max_level) { REQUIRE(shampoo_set_log(&Receive, this, max_level) == SHAMPOO_OK); }
   ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
+
+  // Checks that there is one new message, and that it has these words.
+  void CheckOneMessage(std::initializer_list<const char*> words) {
+    const std::vector<std::string> messages = Take();
+    REQUIRE(messages.size() == 1);
+    for (const char* const word : words) CHECK_MESSAGE(messages[0].find(word) != std::string::npos, messages[0]);
+  }
 
   std::vector<std::string> Take() {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/tensor_reference.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -48,14 +49,13 @@ std::vector<double> Product(size_t n, const std::vector<double>& a, const std::v
 
 TEST_CASE("elements outside the range of the root dtype become neither infinities nor zeros") {
   for (const double off : {0.0, 1e10}) {
-    const Root root =
-        InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}}, ArrayOf(SHAMPOO_F64, {1e40, off, off, 4e40}), 2);
+    const Root root = InverseRoot("root_dtype=f32 epsilon=0", ArrayOf(SHAMPOO_F64, {1e40, off, off, 4e40}), 2);
     CHECK(root.status == SHAMPOO_OK);
     CHECK(root.x.Get(0) == doctest::Approx(1e-20).epsilon(1e-6));
     CHECK(root.x.Get(3) == doctest::Approx(5e-21).epsilon(1e-6));
     CHECK(root.info.retried == 0);
-    const Root small = InverseRoot({{"root_dtype", "f32"}, {"epsilon", "0"}},
-                                   ArrayOf(SHAMPOO_F64, {1e-50, off * 1e-90, off * 1e-90, 1e-48}), 4);
+    const Root small =
+        InverseRoot("root_dtype=f32 epsilon=0", ArrayOf(SHAMPOO_F64, {1e-50, off * 1e-90, off * 1e-90, 1e-48}), 4);
     CHECK(small.status == SHAMPOO_OK);
     CHECK(small.x.Get(0) == doctest::Approx(3.16227766e12).epsilon(1e-6));
     CHECK(small.x.Get(3) == doctest::Approx(1e12).epsilon(1e-6));
@@ -64,7 +64,7 @@ TEST_CASE("elements outside the range of the root dtype become neither infinitie
 
 TEST_CASE("a 1 x 1 matrix is treated as a number") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
-    const Root root = InverseRoot({{"epsilon", "1"}}, ArrayOf(dtype, {15}), 4);
+    const Root root = InverseRoot("epsilon=1", ArrayOf(dtype, {15}), 4);
     CHECK(root.status == SHAMPOO_OK);
     CHECK(root.x.Get(0) == 0.5);
     CHECK(root.info.method == 0);
@@ -77,7 +77,7 @@ TEST_CASE("a 1 x 1 matrix is treated as a number") {
 }
 
 TEST_CASE("the root of a diagonal matrix is taken element by element, and nothing above the diagonal is read") {
-  const Root root = InverseRoot({{"epsilon", "0"}}, ArrayOf(SHAMPOO_F64, {16, 3, NAN, 0, 81, INFINITY, 0, 0, 1}), 4);
+  const Root root = InverseRoot("epsilon=0", ArrayOf(SHAMPOO_F64, {16, 3, NAN, 0, 81, INFINITY, 0, 0, 1}), 4);
   CHECK(root.status == SHAMPOO_OK);
   const double expected[] = {0.5, 0, 0, 0, 1.0 / 3, 0, 0, 0, 1};
   for (size_t i = 0; i < 9; ++i) CHECK(root.x.Get(i) == doctest::Approx(expected[i]).epsilon(1e-15));
@@ -89,11 +89,9 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     for (const size_t n : {2, 3, 17, 48}) {
       for (const int root_num : {1, 2, 3, 4, 6}) {
-        CAPTURE(dtype);
-        CAPTURE(n);
-        CAPTURE(root_num);
+        CAPTURE_ALL(dtype, n, root_num);
         const Array a = RandomMatrix(dtype, n, n);
-        const Root root = InverseRoot({{"epsilon", "1"}}, a, root_num);
+        const Root root = InverseRoot("epsilon=1", a, root_num);
         REQUIRE(root.status == SHAMPOO_OK);
         CHECK(root.info.method == 2);
         for (size_t i = 0; i < n; ++i) {
@@ -130,35 +128,35 @@ TEST_CASE("the exponent is multiplier * denominator / numerator") {
     const Root root =
         InverseRoot({{"epsilon", "0.5"}, {"exponent_multiplier", one.multiplier}}, a, one.root_num, one.root_den);
     REQUIRE(root.status == SHAMPOO_OK);
-    CHECK(LargestDifference(root.x.Values(), InversePower(6, a.Values(), 0.5, one.exponent)) < 1e-11);
+    CHECK(DistanceOf(root.x.Values(), InversePower(6, a.Values(), 0.5, one.exponent)) < 1e-11);
     CHECK(root.info.residual < 1e-10);
   }
 }
 
 TEST_CASE("if the least eigenvalue is negative, all are shifted until it is 0, then epsilon is added") {
   // [1 2; 2 1] has the eigenvalues -1 and 3: 0 and 4 after the shift, 1 and 5 with epsilon.
-  const Root root = InverseRoot({{"epsilon", "1"}}, ArrayOf(SHAMPOO_F64, {1, 2, 2, 1}), 2);
+  const Root root = InverseRoot("epsilon=1", ArrayOf(SHAMPOO_F64, {1, 2, 2, 1}), 2);
   REQUIRE(root.status == SHAMPOO_OK);
   const double low = 1, high = 1 / std::sqrt(5.0);
   CHECK(root.x.Get(0) == doctest::Approx((high + low) / 2).epsilon(1e-14));
   CHECK(root.x.Get(1) == doctest::Approx((high - low) / 2).epsilon(1e-14));
   // A diagonal matrix is shifted only if its root would otherwise not be finite.
-  const Root diagonal = InverseRoot({{"epsilon", "2"}}, ArrayOf(SHAMPOO_F64, {-1, 0, 0, 7}), 2);
+  const Root diagonal = InverseRoot("epsilon=2", ArrayOf(SHAMPOO_F64, {-1, 0, 0, 7}), 2);
   CHECK(diagonal.x.Get(0) == 1);
   CHECK(diagonal.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
-  const Root raised = InverseRoot({{"epsilon", "1"}}, ArrayOf(SHAMPOO_F64, {-4, 0, 0, 4}), 2);
+  const Root raised = InverseRoot("epsilon=1", ArrayOf(SHAMPOO_F64, {-4, 0, 0, 4}), 2);
   CHECK(raised.x.Get(0) == 1);
   CHECK(raised.x.Get(3) == doctest::Approx(1.0 / 3).epsilon(1e-15));
 }
 
 TEST_CASE("the result may overwrite the matrix, the upper triangle is ignored, and info is optional") {
   const Array a = RandomMatrix(SHAMPOO_F64, 5, 4);
-  const Root root = InverseRoot({{"epsilon", "0.5"}}, a, 4);
+  const Root root = InverseRoot("epsilon=0.5", a, 4);
   Array in_place = a;
   for (size_t i = 0; i < 5; ++i) {
     for (size_t j = i + 1; j < 5; ++j) in_place.Set(i * 5 + j, NAN);
   }
-  const ConfigPtr config = MakeConfig({{"epsilon", "0.5"}});
+  const ConfigPtr config = MakeConfig("epsilon=0.5");
   RequireOk(shampoo_matrix_inverse_root(config.get(), 5, SHAMPOO_F64, in_place.data(), in_place.data(), 4, 1, nullptr));
   CHECK(in_place == root.x);
 }

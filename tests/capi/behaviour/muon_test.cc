@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/capi/behaviour/host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -14,11 +15,7 @@ namespace {
 using MuonValues = std::vector<double>;
 
 const char* const kNormControls[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
-const Keys kExactMuon = {{"method", "muon"}, {"orthogonalization", "exact"}, {"beta1", "0"}, {"lr", "1"}};
-
-void SetKey(Host* host, const char* key, double value) {
-  RequireOk(shampoo_optimizer_set(host->optimizer, 0, key, value));
-}
+const Keys kExactMuon = "method=muon orthogonalization=exact beta1=0 lr=1";
 
 // Makes one step of the first parameter and returns its new value.
 MuonValues StepTo(Host* host, const MuonValues& gradient) {
@@ -40,9 +37,7 @@ MuonValues FirstStep(const Keys& keys, const std::vector<int64_t>& shape, const 
 
 // Returns the direction of the first step. The learning rate must be 1.
 MuonValues FirstDirection(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& g) {
-  MuonValues direction = FirstStepOf(keys, desc, MuonValues(g.size()), g);
-  for (double& value : direction) value = -value;
-  return direction;
+  return Scaled(FirstStepOf(keys, desc, MuonValues(g.size()), g), -1);
 }
 
 void CheckNear(const MuonValues& values, const MuonValues& expected, double tolerance = 1e-13) {
@@ -53,10 +48,12 @@ void CheckNear(const MuonValues& values, const MuonValues& expected, double tole
   }
 }
 
-double FrobeniusNorm(const MuonValues& values) {
-  double square = 0;
-  for (const double value : values) square += value * value;
-  return std::sqrt(square);
+// A Householder reflection I - 2 v v^T of order 3.
+MuonValues Reflection() {
+  const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
+  MuonValues reflection(9);
+  for (size_t i = 0; i < 9; ++i) reflection[i] = (i % 4 == 0 ? 1 : 0) - 2 * v[i / 3] * v[i % 3];
+  return reflection;
 }
 
 MuonValues Transposed(const MuonValues& matrix, size_t rows) {
@@ -71,8 +68,7 @@ MuonValues Transposed(const MuonValues& matrix, size_t rows) {
 // Returns the parameters after four steps whose gradients are multiplied by 2^exponent.
 std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int32_t dtype, int exponent) {
   Host host(keys, {Param("w", {7, 5}, dtype), Param("u", {3, 2, 4}, dtype)});
-  std::mt19937_64 random(17);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(17);
   for (int t = 0; t < 4; ++t) {
     host.FillGradients(random);
     for (Host::Tensors& tensor : host.tensors) {
@@ -84,18 +80,16 @@ std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int3
 }
 
 TEST_CASE("multiplying gradients by a power of two changes no bit of the steps of methods muon and sign") {
-  std::vector<Keys> methods = {{{"method", "sign"}, {"lr", "0.01"}},
-                               {{"method", "muon"}, {"ns_norm", "schatten4"}, {"ns_coefficients", "jordan"}},
-                               {{"method", "muon"}, {"orthogonalization", "exact"}, {"update_norm", "rms"}}};
+  std::vector<Keys> methods = {"method=sign lr=0.01", "method=muon ns_norm=schatten4 ns_coefficients=jordan",
+                               "method=muon orthogonalization=exact update_norm=rms"};
   for (const char* const moment : {"none", "row", "short", "element"}) {
     methods.push_back({{"method", "muon"}, {"second_moment", moment}});
   }
   for (const Keys& method : methods) {
-    CAPTURE(method[0].second);
-    CAPTURE(method[1].second);
+    CAPTURE_ALL(method);
     std::vector<std::vector<char>> without;
     for (const char* const control : kNormControls) {
-      CAPTURE(std::string(control));
+      CAPTURE(control);
       const Keys keys = method + Keys{{"norm_control", control}, {"weight_decay", "0.1"}, {"cautious_decay", "true"}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
         const auto expected = ParametersAfterScaledSteps(keys, dtype, 0);
@@ -105,7 +99,7 @@ TEST_CASE("multiplying gradients by a power of two changes no bit of the steps o
         if (without.empty()) without = expected;
         CHECK((expected == without) == (control == kNormControls[0]));
       }
-      const Keys floor = keys + Keys{{"update_floor", "0.7"}, {"update_floor_rows", "true"}};
+      const Keys floor = keys + "update_floor=0.7 update_floor_rows=true";
       const auto expected = ParametersAfterScaledSteps(floor, SHAMPOO_F32, 0);
       CHECK(ParametersAfterScaledSteps(floor, SHAMPOO_F32, 60) == expected);
       CHECK(ParametersAfterScaledSteps(floor, SHAMPOO_F32, -60) == expected);
@@ -116,81 +110,64 @@ TEST_CASE("multiplying gradients by a power of two changes no bit of the steps o
 TEST_CASE(
     "dual_norm_scale multiplies an orthogonal matrix by its size, keeps a single row, and multiplies signs by the sum "
     "of |H|") {
-  const Keys keys = kExactMuon + Keys{{"dual_norm_scale", "true"}};
-  // A Householder reflection I - 2 v v^T.
-  const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
-  MuonValues reflection(9);
-  for (size_t i = 0; i < 9; ++i) reflection[i] = (i % 4 == 0 ? 1 : 0) - 2 * v[i / 3] * v[i % 3];
-  MuonValues three = reflection;
-  for (double& value : three) value *= 3;
-  CheckNear(FirstDirection(keys, Param("w", {3, 3}, SHAMPOO_F64), reflection), three);
+  const Keys keys = kExactMuon + "dual_norm_scale=true";
+  CheckNear(FirstDirection(keys, Param("w", {3, 3}, SHAMPOO_F64), Reflection()), Scaled(Reflection(), 3));
   const MuonValues row = {3, -1, 0, 2, 0.5};
   CheckNear(FirstDirection(keys, Param("w", {1, 5}, SHAMPOO_F64), row), row);
-  CheckNear(FirstDirection(keys + Keys{{"shape_scale", "none"}}, Param("w", {5, 1}, SHAMPOO_F64), row), row);
+  CheckNear(FirstDirection(keys + "shape_scale=none", Param("w", {5, 1}, SHAMPOO_F64), row), row);
   // The filtered gradient is corrected unless use_bias_correction is false.
-  const Keys sign = {{"method", "sign"}, {"dual_norm_scale", "true"}, {"beta1", "0.75"}, {"lr", "1"}};
+  const Keys sign = "method=sign dual_norm_scale=true beta1=0.75 lr=1";
   CheckNear(FirstDirection(sign, Param("w", {5}, SHAMPOO_F64), row), {6.5, -6.5, 0, 6.5, 6.5});
-  CheckNear(FirstDirection(sign + Keys{{"use_bias_correction", "false"}}, Param("w", {5}, SHAMPOO_F64), row),
+  CheckNear(FirstDirection(sign + "use_bias_correction=false", Param("w", {5}, SHAMPOO_F64), row),
             {1.625, -1.625, 0, 1.625, 1.625});
 }
 
 TEST_CASE("an orthogonalized direction does not depend on the bias correction, which cancels") {
   const MuonValues g = {2, 1, -1, 0.5, 3, 1};
   const shampoo_param_desc desc = Param("w", {2, 3}, SHAMPOO_F64);
-  const Keys keys = {{"method", "muon"}, {"orthogonalization", "exact"}, {"lr", "1"}};
+  const Keys keys = "method=muon orthogonalization=exact lr=1";
   const MuonValues corrected = FirstDirection(keys, desc, g);
-  CheckNear(FirstDirection(keys + Keys{{"use_bias_correction", "false"}}, desc, g), corrected, 1e-12);
+  CheckNear(FirstDirection(keys + "use_bias_correction=false", desc, g), corrected, 1e-12);
   CheckNear(FirstDirection(kExactMuon, desc, g), corrected, 1e-12);
   double product = 0;
   for (size_t j = 0; j < 3; ++j) product += corrected[j] * corrected[3 + j];
   CHECK(std::fabs(product) < 1e-13);
-  CHECK(FrobeniusNorm(corrected) == doctest::Approx(std::sqrt(2.0)));
+  CHECK(NormOf(corrected) == doctest::Approx(std::sqrt(2.0)));
 }
 
 TEST_CASE("use_nesterov is the same as beta3 = beta1^2, and beta3 is the weight of the old average") {
   const auto after = [](const Keys& more) {
-    Host host(Keys{{"method", "muon"}, {"beta1", "0.75"}} + more, {Param("w", {4, 3})});
-    std::mt19937_64 random(5);
-    host.Fill(random);
-    for (int t = 0; t < 3; ++t) {
-      host.FillGradients(random);
-      host.Step();
-    }
+    Host host("method=muon beta1=0.75" + more, {Param("w", {4, 3})});
+    std::mt19937_64 random = host.FillFrom(5);
+    for (int t = 0; t < 3; ++t) host.RandomStep(random);
     return host.tensors[0].w;
   };
-  CHECK(after({}) == after({{"use_nesterov", "true"}}));
-  CHECK(after({}) == after({{"beta3", "0.5625"}}));
-  CHECK(after({{"use_nesterov", "false"}}) == after({{"beta3", "0.75"}}));
-  CHECK(!(after({}) == after({{"use_nesterov", "false"}})));
+  CHECK(after({}) == after("use_nesterov=true"));
+  CHECK(after({}) == after("beta3=0.5625"));
+  CHECK(after("use_nesterov=false") == after("beta3=0.75"));
+  CHECK(!(after({}) == after("use_nesterov=false")));
   // H = 0.5 E + 0.5 G and E <- 0.75 E + 0.25 G.
-  Host host(Keys{{"method", "sign"},
-                 {"beta1", "0.75"},
-                 {"beta3", "0.5"},
-                 {"lr", "1"},
-                 {"dual_norm_scale", "true"},
-                 {"use_bias_correction", "false"}},
+  Host host(Keys("method=sign beta1=0.75 beta3=0.5 lr=1 dual_norm_scale=true use_bias_correction=false"),
             {Param("w", {1}, SHAMPOO_F64)});
   CHECK(StepTo(&host, {2}) == MuonValues{-1});          // H = 1, E = 0.5
   CHECK(StepTo(&host, {-1}) == MuonValues{-1 + 0.25});  // H = -0.25, E = 0.125
   CHECK(StepTo(&host, {1}) == MuonValues{-0.75 - 0.5625});
   // With a bias correction, equal gradients give the gradient itself.
-  Host constant(Keys{{"method", "sign"}, {"beta1", "0.75"}, {"beta3", "0.5"}, {"lr", "1"}, {"dual_norm_scale", "true"}},
-                {Param("w", {1}, SHAMPOO_F64)});
+  Host constant(Keys("method=sign beta1=0.75 beta3=0.5 lr=1 dual_norm_scale=true"), {Param("w", {1}, SHAMPOO_F64)});
   for (int t = 1; t <= 4; ++t) CHECK(StepTo(&constant, {2})[0] == doctest::Approx(-2 * t).epsilon(1e-14));
 }
 
 TEST_CASE("the second moment of the direction has one mean for each row, index of the longer side, or element") {
-  const Keys keys = kExactMuon + Keys{{"beta2", "0.75"}, {"epsilon", "0"}, {"shape_scale", "none"}};
+  const Keys keys = kExactMuon + "beta2=0.75 epsilon=0 shape_scale=none";
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
   // The means of the squares of rows are 0.5, 0.18, 0.32, then 0.18, 0.5, 0.32.
   const double v[] = {0.75 * 0.125 + 0.045, 0.75 * 0.045 + 0.125, 0.75 * 0.08 + 0.08};
   const double equal = std::sqrt(2.0 / 3);
   MuonValues divided = {0.6 / std::sqrt(v[0]), 0, 0, 1 / std::sqrt(v[1]), 0.8 / std::sqrt(v[2]), 0};
-  const double scale = std::sqrt(2.0) / FrobeniusNorm(divided);
-  for (double& value : divided) value *= scale;
+  divided = Scaled(divided, std::sqrt(2.0) / NormOf(divided));
   for (const char* const moment : {"row", "short"}) {
-    CAPTURE(std::string(moment));
+    CAPTURE(moment);
     const Keys with_moment = keys + Keys{{"second_moment", moment}};
     for (const bool is_turned : {false, true}) {  // 2 x 3 with fan in_out is the same matrix
       CAPTURE(is_turned);
@@ -199,10 +176,8 @@ TEST_CASE("the second moment of the direction has one mean for each row, index o
       if (is_turned) desc.fan = SHAMPOO_IN_OUT;
       const auto stored = [&](const MuonValues& matrix) { return is_turned ? Transposed(matrix, 3) : matrix; };
       Host host(with_moment, {desc});
-      const MuonValues w = StepTo(&host, stored(first));
-      MuonValues moved = stored({equal, 0, 0, equal, 0, equal});
-      for (double& value : moved) value = -value;
-      CheckNear(w, moved);
+      MuonValues moved = Scaled(stored({equal, 0, 0, equal, 0, equal}), -1);
+      CheckNear(StepTo(&host, stored(first)), moved);
       CheckNear(host.Read("w/0/direction_moment").Values(), {0.125, 0.045, 0.08});
       const MuonValues expected = stored(divided);
       for (size_t i = 0; i < 6; ++i) moved[i] -= expected[i];
@@ -211,41 +186,40 @@ TEST_CASE("the second moment of the direction has one mean for each row, index o
     }
   }
   // For a wide matrix, short has one mean for each column, and row has one for each of the two rows.
-  Host wide(keys + Keys{{"second_moment", "short"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
+  Host wide(keys + "second_moment=short", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&wide, Transposed(first, 3)), {-equal, 0, 0, 0, -equal, -equal});
   CHECK(wide.Read("w/0/direction_moment").size() == 3);
-  Host of_rows(keys + Keys{{"second_moment", "row"}}, {Param("w", {2, 3}, SHAMPOO_F64)});
+  Host of_rows(keys + "second_moment=row", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&of_rows, Transposed(first, 3)), {-1, 0, 0, 0, -0.6, -0.8});
   CHECK(of_rows.Read("w/0/direction_moment").size() == 2);
   // With second_moment element, the direction keeps the length that the division gives it. Where the divisor is 0, the
   // direction is 0.
-  const Keys by_element = keys + Keys{{"second_moment", "element"}};
+  const Keys by_element = keys + "second_moment=element";
   const shampoo_param_desc tall = Param("w", {3, 2}, SHAMPOO_F64);
   CheckNear(FirstDirection(by_element, tall, first), {2, 0, 0, 2, 0, 2});
-  CheckNear(FirstDirection(by_element + Keys{{"epsilon", "0.5"}}, tall, first), {1, 0, 0, 0.75, 0, 0.8 / 0.9});
+  CheckNear(FirstDirection(by_element + "epsilon=0.5", tall, first), {1, 0, 0, 0.75, 0, 0.8 / 0.9});
 }
 
 TEST_CASE("a direction of 0 stays 0 with every second moment") {
-  for (const char* const moment : {"none", "row", "short", "element"}) {
-    CAPTURE(std::string(moment));
-    const Keys keys = kExactMuon + Keys{{"second_moment", moment}, {"epsilon", "0"}, {"weight_decay", "0.25"}};
-    CHECK(FirstStep(keys, {2, 2}, {1, -2, 4, 8}, {0, 0, 0, 0}) == MuonValues{0.75, -1.5, 3, 6});
+  for (const Keys& keys : Combinations("epsilon=0 weight_decay=0.25 second_moment=none|row|short|element")) {
+    CAPTURE(keys);
+    CHECK(FirstStep(kExactMuon + keys, {2, 2}, {1, -2, 4, 8}, {0, 0, 0, 0}) == MuonValues{0.75, -1.5, 3, 6});
   }
 }
 
 TEST_CASE("vectors, embeddings and heads in a group of method muon take the steps of method adam with adam_lr") {
-  const Keys adam_keys = {{"adam_lr", "0.01"}, {"adam_beta1", "0.8"}, {"adam_beta2", "0.97"}, {"adam_epsilon", "1e-5"}};
-  const Keys as_adam = {{"method", "adam"}, {"lr", "0.01"}, {"beta1", "0.8"}, {"beta2", "0.97"}, {"epsilon", "1e-5"}};
+  const Keys adam_keys = "adam_lr=0.01 adam_beta1=0.8 adam_beta2=0.97 adam_epsilon=1e-5";
+  const Keys as_adam = "method=adam lr=0.01 beta1=0.8 beta2=0.97 epsilon=1e-5";
   // Keys that method adam does not share: they act on the matrices only.
-  const Keys of_matrices = {
-      {"method", "muon"},         {"lr", "0.25"},        {"second_moment", "row"},  {"update_norm", "rms"},
-      {"norm_control", "radial"}, {"update_floor", "3"}, {"max_update_rms", "0.1"}, {"shape_scale", "sqrt_max"}};
-  std::vector<Keys> decays = {{}};
-  for (const char* const type : {"decoupled", "coupled", "independent", "palm", "corrected", "independent_peak"}) {
-    decays.push_back({{"weight_decay", "0.01"}, {"weight_decay_type", type}});
+  const Keys of_matrices =
+      "method=muon lr=0.25 second_moment=row update_norm=rms norm_control=radial update_floor=3 max_update_rms=0.1 "
+      "shape_scale=sqrt_max";
+  std::vector<Keys> decays =
+      Combinations("weight_decay=0.01 weight_decay_type=decoupled|coupled|independent|palm|corrected|independent_peak");
+  for (const char* const more :
+       {"", "weight_decay=0.1 cautious_decay=true", "use_bias_correction=false gradient_scale=0.5"}) {
+    decays.push_back(more);
   }
-  decays.push_back({{"weight_decay", "0.1"}, {"cautious_decay", "true"}});
-  decays.push_back({{"use_bias_correction", "false"}, {"gradient_scale", "0.5"}});
   std::vector<shampoo_param_desc> params = {Param("vector", {37}), Param("scalar", {}), Param("embedding", {9, 4}),
                                             Param("head", {4, 9}, SHAMPOO_F64), Param("stack", {3, 5})};
   params[2].role = SHAMPOO_EMBEDDING;
@@ -254,20 +228,16 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   std::vector<shampoo_param_desc> with_matrix = params;
   with_matrix.push_back(Param("matrix", {6, 5}));
   for (const Keys& decay : decays) {
-    CAPTURE(decay.empty() ? std::string() : decay.back().second);
+    CAPTURE(decay);
     Host muon(of_matrices + adam_keys + decay, with_matrix);
     Host adam(as_adam + decay, params);
-    std::mt19937_64 random(8);
-    muon.Fill(random);
-    for (size_t p = 0; p < params.size(); ++p) adam.tensors[p].w = muon.tensors[p].w;
+    std::mt19937_64 random = muon.FillFrom(8);
+    adam.CopyParams(muon);
     const Array matrix = muon.tensors[5].w;
     for (const double lr : {0.25, 0.25, 0.125, 0.05, 0.0, 0.3}) {
-      SetKey(&muon, "lr", lr);
-      SetKey(&adam, "lr", 0.01 * (lr / 0.25));
-      muon.FillGradients(random);
-      for (size_t p = 0; p < params.size(); ++p) adam.tensors[p].g = muon.tensors[p].g;
-      muon.Step();
-      adam.Step();
+      muon.Set("lr", lr);
+      adam.Set("lr", 0.01 * (lr / 0.25));
+      StepBoth(&muon, &adam, random);
       for (size_t p = 0; p < params.size(); ++p) {
         CAPTURE(p);
         CHECK(muon.tensors[p].w == adam.tensors[p].w);
@@ -278,16 +248,14 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   }
 }
 
-TEST_CASE(
-    "the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0, a parameter without independent decay is "
-    "unchanged") {
-  const Keys keys = {{"method", "muon"}, {"lr", "0.5"}, {"adam_lr", "0.25"}, {"adam_epsilon", "0"}};
+TEST_CASE("the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0 only independent decay acts") {
+  const Keys keys = "method=muon lr=0.5 adam_lr=0.25 adam_epsilon=0";
   CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
-  CheckNear(FirstStep(keys + Keys{{"peak_lr", "2"}}, {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
-  for (const char* const type : {"decoupled", "coupled", "palm", "corrected", "independent_peak"}) {
-    CAPTURE(std::string(type));
-    const Keys decay = {{"weight_decay", "0.125"}, {"weight_decay_type", type}};
-    Host host(keys + decay + Keys{{"adam_lr", "0"}}, {Param("w", {2}, SHAMPOO_F64)});
+  CheckNear(FirstStep(keys + "peak_lr=2", {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
+  for (const Keys& decay :
+       Combinations("weight_decay=0.125 weight_decay_type=decoupled|coupled|palm|corrected|independent_peak")) {
+    CAPTURE(decay);
+    Host host(keys + decay + "adam_lr=0", {Param("w", {2}, SHAMPOO_F64)});
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {1, -1});
     CHECK(StepTo(&host, {3, -2}) == MuonValues{1, -1});
     CHECK(host.Stat("nonfinite_blocks") == 0);
@@ -300,7 +268,7 @@ TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
     const MuonValues g = {1, 2, 0, 1, 0, 1, 1, 0, 3, 0, 0, 1};
     const MuonValues hidden = FirstDirection(kExactMuon, table, g);
     table.role = role;
-    CHECK(FirstDirection(kExactMuon + Keys{{"route", "off"}}, table, g) == hidden);
+    CHECK(FirstDirection(kExactMuon + "route=off", table, g) == hidden);
     CHECK(FirstDirection(kExactMuon, table, g) != hidden);
   }
 }
@@ -311,36 +279,29 @@ TEST_CASE("each kind of weight decay gives the numbers of its formula") {
     double fraction;
   } kinds[] = {{"decoupled", 0.0625}, {"corrected", 0.03125}, {"independent_peak", 0.125},
                {"independent", 0.25}, {"palm", 0.015625},     {"coupled", 0}};
-  const Keys keys = {{"method", "sign"}, {"weight_decay", "0.25"}};
+  const Keys keys = "method=sign weight_decay=0.25";
   for (const auto& kind : kinds) {
-    CAPTURE(std::string(kind.type));
+    CAPTURE(kind.type);
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}};
     const MuonValues expected = {2 - 2 * kind.fraction - 0.25, -4 + 4 * kind.fraction - 0.25};
-    CHECK(FirstStep(of_kind + Keys{{"lr", "0.25"}, {"peak_lr", "0.5"}}, {2}, {2, -4}, {3, 2}) == expected);
+    CHECK(FirstStep(of_kind + "lr=0.25 peak_lr=0.5", {2}, {2, -4}, {3, 2}) == expected);
     // peak_lr auto is the lr at creation, also after lr has been changed.
-    Host host(of_kind + Keys{{"lr", "0.5"}}, {Param("w", {2}, SHAMPOO_F64)});
-    SetKey(&host, "lr", 0.25);
+    Host host(of_kind + "lr=0.5", {Param("w", {2}, SHAMPOO_F64)});
+    host.Set("lr", 0.25);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
     CHECK(StepTo(&host, {3, 2}) == expected);
     // Only independent decay does not depend on the learning rate.
-    SetKey(&host, "lr", 0);
+    host.Set("lr", 0);
     const bool decays = kind.type == std::string("independent");
-    MuonValues later = expected;
-    for (double& value : later) value *= decays ? 0.75 : 1;
-    CHECK(StepTo(&host, {1, -1}) == later);
+    CHECK(StepTo(&host, {1, -1}) == Scaled(expected, decays ? 0.75 : 1));
   }
   // Coupled decay is added to the gradient and therefore affects its sign.
-  const Keys coupled = keys + Keys{{"weight_decay_type", "coupled"}, {"lr", "0.25"}};
+  const Keys coupled = keys + "weight_decay_type=coupled lr=0.25";
   CHECK(FirstStep(coupled, {2}, {2, 2}, {-0.25, -0.75}) == MuonValues{1.75, 2.25});
 }
 
 TEST_CASE("momentum accumulates corrected decay with the direction") {
-  Host host(Keys{{"method", "sgd"},
-                 {"lr", "0.25"},
-                 {"peak_lr", "0.5"},
-                 {"weight_decay", "0.25"},
-                 {"weight_decay_type", "corrected"},
-                 {"momentum", "0.5"}},
+  Host host(Keys("method=sgd lr=0.25 peak_lr=0.5 weight_decay=0.25 weight_decay_type=corrected momentum=0.5"),
             {Param("w", {1}, SHAMPOO_F64)});
   host.tensors[0].w.Set(0, 2);
   CHECK(StepTo(&host, {1}) == MuonValues{1.6875});       // P = 1 + 0.125 * 2
@@ -351,7 +312,7 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
   const MuonValues w = {1, -1, 1, -1, 0, 0, 2, -2};
   const MuonValues g = {1, 1, -1, -1, 1, 0, 0, 0};
   const MuonValues expected = {0.375, -1.5, 1.5, -0.375, -0.5, 0, 1.75, -1.75};  // decay 0.125, step 0.5
-  const Keys keys = {{"method", "sign"}, {"lr", "0.5"}, {"peak_lr", "0.25"}, {"cautious_decay", "true"}};
+  const Keys keys = "method=sign lr=0.5 peak_lr=0.25 cautious_decay=true";
   const struct {
     const char* type;
     const char* decay;
@@ -361,16 +322,15 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
                {"independent", "0.125"},
                {"palm", "0.5"}};
   for (const auto& kind : kinds) {
-    CAPTURE(std::string(kind.type));
+    CAPTURE(kind.type);
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
     CHECK(FirstStep(of_kind, {8}, w, g) == expected);
     // The pass of norm_control applies the same mask. With these values, norm_control itself changes nothing.
-    const Keys free = {{"norm_control", "radial_brake"}, {"radial_outward", "1"}, {"radial_inward", "1"}};
+    const Keys free = "norm_control=radial_brake radial_outward=1 radial_inward=1";
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
   // The product of the direction and the value underflows.
-  Host tiny(Keys{{"method", "sgd"}, {"lr", "0.5"}, {"weight_decay", "0.25"}, {"cautious_decay", "true"}},
-            {Param("w", {2})});
+  Host tiny(Keys("method=sgd lr=0.5 weight_decay=0.25 cautious_decay=true"), {Param("w", {2})});
   const double number = std::ldexp(1, -100);
   tiny.tensors[0].w = ArrayOf(SHAMPOO_F32, {number, number});
   CHECK(StepTo(&tiny, {-number, number}) == MuonValues{1.5 * number, 0.375 * number});
@@ -378,20 +338,17 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
 
 // Makes a step that skips the update of the first parameter, and returns the error of the next step.
 std::string ErrorAfterSkippedUpdate(Host* host) {
-  const std::vector<char> before = host->tensors[0].w.bytes();
+  const Array before = host->tensors[0].w;
   host->Step();
-  CHECK(host->tensors[0].w.bytes() == before);
+  CHECK(host->tensors[0].w == before);
   CHECK(host->Stat("nonfinite_blocks") == 1);
-  const std::vector<std::vector<char>> after = host->Everything();
-  CHECK(shampoo_optimizer_step(host->optimizer, nullptr) == SHAMPOO_E_NUMERIC);
-  std::string error = shampoo_last_error();
-  CHECK(host->Everything() == after);
-  return error;
+  host->CheckStepFails(SHAMPOO_E_NUMERIC, {});
+  return shampoo_last_error();
 }
 
 TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and the other kinds move it") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
-    CAPTURE(std::string(method));
+    CAPTURE(method);
     const Keys keys = {{"method", method}, {"lr", "0.5"}};
     const auto control = [](const char* value) { return Keys{{"norm_control", value}}; };
     const MuonValues g = {1, 2, 3, -4, 5, 6};
@@ -404,77 +361,64 @@ TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and 
       CHECK_MESSAGE(Has(error, {"block w/0 ", "its parameter is 0", "norm_control", kind.c_str()}), error);
       CHECK_MESSAGE((error.find("norm_radius") != std::string::npos) == (kind == "hyperball"), error);
     }
-    const MuonValues radius = FirstStep(keys + control("hyperball") + Keys{{"norm_radius", "2"}}, {2, 3}, zeros, g);
-    CHECK(FrobeniusNorm(radius) == doctest::Approx(2));
+    const MuonValues radius = FirstStep(keys + control("hyperball") + "norm_radius=2", {2, 3}, zeros, g);
+    CHECK(NormOf(radius) == doctest::Approx(2));
     const MuonValues ordinary = FirstStep(keys, {2, 3}, zeros, g);
-    CHECK(FrobeniusNorm(ordinary) > 0.4);
+    CHECK(NormOf(ordinary) > 0.4);
     CheckNear(FirstStep(keys + control("radial"), {2, 3}, zeros, g), ordinary);
-    MuonValues half = ordinary;  // radial_outward
-    for (double& value : half) value /= 2;
-    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), half);
+    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), Scaled(ordinary, 0.5));  // radial_outward
   }
 }
 
 TEST_CASE("with a direction of 0, the norm changes only by weight decay, and on the hyperball not at all") {
   const MuonValues w = {3, 0, 0, 4};
-  for (const char* const method : {"muon", "sign", "sgd"}) {
-    for (const char* const control : kNormControls) {
-      CAPTURE(std::string(method));
-      CAPTURE(std::string(control));
-      const Keys keys = {{"method", method}, {"lr", "0.5"}, {"norm_control", control}, {"radial_inward", "0.5"}};
-      CheckNear(FirstStep(keys, {2, 2}, w, {0, 0, 0, 0}), w);
-      const bool returns = control == std::string("hyperball");
-      const MuonValues decayed = FirstStep(keys + Keys{{"weight_decay", "0.5"}}, {2, 2}, w, {0, 0, 0, 0});
-      CheckNear(decayed, returns ? w : MuonValues{2.25, 0, 0, 3});
-    }
+  for (const Keys& keys : Combinations("method=muon|sign|sgd lr=0.5 radial_inward=0.5 "
+                                       "norm_control=none|hyperball|relative|radial_brake|radial")) {
+    CAPTURE(keys);
+    CheckNear(FirstStep(keys, {2, 2}, w, {0, 0, 0, 0}), w);
+    const bool returns = keys.Value("norm_control") == "hyperball";
+    const MuonValues decayed = FirstStep(keys + "weight_decay=0.5", {2, 2}, w, {0, 0, 0, 0});
+    CheckNear(decayed, returns ? w : MuonValues{2.25, 0, 0, 3});
   }
 }
 
 TEST_CASE("norm_control gives a matrix the numbers of its formulas, after weight decay") {
   // Decay leaves (3, 0; 0, 4) of norm 5. The direction is (0, 2; -1, 2) of norm 3, and <D, W> = 8.
-  const Keys keys = {{"method", "sgd"}, {"lr", "0.5"}, {"weight_decay", "0.5"}};
+  const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};
   const MuonValues d = {0, 2, -1, 2};
   const auto after = [&](const Keys& more) { return FirstStep(keys + more, {2, 2}, w, d); };
   const auto moved = [&](double keep, double length) {
     return MuonValues{3 * keep, -2 * length, length, 4 * keep - 2 * length};
   };
-  const auto scaled = [](MuonValues values, double norm) {
-    const double ratio = norm / FrobeniusNorm(values);
-    for (double& value : values) value *= ratio;
-    return values;
-  };
+  const auto scaled = [](const MuonValues& values, double norm) { return Scaled(values, norm / NormOf(values)); };
   CheckNear(after({}), moved(1, 0.5));
-  CheckNear(after({{"norm_control", "relative"}}), moved(1, 0.5 * 5 / 3));
+  CheckNear(after("norm_control=relative"), moved(1, 0.5 * 5 / 3));
   const double radius = 20.0 / 3;  // the norm before the decay
-  CheckNear(after({{"norm_control", "hyperball"}}), scaled(moved(1, 0.5 * radius / 3), radius));
-  CheckNear(after({{"norm_control", "hyperball"}, {"norm_radius", "2"}}), scaled(moved(1, 0.5 * 2 / 3), 2));
-  const double free = FrobeniusNorm(moved(1, 0.5));
+  CheckNear(after("norm_control=hyperball"), scaled(moved(1, 0.5 * radius / 3), radius));
+  CheckNear(after("norm_control=hyperball norm_radius=2"), scaled(moved(1, 0.5 * 2 / 3), 2));
+  const double free = NormOf(moved(1, 0.5));
   REQUIRE(free < 5);
-  CheckNear(after({{"norm_control", "radial_brake"}, {"radial_inward", "0.25"}}),
-            scaled(moved(1, 0.5), 5 + 0.25 * (free - 5)));
+  CheckNear(after("norm_control=radial_brake radial_inward=0.25"), scaled(moved(1, 0.5), 5 + 0.25 * (free - 5)));
   // The part of D along W is 8 / 25 W, of which a quarter remains.
   const double inward = 0.75 * 8 / 25;
-  CheckNear(after({{"norm_control", "radial"}, {"radial_inward", "0.25"}}),
+  CheckNear(after("norm_control=radial radial_inward=0.25"),
             scaled(moved(1 + 0.5 * inward, 0.5), 5 - 0.5 * 0.25 * 8 / 5));
   // If the step moves the parameter away from the origin, radial_outward applies.
   const auto away = [&](const Keys& more) {
-    MuonValues opposite = d;
-    for (double& value : opposite) value = -value;
-    return FirstStep(keys + more + Keys{{"radial_outward", "0.25"}}, {2, 2}, w, opposite);
+    return FirstStep(keys + more + "radial_outward=0.25", {2, 2}, w, Scaled(d, -1));
   };
-  CheckNear(away({{"norm_control", "radial"}}), scaled(moved(1 - 0.5 * inward, -0.5), 5 + 0.5 * 0.25 * 8 / 5));
-  CheckNear(away({{"norm_control", "radial_brake"}}),
-            scaled(moved(1, -0.5), 5 + 0.25 * (FrobeniusNorm(moved(1, -0.5)) - 5)));
+  CheckNear(away("norm_control=radial"), scaled(moved(1 - 0.5 * inward, -0.5), 5 + 0.5 * 0.25 * 8 / 5));
+  CheckNear(away("norm_control=radial_brake"), scaled(moved(1, -0.5), 5 + 0.25 * (NormOf(moved(1, -0.5)) - 5)));
 }
 
 TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but not the direction of a vector") {
-  const Keys keys = {{"method", "sgd"}, {"lr", "1"}, {"update_floor", "0.5"}};
+  const Keys keys = "method=sgd lr=1 update_floor=0.5";
   const MuonValues w = {6, 0, 0, 8};  // of norm 10
   CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0.0, 0.4}),
             {6, -3 * 5 / std::hypot(3, 0.4), 0, 8 - 0.4 * 5 / std::hypot(3, 0.4)});
   CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0, 4.5}), {6, -3, 0, 3.5});
-  const Keys by_row = keys + Keys{{"update_floor_rows", "true"}};
+  const Keys by_row = keys + "update_floor_rows=true";
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
   // The rows of update_floor_rows are the outputs. With fan in_out, these are the columns.
@@ -486,36 +430,28 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but 
 }
 
 TEST_CASE("update_norm and max_update_rms are applied to a direction after dual_norm_scale") {
-  // A reflection I - 2 v v^T. dual_norm_scale gives it a norm of 3 sqrt(3), which is an RMS of sqrt(3).
-  const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
-  MuonValues reflection(9);
-  for (size_t i = 0; i < 9; ++i) reflection[i] = (i % 4 == 0 ? 1 : 0) - 2 * v[i / 3] * v[i % 3];
-  const auto of_norm = [&](double norm) {
-    MuonValues scaled = reflection;
-    for (double& value : scaled) value *= norm / std::sqrt(3.0);
-    return scaled;
+  // dual_norm_scale gives the reflection a norm of 3 sqrt(3), which is an RMS of sqrt(3).
+  const auto of_norm = [](double norm) { return Scaled(Reflection(), norm / std::sqrt(3.0)); };
+  const auto direction = [](const Keys& more) {
+    return FirstDirection(kExactMuon + "dual_norm_scale=true" + more, Param("w", {3, 3}, SHAMPOO_F64), Reflection());
   };
-  const auto direction = [&](const Keys& more) {
-    return FirstDirection(kExactMuon + Keys{{"dual_norm_scale", "true"}} + more, Param("w", {3, 3}, SHAMPOO_F64),
-                          reflection);
-  };
-  CheckNear(direction({{"max_update_rms", "1"}}), of_norm(3));
-  CheckNear(direction({{"max_update_rms", "2"}}), of_norm(3 * std::sqrt(3.0)));
-  CheckNear(direction({{"update_norm", "frobenius"}, {"update_norm_target", "2"}}), of_norm(2));
-  CheckNear(direction({{"shape_scale", "sqrt_max"}}), of_norm(9));
+  CheckNear(direction("max_update_rms=1"), of_norm(3));
+  CheckNear(direction("max_update_rms=2"), of_norm(3 * std::sqrt(3.0)));
+  CheckNear(direction("update_norm=frobenius update_norm_target=2"), of_norm(2));
+  CheckNear(direction("shape_scale=sqrt_max"), of_norm(9));
 }
 
 TEST_CASE("max_update_rms limits the direction after update_norm and shape_scale, and a direction of 0 stays 0") {
-  const Keys sgd = {{"method", "sgd"}, {"lr", "1"}};
-  const Keys limit = {{"max_update_rms", "0.25"}};
-  for (const Keys& norm : {Keys{{"update_norm", "rms"}, {"update_norm_target", "0.5"}},
-                           Keys{{"update_norm", "frobenius"}, {"update_norm_target", "1"}}}) {
+  const Keys sgd = "method=sgd lr=1";
+  const Keys limit = "max_update_rms=0.25";
+  for (const Keys& norm :
+       {Keys("update_norm=rms update_norm_target=0.5"), Keys("update_norm=frobenius update_norm_target=1")}) {
     CAPTURE(norm[0].second);
-    const Keys keys = sgd + norm + Keys{{"shape_scale", "sqrt_max"}};
+    const Keys keys = sgd + norm + "shape_scale=sqrt_max";
     const double root = std::sqrt(2.0);
     CheckNear(FirstStep(keys, {2, 2}, {0, 0, 0, 0}, {0, 3, 0, 4}), {0, -0.6 * root, 0, -0.8 * root});
     CheckNear(FirstStep(keys + limit, {2, 2}, {0, 0, 0, 0}, {0, 3, 0, 4}), {0, -0.3, 0, -0.4});
-    Host host(keys + limit + Keys{{"weight_decay", "0.5"}}, {Param("w", {2, 2}, SHAMPOO_F64)});
+    Host host(keys + limit + "weight_decay=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4, 0, 8});
     CHECK(StepTo(&host, {0, 0, 0, 0}) == MuonValues{1, -2, 0, 4});
     CHECK(host.Stat("nonfinite_blocks") == 0);
@@ -523,35 +459,33 @@ TEST_CASE("max_update_rms limits the direction after update_norm and shape_scale
 }
 
 TEST_CASE("norm_control radial ends at the origin if a step would go beyond it") {
-  const Keys keys = {{"method", "sgd"}, {"norm_control", "radial"}, {"radial_inward", "1"}};
+  const Keys keys = "method=sgd norm_control=radial radial_inward=1";
   const MuonValues w = {3, 0, 0, 4};
-  CheckNear(FirstStep(keys + Keys{{"lr", "0.5"}}, {2, 2}, w, w), {1.5, 0, 0, 2});
-  CheckNear(FirstStep(keys + Keys{{"lr", "2"}}, {2, 2}, w, w), {0, 0, 0, 0});
+  CheckNear(FirstStep(keys + "lr=0.5", {2, 2}, w, w), {1.5, 0, 0, 2});
+  CheckNear(FirstStep(keys + "lr=2", {2, 2}, w, w), {0, 0, 0, 0});
 }
 
 TEST_CASE("the hyperball has the norm that the parameter had in the first step that updated it") {
-  const Keys keys = {{"method", "sgd"}, {"lr", "1"}, {"norm_control", "hyperball"}};
+  const Keys keys = "method=sgd lr=1 norm_control=hyperball";
   Host host(keys, {Param("w", {2, 2}, SHAMPOO_F16)});
   // On the hyperball, the first element would be larger than float16 allows.
   host.tensors[0].w = ArrayOf(SHAMPOO_F16, {60000, 60000, 60000, 60000});
   host.tensors[0].g = ArrayOf(SHAMPOO_F16, {-1, 0, 0, 0});
   ErrorAfterSkippedUpdate(&host);
   host.tensors[0].w = ArrayOf(SHAMPOO_F16, {3, 0, 0, 4});
-  CHECK(FrobeniusNorm(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
+  CHECK(NormOf(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
   host.tensors[0].w = ArrayOf(SHAMPOO_F16, {1.5, 0, 0, 2});
-  CHECK(FrobeniusNorm(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
+  CHECK(NormOf(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
 }
 
 TEST_CASE("if the coefficients diverge, the update is skipped, and the next step reports the parameter") {
   for (const char* const moment : {"none", "row", "short", "element"}) {
-    CAPTURE(std::string(moment));
-    const Keys keys = {{"method", "muon"},          {"ns_coefficients", "1,-1,0;1e30,0,0"},
-                       {"ns_steps", "4"},           {"beta1", "0"},
-                       {"second_moment", moment},   {"epsilon", "0.5"},
-                       {"norm_control", "relative"}};
+    CAPTURE(moment);
+    const Keys keys =
+        "method=muon ns_coefficients=1,-1,0;1e30,0,0 ns_steps=4 beta1=0 epsilon=0.5 norm_control=relative" +
+        Keys{{"second_moment", moment}};
     Host host(keys, {Param("layer.weight", {2, 2}), Param("bias", {2})});
-    std::mt19937_64 random(1);
-    host.Fill(random);
+    host.FillFrom(1);
     // Both singular values become 0.35 in the first step of the iteration, and then infinite.
     host.tensors[0].g = ArrayOf(SHAMPOO_F32, {1, 0, 0, 1});
     host.tensors[1].g = ArrayOf(SHAMPOO_F32, {1, 1});
@@ -568,30 +502,16 @@ TEST_CASE("if the coefficients diverge, the update is skipped, and the next step
   }
 }
 
-std::vector<std::vector<char>> TrainLargeMatrix(const Keys& keys, int32_t threads, bool is_turned) {
-  shampoo_param_desc desc = Param("w", {420, 330});
-  if (is_turned) desc.fan = SHAMPOO_IN_OUT;
-  Host host(keys, {desc, Param("u", {64, 40})}, threads);
-  std::mt19937_64 random(5);
-  host.Fill(random);
-  for (int t = 0; t < 2; ++t) {
-    host.FillGradients(random);
-    host.Step();
-  }
-  return host.Everything();
-}
-
 TEST_CASE("steps of a large matrix with norms and second moments are bit-identical for every number of threads") {
-  const Keys floor = {{"update_floor", "0.1"}, {"update_floor_rows", "true"}, {"weight_decay", "0.1"}};
-  for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}, {"norm_control", "radial"}} + floor,
-                           Keys{{"method", "muon"}, {"second_moment", "element"}, {"norm_control", "hyperball"}},
-                           Keys{{"method", "sign"}, {"dual_norm_scale", "true"}, {"norm_control", "radial_brake"}}}) {
-    for (const bool is_turned : {false, true}) {
-      CAPTURE(keys[1].second);
-      CAPTURE(is_turned);
-      const auto expected = TrainLargeMatrix(keys, 1, is_turned);
-      CHECK(TrainLargeMatrix(keys, 2, is_turned) == expected);
-      CHECK(TrainLargeMatrix(keys, 5, is_turned) == expected);
+  const Keys floor = "update_floor=0.1 update_floor_rows=true weight_decay=0.1";
+  for (const Keys& keys : {"method=muon second_moment=row norm_control=radial" + floor,
+                           Keys("method=muon second_moment=element norm_control=hyperball"),
+                           Keys("method=sign dual_norm_scale=true norm_control=radial_brake")}) {
+    for (const int32_t fan : {SHAMPOO_OUT_IN, SHAMPOO_IN_OUT}) {
+      CAPTURE_ALL(keys, fan);
+      shampoo_param_desc large = Param("w", {420, 330});
+      large.fan = fan;
+      CheckThreads(keys, {large, Param("u", {64, 40})}, 2);
     }
   }
 }

@@ -3,6 +3,7 @@
 // Gradients that are not finite: a run continues after the error, and on_nonfinite skips steps or blocks.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -11,17 +12,11 @@ TEST_CASE("a block whose gradients were zero for a long time is updated when non
   // Its factor matrices decay to subnormal numbers; rounding prevents them from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
-    const Keys keys = {{"epsilon", "0"},
-                       {"root_relative_epsilon", "3e-4"},
-                       {"refresh_growth", "0.1"},
-                       {"beta2", "0.95"},
-                       {"grafting", "adam"},
-                       {"inverse_root_override", "2"},
-                       {"precondition_frequency", "25"},
-                       {"use_merge_dims", "false"}};
+    const Keys keys =
+        "epsilon=0 root_relative_epsilon=3e-4 refresh_growth=0.1 beta2=0.95 grafting=adam inverse_root_override=2 "
+        "precondition_frequency=25 use_merge_dims=false";
     Host host(keys, {Param("w", {4, 4})});
-    std::mt19937_64 random(5);
-    host.Fill(random);
+    std::mt19937_64 random = host.FillFrom(5);
     for (int t = 0; t < 30 + zeros + 60; ++t) {
       host.FillGradients(random);
       if (t >= 30 && t < 30 + zeros) {
@@ -33,21 +28,16 @@ TEST_CASE("a block whose gradients were zero for a long time is updated when non
   }
 }
 
-const Keys kAll = {{"grafting", "adam"},
-                   {"momentum", "0.5"},
-                   {"weight_decay", "0.01"},
-                   {"use_merge_dims", "false"},
-                   {"max_preconditioner_dim", "4"}};
+const Keys kAll = "grafting=adam momentum=0.5 weight_decay=0.01 use_merge_dims=false max_preconditioner_dim=4";
 
 std::vector<shampoo_param_desc> Params() { return {Param("w", {6, 5}), Param("b", {5})}; }
 
 TEST_CASE("after an error about an infinite gradient, a run is bit-identical to a run without that step") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
-    CAPTURE(std::string(method));
+    CAPTURE(method);
     Host bad(kAll + Keys{{"root_method", method}}, Params(), 2);
     Host good(kAll + Keys{{"root_method", method}}, Params(), 2);
-    std::mt19937_64 random(1);
-    bad.Fill(random);
+    std::mt19937_64 random = bad.FillFrom(1);
     random.seed(1);
     good.Fill(random);
     for (int step = 0; step < 12; ++step) {
@@ -70,12 +60,10 @@ TEST_CASE("after an error about an infinite gradient, a run is bit-identical to 
 
 TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing and is counted") {
   Listener listener(1);
-  Host host(kAll + Keys{{"on_nonfinite", "skip_step"}}, Params(), 2);
+  Host host(kAll + "on_nonfinite=skip_step", Params(), 2);
   listener.Take();
-  std::mt19937_64 random(1);
-  host.Fill(random);
-  host.FillGradients(random);
-  host.Step();
+  std::mt19937_64 random = host.FillFrom(1);
+  host.RandomStep(random);
   for (const double value : {static_cast<double>(NAN), static_cast<double>(INFINITY), 1e25}) {
     CAPTURE(value);
     host.FillGradients(random);
@@ -87,9 +75,7 @@ TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing a
     CHECK(host.Stat("steps") == 1);
     CHECK(host.Stat("skipped_steps") == skipped + 1);
     CHECK(host.Stat("nonfinite_blocks") == skipped + 1);
-    const std::vector<std::string> messages = listener.Take();
-    REQUIRE(messages.size() == 1);
-    CHECK_MESSAGE(Has(messages[0], {"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"}), messages[0]);
+    listener.CheckOneMessage({"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"});
   }
   // Two blocks are counted, but logged once and without the advice to set on_nonfinite.
   const double counted = host.Stat("nonfinite_blocks");
@@ -100,21 +86,19 @@ TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing a
   REQUIRE(messages.size() == 1);
   CHECK_MESSAGE(Has(messages[0], {"a step is skipped", "w/0", "element 0"}), messages[0]);
   CHECK_MESSAGE(!Has(messages[0], {"on_nonfinite"}), messages[0]);
-  host.FillGradients(random);
-  host.Step();
+  host.RandomStep(random);
   CHECK(host.Stat("steps") == 2);
   CHECK(host.Steps(0) == 2);
 }
 
 TEST_CASE("with skip_step, separate outputs are written completely") {
   for (const char* output : {"parameters", "updates"}) {
-    CAPTURE(std::string(output));
+    CAPTURE(output);
     shampoo_param_desc desc = Param("w", {6, 5});
     desc.out_dtype = SHAMPOO_F64;
     desc.copy_dtype = SHAMPOO_BF16;
     Host host(kAll + Keys{{"on_nonfinite", "skip_step"}, {"output", output}}, {desc});
-    std::mt19937_64 random(1);
-    host.Fill(random);
+    host.FillFrom(1);
     host.tensors[0].g.Set(0, NAN);
     const Array w = host.tensors[0].w;
     host.Bind();
@@ -129,11 +113,10 @@ TEST_CASE("with skip_step, separate outputs are written completely") {
 
 TEST_CASE("with skip_block the affected block is unchanged, and the others are updated as usual") {
   Listener listener(1);
-  Host host(kAll + Keys{{"on_nonfinite", "skip_block"}}, Params(), 2);
+  Host host(kAll + "on_nonfinite=skip_block", Params(), 2);
   Host sound(kAll, Params(), 2);
   listener.Take();
-  std::mt19937_64 random(1);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(1);
   random.seed(1);
   sound.Fill(random);
   const auto both = [&](uint64_t seed) {
@@ -168,19 +151,16 @@ TEST_CASE("with skip_block the affected block is unchanged, and the others are u
   CHECK(host.Stat("nonfinite_blocks") == 1);
   CHECK(host.Stat("skipped_steps") == 0);
   CHECK(host.Stat("steps") == 2);
-  const std::vector<std::string> messages = listener.Take();
-  REQUIRE(messages.size() == 1);
-  CHECK_MESSAGE(Has(messages[0], {"1 ", "a block is skipped", "NaN", "w/3", "element 29"}), messages[0]);
+  listener.CheckOneMessage({"1 ", "a block is skipped", "NaN", "w/3", "element 29"});
 }
 
 TEST_CASE("each group has its own on_nonfinite, and an error takes precedence over a skip") {
-  Host host({kAll + Keys{{"on_nonfinite", "skip_block"}}, kAll + Keys{{"on_nonfinite", "error"}}}, [] {
+  Host host({kAll + "on_nonfinite=skip_block", kAll + "on_nonfinite=error"}, [] {
     std::vector<shampoo_param_desc> params = Params();
     params[1].group = 1;
     return params;
   }());
-  std::mt19937_64 random(1);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(1);
   host.FillGradients(random);
   host.tensors[0].g.Set(0, NAN);
   host.Step();
@@ -194,34 +174,21 @@ TEST_CASE("each group has its own on_nonfinite, and an error takes precedence ov
 
 // The gradients are the same in each step, or zero. The factor matrices of w and b have rank 1 or 0.
 TEST_CASE("1000 steps with the same gradients or with zeros succeed, and the parameters stay finite") {
-  const Keys with_epsilon = {{"epsilon", "1e-12"}};
-  const Keys without = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}};
+  const Keys with_epsilon = "epsilon=1e-12";
+  const Keys without = "root_rank_handling=pseudo_inverse epsilon=0";
   for (const Keys& rank : {with_epsilon, without}) {
     for (const char* grafting : {"none", "adam"}) {
       for (const bool zero : {false, true}) {
-        CAPTURE(rank[0].first);
-        CAPTURE(std::string(grafting));
-        CAPTURE(zero);
-        Host host(rank + Keys{{"start_preconditioning_step", "1"},
-                              {"use_merge_dims", "false"},
-                              {"grafting", grafting},
-                              {"lr", "1e-3"}},
+        CAPTURE_ALL(rank[0].first, grafting, zero);
+        Host host(rank + "start_preconditioning_step=1 use_merge_dims=false lr=1e-3" + Keys{{"grafting", grafting}},
                   {Param("w", {12, 7}), Param("b", {9}), Param("t", {3, 4, 5})}, 2);
-        std::mt19937_64 random(1);
-        host.Fill(random);
+        host.FillFrom(1);
         for (Host::Tensors& tensor : host.tensors) {
           for (size_t i = 0; i < tensor.g.size(); ++i) tensor.g.Set(i, zero ? 0 : std::cos(static_cast<double>(i % 7)));
         }
         for (int step = 0; step < 1000; ++step) host.Step();
         CHECK(host.Stat("root_reused") == 0);
-        for (const Host::Tensors& tensor : host.tensors) {
-          for (const double value : tensor.w.Values()) CHECK(std::isfinite(value));
-        }
-        for (const Host::Entry& entry : host.Entries()) {
-          if (entry.info.dtype != SHAMPOO_F32) continue;
-          const Array values = host.Read(entry);
-          for (const double value : values.Values()) REQUIRE(std::isfinite(value));
-        }
+        CHECK(host.IsFinite());
       }
     }
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/tensor_reference.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -20,8 +21,7 @@ std::vector<double> DifferencesFromReference(const std::vector<int>& shape, cons
   std::vector<double> found;
   for (const Keys& keys : dtypes) {
     Host host(KeysOf(reference) + keys, {Param("w", {shape.begin(), shape.end()}, SHAMPOO_F64)});
-    std::mt19937_64 random(8);
-    host.Fill(random);
+    std::mt19937_64 random = host.FillFrom(8);
     const bool first = w.empty();  // the reference is the same for all dtypes
     if (first) w = host.tensors[0].w.Values();
     for (int t = 1; t <= 4; ++t) {
@@ -29,46 +29,32 @@ std::vector<double> DifferencesFromReference(const std::vector<int>& shape, cons
       if (first) reference.Step(t, host.tensors[0].g.Values(), &w);
       host.Step();
     }
-    found.push_back(LargestDifference(w, host.tensors[0].w.Values()));
+    found.push_back(DistanceOf(w, host.tensors[0].w.Values()));
   }
   return found;
 }
 
 TEST_CASE("a step with packed states agrees with the reference") {
   for (const std::vector<int>& shape : kShapes) {
-    CAPTURE(shape.size());
-    CAPTURE(shape[0]);
+    CAPTURE_ALL(shape.size(), shape[0]);
     // Factor matrix and inverse root share an array if their dtypes are equal. Otherwise, each is packed separately.
-    const std::vector<double> differences =
-        DifferencesFromReference(shape, {{},
-                                         {{"factor_dtype", "f32"}, {"inverse_dtype", "f32"}},
-                                         {{"factor_dtype", "f32"}},
-                                         {{"inverse_dtype", "f32"}}});
+    const std::vector<double> differences = DifferencesFromReference(
+        shape, {{}, "factor_dtype=f32 inverse_dtype=f32", "factor_dtype=f32", "inverse_dtype=f32"});
     CHECK(differences[0] < 1e-9);
     for (size_t d = 1; d < 4; ++d) CHECK(differences[d] < 1e-4);
   }
 }
 
-TEST_CASE(
-    "packed states are read in full and written from their lower triangle, and an optimizer with the copied "
-    "states continues with bit-identical results") {
-  for (const Keys& dtypes :
-       {Keys{}, Keys{{"inverse_dtype", "bf16"}}, Keys{{"factor_dtype", "f16"}, {"inverse_dtype", "f16"}}}) {
-    const Keys keys = Keys{{"grafting", "adam"},
-                           {"momentum", "0.9"},
-                           {"filtered_grad_dtype", "f16"},
-                           {"precondition_frequency", "2"},
-                           {"max_preconditioner_dim", "200"}} +
-                      dtypes;
+TEST_CASE("packed states are read in full and written from their lower triangle, and copies continue bit-identically") {
+  for (const Keys& dtypes : {Keys{}, Keys("inverse_dtype=bf16"), Keys("factor_dtype=f16 inverse_dtype=f16")}) {
+    const Keys keys =
+        Keys("grafting=adam momentum=0.9 filtered_grad_dtype=f16 precondition_frequency=2 max_preconditioner_dim=200") +
+        dtypes;
     const std::vector<shampoo_param_desc> params = {Param("w", {150, 200}), Param("b", {9}), Param("t", {2, 3, 2})};
     Host first(keys, params);
     Host second(keys, params);
-    std::mt19937_64 random(1);
-    first.Fill(random);
-    for (int t = 0; t < 3; ++t) {
-      first.FillGradients(random);
-      first.Step();
-    }
+    std::mt19937_64 random = first.FillFrom(1);
+    for (int t = 0; t < 3; ++t) first.RandomStep(random);
     for (const Host::Entry& entry : first.Entries()) {
       Array values = first.Read(entry);
       if (entry.info.symmetric != 0) {
@@ -97,24 +83,17 @@ TEST_CASE(
         second.Write(entry.info.key, values);
       }
     }
-    for (size_t p = 0; p < params.size(); ++p) second.tensors[p].w = first.tensors[p].w;
+    second.CopyParams(first);
     CHECK(second.Everything() == first.Everything());
-    for (int t = 0; t < 3; ++t) {
-      first.FillGradients(random);
-      for (size_t p = 0; p < params.size(); ++p) second.tensors[p].g = first.tensors[p].g;
-      first.Step();
-      second.Step();
-    }
+    for (int t = 0; t < 3; ++t) StepBoth(&first, &second, random);
     CHECK(second.Everything() == first.Everything());
   }
 }
 
 TEST_CASE("NaN in a factor matrix is not confused with NaN in the inverse root that shares its array") {
-  Host host(Keys{{"use_merge_dims", "false"}}, {Param("w", {130, 2}, SHAMPOO_F64)});
-  std::mt19937_64 random(1);
-  host.Fill(random);
-  host.FillGradients(random);
-  host.Step();
+  Host host(Keys("use_merge_dims=false"), {Param("w", {130, 2}, SHAMPOO_F64)});
+  std::mt19937_64 random = host.FillFrom(1);
+  host.RandomStep(random);
   const Host::Entry inverse = host.Find("w/0/inverse.0");
   const double nan = std::nan("");
   RequireOk(shampoo_state_write(host.optimizer, inverse.index, 0, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));

@@ -55,12 +55,9 @@ TEST_CASE("blocks cover every element of the buffer once and report their positi
                     {desc});
     const auto elements = static_cast<int64_t>(host.tensors[0].w.size());
     std::vector<int> covered(static_cast<size_t>(elements), 0);
-    int64_t count = 0;
-    RequireOk(shampoo_plan_block_count(host.plan, &count));
     int64_t state_bytes = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-      RequireOk(shampoo_plan_block(host.plan, i, &block));
+    int number = 0;
+    for (const shampoo_block_info& block : BlocksOf(host.plan)) {
       CHECK(block.param == 0);
       CHECK(block.owner == 0);
       CHECK(block.shard_owner == 0);
@@ -81,13 +78,12 @@ TEST_CASE("blocks cover every element of the buffer once and report their positi
         CHECK(block.shape[k] <= largest);
         if (k >= block.ndim) CHECK(block.shape[k] + block.stride[k] == 0);
       }
-      const shampoo_state_entry entry = host.Find("w/" + std::to_string(i) + "/filtered_grad").info;
+      const shampoo_state_entry entry = host.Find("w/" + std::to_string(number++) + "/filtered_grad").info;
       CHECK(entry.flat_offset == InWholeParameter(desc, block.flat_offset));
       CHECK(std::vector<int64_t>(entry.shape, entry.shape + 8) == std::vector<int64_t>(block.shape, block.shape + 8));
     }
     for (const int times : covered) CHECK(times == 1);
-    int64_t arena = 0;
-    RequireOk(shampoo_plan_bytes(host.plan, 0, "state", &arena));
+    const int64_t arena = PlanBytes(host.plan, 0, "state");
     CHECK(arena >= state_bytes);
     CHECK(arena <= state_bytes + 512);  // the step counter, and the padding at the end of the arena
   }
@@ -96,21 +92,17 @@ TEST_CASE("blocks cover every element of the buffer once and report their positi
 TEST_CASE("blocks are ordered by parameter, stacked tensor and chunk, with the first dim outermost") {
   shampoo_param_desc stacked = Param("layers", {2, 5, 4});
   stacked.stack_dims = 1;
-  const Host host(Keys{{"max_preconditioner_dim", "3"}, {"use_merge_dims", "false"}}, {Param("v", {4}), stacked});
+  const Host host(Keys("max_preconditioner_dim=3 use_merge_dims=false"), {Param("v", {4}), stacked});
   const std::vector<std::vector<int64_t>> expected = {// parameter, offset, shape
                                                       {0, 0, 3},     {0, 3, 1},     {1, 0, 3, 3},  {1, 3, 3, 1},
                                                       {1, 12, 2, 3}, {1, 15, 2, 1}, {1, 20, 3, 3}, {1, 23, 3, 1},
                                                       {1, 32, 2, 3}, {1, 35, 2, 1}};
-  int64_t count = 0;
-  RequireOk(shampoo_plan_block_count(host.plan, &count));
-  REQUIRE(count == static_cast<int64_t>(expected.size()));
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-    RequireOk(shampoo_plan_block(host.plan, i, &block));
-    std::vector<int64_t> got = {block.param, block.flat_offset};
-    got.insert(got.end(), block.shape, block.shape + block.ndim);
-    CHECK(got == expected[static_cast<size_t>(i)]);
+  std::vector<std::vector<int64_t>> found;
+  for (const shampoo_block_info& block : BlocksOf(host.plan)) {
+    found.push_back({block.param, block.flat_offset});
+    found.back().insert(found.back().end(), block.shape, block.shape + block.ndim);
   }
+  CHECK(found == expected);
 }
 
 TEST_CASE("plans of several ranks assign each block to one rank and report the bytes of each rank") {
@@ -121,30 +113,27 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
     plan_desc.replica_rank = world - 1;
     plan_desc.shard_world = 5;
     plan_desc.shard_rank = 3;
-    const PlanPtr plan = MakePlan({{"max_preconditioner_dim", "8"}}, plan_desc);
+    const PlanPtr plan = MakePlan("max_preconditioner_dim=8", plan_desc);
     for (const auto& param : {Param("a", {30, 20}), Param("b", {3, 3, 3}), Param("c", {50})}) AddParam(plan, param);
     RequireOk(shampoo_plan_finish(plan.get()));
-    int64_t count = 0;
-    RequireOk(shampoo_plan_block_count(plan.get(), &count));
     std::vector<int64_t> owned(static_cast<size_t>(world), 0);
-    for (int64_t i = 0; i < count; ++i) {
-      shampoo_block_info block = SHAMPOO_BLOCK_INFO_INIT;
-      RequireOk(shampoo_plan_block(plan.get(), i, &block));
+    for (const shampoo_block_info& block : BlocksOf(plan.get())) {
       REQUIRE(block.owner >= 0);
       REQUIRE(block.owner < world);
       CHECK(block.shard_owner == 3);
       owned[static_cast<size_t>(block.owner)] += block.state_bytes;
     }
     for (int32_t rank = 0; rank < world; ++rank) {
-      int64_t bytes[4] = {};
-      const char* const what[] = {"state", "workspace", "total", "comm"};
-      for (int i = 0; i < 4; ++i) RequireOk(shampoo_plan_bytes(plan.get(), rank, what[i], &bytes[i]));
-      CHECK(bytes[0] >= owned[static_cast<size_t>(rank)]);
-      CHECK(bytes[0] <= owned[static_cast<size_t>(rank)] + 512);
-      CHECK(bytes[2] == bytes[0] + bytes[1]);
-      CHECK((bytes[3] > 0) == (world > 1));
+      const int64_t of_blocks = owned[static_cast<size_t>(rank)];
+      const int64_t state = PlanBytes(plan.get(), rank, "state");
+      const int64_t workspace = PlanBytes(plan.get(), rank, "workspace");
+      const int64_t comm = PlanBytes(plan.get(), rank, "comm");
+      CHECK(state >= of_blocks);
+      CHECK(state <= of_blocks + 512);
+      CHECK(PlanBytes(plan.get(), rank, "total") == state + workspace);
+      CHECK((comm > 0) == (world > 1));
       // A rank without blocks needs little more than the gather buffer.
-      CHECK((owned[static_cast<size_t>(rank)] > 0) == (bytes[1] > bytes[3] * world + 512));
+      CHECK((of_blocks > 0) == (workspace > comm * world + 512));
     }
   }
 }

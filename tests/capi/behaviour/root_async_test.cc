@@ -18,22 +18,12 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kAsync = {{"precondition_frequency", "4"}, {"root_async", "2"},  {"start_preconditioning_step", "5"},
-                     {"use_merge_dims", "false"},     {"grafting", "adam"}, {"momentum", "0.9"}};
+const Keys kAsync =
+    "precondition_frequency=4 root_async=2 start_preconditioning_step=5 use_merge_dims=false grafting=adam "
+    "momentum=0.9";
 // Roots of step 5 are used at once, those of step 8 from step 10 on, those of step 12 from step 14 on.
 
-void StepWith(Host* host, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  host->FillGradients(random);
-  host->Step();
-}
-
 double SnapshotStep(const Host& host, const std::string& param) { return host.Read(param + "/0/snapshot_step").Get(0); }
-
-void FillParams(Host* host) {
-  std::mt19937_64 random(1);
-  host->Fill(random);
-}
 
 TEST_CASE("a step uses roots that were started root_async steps earlier, except the first ones") {
   struct Schedule {
@@ -49,7 +39,7 @@ TEST_CASE("a step uses roots that were started root_async steps earlier, except 
       reference.spread = schedule.spread;
       reference.beta2 = beta2 == 1 ? 0.999 : beta2;
       Host host(KeysOf(reference), {Param("a", {5, 4, 3}, SHAMPOO_F64)});
-      FillParams(&host);
+      host.FillFrom(1);
       std::vector<double> w = host.tensors[0].w.Values();
       for (int t = 1; t <= 17; ++t) {
         CAPTURE(t);
@@ -57,21 +47,21 @@ TEST_CASE("a step uses roots that were started root_async steps earlier, except 
         host.FillGradients(random);
         reference.Step(t, host.tensors[0].g.Values(), &w);
         host.Step();
-        CHECK(LargestDifference(host.tensors[0].w.Values(), w) < 1e-9);
+        CHECK(DistanceOf(host.tensors[0].w.Values(), w) < 1e-9);
       }
     }
   }
 }
 
 TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an optimizer without root_async") {
-  const Keys narrow = {{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}, {"epsilon", "0.1"}};
+  const Keys narrow = "factor_dtype=bf16 inverse_dtype=f16 epsilon=0.1";
   for (const Keys& more : {Keys{}, narrow}) {
     for (const int threads : {1, 3}) {
       const std::vector<shampoo_param_desc> params = {Param("a", {140, 130}), Param("b", {6, 5})};
-      Host waiting(kAsync + Keys{{"root_async", "0"}} + more, params, threads);
+      Host waiting(kAsync + "root_async=0" + more, params, threads);
       Host host(kAsync + more, params, threads);
-      FillParams(&waiting);
-      FillParams(&host);
+      waiting.FillFrom(1);
+      host.FillFrom(1);
       std::vector<std::vector<double>> expected;  // of step 8
       const auto inverses = [](const Host& of) {
         std::vector<std::vector<double>> values;
@@ -81,8 +71,8 @@ TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an
       };
       for (uint64_t t = 1; t <= 11; ++t) {
         CAPTURE(t);
-        StepWith(&waiting, t);
-        StepWith(&host, t);
+        waiting.StepFrom(t);
+        host.StepFrom(t);
         if (t < 8) CHECK((inverses(host) == inverses(waiting)));
         if (t == 8) expected = inverses(waiting);
         if (t == 8 || t == 9) CHECK((inverses(host) != inverses(waiting)));
@@ -124,24 +114,22 @@ const std::vector<BlockHistory> kBlockHistories = {
 };
 constexpr uint64_t kLastStep = 21;
 
-TEST_CASE(
-    "first roots are used at once, and later ones root_async steps after their refresh or at the next step with a "
-    "gradient") {
+TEST_CASE("first roots are used at once, later ones root_async steps after their refresh or at the next gradient") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
-    Host waiting(kAsync + Keys{{"root_async", "0"}}, params);
+    Host waiting(kAsync + "root_async=0", params);
     Host host(kAsync, params);
-    FillParams(&waiting);
-    FillParams(&host);
+    waiting.FillFrom(1);
+    host.FillFrom(1);
     const auto inverse = [](const Host& of) { return of.Read("b/0/inverse.0").Values(); };
     std::vector<std::vector<double>> of_step(kLastStep + 1);
     std::vector<double> expected = inverse(host);
     for (uint64_t t = 1; t <= kLastStep; ++t) {
       CAPTURE(t);
       waiting.tensors[1].has_grad = host.tensors[1].has_grad = history.has_gradient(t);
-      StepWith(&waiting, t);
-      StepWith(&host, t);
+      waiting.StepFrom(t);
+      host.StepFrom(t);
       of_step[t] = inverse(waiting);
       const auto used = history.used.find(t);
       if (used != history.used.end()) {
@@ -153,29 +141,27 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the state snapshot_step is the step of the snapshots or, if there are none, minus the step of the roots in use") {
+TEST_CASE("snapshot_step is the step of the snapshots or, if there are none, minus the step of the roots in use") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
-  FillParams(&host);
+  host.FillFrom(1);
   const std::map<uint64_t, double> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};
   for (uint64_t t = 1; t <= 14; ++t) {
     host.tensors[1].has_grad = t != 10;
-    StepWith(&host, t);
+    host.StepFrom(t);
     const auto found = expected.find(t);
     CAPTURE(t);
     if (found != expected.end()) CHECK(SnapshotStep(host, "b") == found->second);
   }
 }
 
-TEST_CASE(
-    "steps from one arena into another give results bit-identical to steps in place, even when blocks miss steps") {
+TEST_CASE("steps from one arena into another are bit-identical to steps in place, even when blocks miss steps") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
     Host in_place(kAsync, params);
     Host host(kAsync, params);
-    FillParams(&in_place);
-    FillParams(&host);
+    in_place.FillFrom(1);
+    host.FillFrom(1);
     int64_t bytes = 0;
     RequireOk(shampoo_plan_bytes(host.plan, 0, "state", &bytes));
     const auto make_arena = [&] {
@@ -192,14 +178,12 @@ TEST_CASE(
     }
     for (uint64_t t = 1; t <= kLastStep; ++t) {
       in_place.tensors[1].has_grad = host.tensors[1].has_grad = history.has_gradient(t);
-      StepWith(&in_place, t);
+      in_place.StepFrom(t);
       std::fill_n(arenas[t % 2].get(), static_cast<size_t>(bytes), char{0x5a});
       RequireOk(shampoo_optimizer_bind_state(host.optimizer, arenas[1 - t % 2].get(), arenas[t % 2].get()));
-      StepWith(&host, t);
+      host.StepFrom(t);
       CAPTURE(t);
-      for (const Host::Entry& entry : in_place.Entries()) {
-        CHECK_MESSAGE(in_place.Read(entry).bytes() == host.Read(entry).bytes(), entry.info.key);
-      }
+      in_place.CheckSameStates(host);
     }
   }
 }
@@ -212,27 +196,25 @@ TEST_CASE("training continues with bit-identical results from a checkpoint of an
     CAPTURE(history.name);
     const auto step = [&](Host* host, uint64_t t) {
       host->tensors[1].has_grad = history.has_gradient(t);
-      StepWith(host, t);
+      host->StepFrom(t);
     };
     for (uint64_t saved = 1; saved < kLastStep; ++saved) {
       std::filesystem::remove_all(folder);
       Host first(kAsync, params);
       Host second(kAsync, params);
-      FillParams(&first);
-      FillParams(&second);
+      first.FillFrom(1);
+      second.FillFrom(1);
       for (uint64_t t = 1; t <= saved; ++t) step(&first, t);
-      for (uint64_t t = 20; t < 29; ++t) StepWith(&second, t);  // so that it has pending roots
+      for (uint64_t t = 20; t < 29; ++t) second.StepFrom(t);  // so that it has pending roots
       RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
       RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
-      for (size_t p = 0; p < params.size(); ++p) second.tensors[p].w = first.tensors[p].w;
+      second.CopyParams(first);
       for (uint64_t t = saved + 1; t <= kLastStep; ++t) {
         step(&first, t);
         step(&second, t);
       }
       CAPTURE(saved);
-      for (const Host::Entry& entry : first.Entries()) {
-        CHECK_MESSAGE(first.Read(entry).bytes() == second.Read(entry.info.key).bytes(), entry.info.key);
-      }
+      first.CheckSameStates(second);
     }
   }
   std::filesystem::remove_all(folder);
@@ -242,15 +224,15 @@ TEST_CASE("a checkpoint that was saved with a different root_async is loaded wit
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("shampoo_async_other" + std::to_string(getpid()));
   const std::vector<shampoo_param_desc> params = {Param("a", {6, 5})};
-  const Keys without = kAsync + Keys{{"root_async", "0"}};
+  const Keys without = kAsync + "root_async=0";
   for (const bool from_async : {false, true}) {
     std::filesystem::remove_all(folder);
     Host first(from_async ? kAsync : without, params);
     Host second(from_async ? without : kAsync, params);
-    FillParams(&first);
-    FillParams(&second);
-    for (uint64_t t = 1; t <= 9; ++t) StepWith(&first, t);
-    for (uint64_t t = 20; t < 28; ++t) StepWith(&second, t);
+    first.FillFrom(1);
+    second.FillFrom(1);
+    for (uint64_t t = 1; t <= 9; ++t) first.StepFrom(t);
+    for (uint64_t t = 20; t < 28; ++t) second.StepFrom(t);
     RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
     Listener listener(1);
     RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
@@ -262,10 +244,10 @@ TEST_CASE("a checkpoint that was saved with a different root_async is loaded wit
     const std::vector<double> inverse = first.Read("a/0/inverse.0").Values();
     CHECK((second.Read("a/0/inverse.0").Values() == inverse));
     if (!from_async) CHECK(SnapshotStep(second, "a") == 0);
-    for (uint64_t t = 10; t <= 11; ++t) StepWith(&second, t);
+    for (uint64_t t = 10; t <= 11; ++t) second.StepFrom(t);
     CHECK((second.Read("a/0/inverse.0").Values() == inverse));
     // Without a record of the roots in use, the next roots are used at once.
-    StepWith(&second, 12);
+    second.StepFrom(12);
     CHECK((second.Read("a/0/inverse.0").Values() != inverse));
     if (!from_async) CHECK(SnapshotStep(second, "a") == -12);
   }

@@ -31,8 +31,7 @@ TEST_CASE("with root_spread each block steps like a single block that is refresh
   for (const int32_t threads : {1, 3}) {
     Host host(KeysOf(references[0]) + Keys{{"start_preconditioning_step", std::to_string(kStart)}}, params, threads);
     std::vector<TensorReference> each = references;
-    std::mt19937_64 random(2);
-    host.Fill(random);
+    std::mt19937_64 random = host.FillFrom(2);
     std::vector<std::vector<double>> w;
     for (const Host::Tensors& tensor : host.tensors) w.push_back(tensor.w.Values());
     double roots_before = 0;
@@ -43,7 +42,7 @@ TEST_CASE("with root_spread each block steps like a single block that is refresh
       CAPTURE(t);
       for (size_t i = 0; i < each.size(); ++i) {
         CAPTURE(i);
-        CHECK(LargestDifference(host.tensors[i].w.Values(), w[i]) < 1e-9);
+        CHECK(DistanceOf(host.tensors[i].w.Values(), w[i]) < 1e-9);
       }
       // Each block has two roots. No step computes the roots of two large blocks.
       const double roots = host.Stat("root_computed");
@@ -54,14 +53,12 @@ TEST_CASE("with root_spread each block steps like a single block that is refresh
 }
 
 TEST_CASE("without root_spread all roots are computed in the same steps") {
-  const Keys keys = {{"precondition_frequency", "3"}, {"start_preconditioning_step", "4"}, {"use_merge_dims", "false"}};
+  const Keys keys = "precondition_frequency=3 start_preconditioning_step=4 use_merge_dims=false";
   Host host(keys, {Param("a", {6, 5}), Param("b", {5, 6})});
-  std::mt19937_64 random(2);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(2);
   std::vector<double> computed;
   for (int t = 1; t <= 7; ++t) {
-    host.FillGradients(random);
-    host.Step();
+    host.RandomStep(random);
     computed.push_back(host.Stat("root_computed"));
   }
   CHECK(computed == std::vector<double>{0, 0, 0, 4, 4, 8, 8});
@@ -70,10 +67,8 @@ TEST_CASE("without root_spread all roots are computed in the same steps") {
 TEST_CASE("times are measured if track_times is set") {
   for (const bool tracked : {false, true}) {
     Host host(Keys{{"track_times", tracked ? "true" : "false"}, {"grafting", "adam"}}, {Param("a", {60, 50})}, 2);
-    std::mt19937_64 random(2);
-    host.Fill(random);
-    host.FillGradients(random);
-    host.Step();
+    std::mt19937_64 random = host.FillFrom(2);
+    host.RandomStep(random);
     for (const char* part : {"check", "factor_update", "roots", "preconditioning", "elementwise"}) {
       CAPTURE(part);
       CHECK((host.Stat((std::string("seconds.") + part).c_str()) > 0) == tracked);

@@ -3,32 +3,25 @@
 // track_root_residuals and pseudo_inverse, observed through statistics, log messages and states.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
-TEST_CASE(
-    "tracked residuals exist for eigen, newton and higher_order, and are at most as large in float64 as in float32") {
+TEST_CASE("residuals are tracked for eigen, newton and higher_order, and are not larger in float64 than in float32") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     double error[2] = {};
     double residual[2] = {};
     for (const bool wide : {false, true}) {
-      CAPTURE(std::string(method));
-      CAPTURE(wide);
-      Host host(Keys{{"root_method", method},
-                     {"root_dtype", wide ? "f64" : "f32"},
-                     {"track_root_residuals", "true"},
-                     {"use_merge_dims", "false"},
-                     {"root_tolerance", "1e-12"},
-                     {"epsilon", "1e-2"}},
+      CAPTURE_ALL(method, wide);
+      Host host("track_root_residuals=true use_merge_dims=false root_tolerance=1e-12 epsilon=1e-2" +
+                    Keys{{"root_method", method}, {"root_dtype", wide ? "f64" : "f32"}},
                 {Param("w", {16, 12}), Param("b", {9})}, 2);
       CHECK(host.Stat("root_error.worst") == -1);
       CHECK(host.Stat("root_error.max") == 0);
       Listener listener(2);
-      std::mt19937_64 random(1);
-      host.Fill(random);
-      host.FillGradients(random);
-      host.Step();
+      std::mt19937_64 random = host.FillFrom(1);
+      host.RandomStep(random);
       for (const std::string measure : {"root_error", "root_residual"}) {
         const auto stat = [&](const char* which) { return host.Stat((measure + which).c_str()); };
         CHECK(stat(".max") > 0);
@@ -41,14 +34,11 @@ TEST_CASE(
       }
       error[wide] = host.Stat("root_error.max");
       residual[wide] = host.Stat("root_residual.max");
-      const std::vector<std::string> messages = listener.Take();
-      REQUIRE(messages.size() == 1);
-      CHECK_MESSAGE(Has(messages[0], {"2 ", "root_error mean", "root_residual mean", "largest", "/factor."}),
-                    messages[0]);
+      listener.CheckOneMessage({"2 ", "root_error mean", "root_residual mean", "largest", "/factor."});
     }
     // The inverse root is stored in float32, so the residual is not zero in float64.
     CHECK(error[1] <= error[0]);
-    CAPTURE(std::string(method));
+    CAPTURE(method);
     CHECK(error[1] < 1e-6);
     CHECK(residual[1] <= residual[0]);
   }
@@ -57,20 +47,14 @@ TEST_CASE(
 TEST_CASE("nothing is tracked or logged without track_root_residuals") {
   Host host(Keys{}, {Param("w", {3, 2})});
   Listener listener(2);
-  std::mt19937_64 random(1);
-  host.FillGradients(random);
-  host.Step();
+  host.StepFrom(1);
   CHECK(host.Stat("root_residual.worst") == -1);
   CHECK(listener.Take().empty());
 }
 
 // For G = u v^T the factor matrix |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
 TEST_CASE("with pseudo_inverse, directions without gradient are not part of the inverse root") {
-  Host host(Keys{{"root_rank_handling", "pseudo_inverse"},
-                 {"epsilon", "0"},
-                 {"use_merge_dims", "false"},
-                 {"beta1", "0"},
-                 {"lr", "1"}},
+  Host host(Keys("root_rank_handling=pseudo_inverse epsilon=0 use_merge_dims=false beta1=0 lr=1"),
             {Param("w", {2, 3})});
   const double u[2] = {0.6, 0.8};
   const double v[3] = {2, 1, 2};
@@ -98,10 +82,8 @@ TEST_CASE("with pseudo_inverse, directions without gradient are not part of the 
 
 TEST_CASE("the rank is cut off at the larger of the relative and the absolute tolerance") {
   const auto root = [](const char* rtol, const char* atol) {
-    const ConfigPtr config = MakeConfig({{"root_rank_handling", "pseudo_inverse"},
-                                         {"epsilon", "0"},
-                                         {"root_rank_rtol", rtol},
-                                         {"root_rank_atol", atol}});
+    const ConfigPtr config = MakeConfig("root_rank_handling=pseudo_inverse epsilon=0" +
+                                        Keys{{"root_rank_rtol", rtol}, {"root_rank_atol", atol}});
     std::vector<double> a = {100, 0, 0, 0, 4, 0, 0, 0, 0.01};
     a[1] = a[3] = 1e-9;  // not diagonal
     std::vector<double> x(9);

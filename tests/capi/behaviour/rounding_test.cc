@@ -8,46 +8,24 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kStochastic = {{"state_rounding", "stochastic"}};
+const Keys kStochastic = "state_rounding=stochastic";
 
-std::vector<std::vector<char>> TrainRounded(const Keys& keys, const std::vector<shampoo_param_desc>& params,
-                                            int32_t threads) {
-  Host host(keys, params, threads);
-  std::mt19937_64 random(1);
-  host.Fill(random);
-  for (int step = 1; step <= 4; ++step) {
-    host.FillGradients(random);
-    host.Step();
-  }
-  return host.Everything();
-}
-
-const Keys kNarrow = {{"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}, {"lr", "0.01"}};
+const Keys kNarrow = "filtered_grad_dtype=bf16 beta1=0.9 lr=0.01";
 const Keys kNarrowMethods[] = {
-    {{"method", "adam"},
-     {"beta2", "0.99"},
-     {"epsilon", "1"},
-     {"second_moment_dtype", "bf16"},
-     {"averaging", "gpa"},
-     {"average_dtype", "bf16"}},
-    {{"method", "sgd"}, {"momentum", "0.9"}, {"momentum_dtype", "bf16"}},
-    {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_beta2", "0.99"}, {"grafting_dtype", "bf16"}},
-    {{"method", "muon"}, {"route", "off"}, {"second_moment", "element"}, {"second_moment_dtype", "bf16"}},
-    {{"method", "soap"},
-     {"precondition_frequency", "2"},
-     {"second_moment_dtype", "bf16"},
-     {"weight_ema", "0.9"},
-     {"average_dtype", "bf16"}}};
+    "method=adam beta2=0.99 epsilon=1 second_moment_dtype=bf16 averaging=gpa average_dtype=bf16",
+    "method=sgd momentum=0.9 momentum_dtype=bf16",
+    "method=shampoo grafting=adam grafting_beta2=0.99 grafting_dtype=bf16",
+    "method=muon route=off second_moment=element second_moment_dtype=bf16",
+    "method=soap precondition_frequency=2 second_moment_dtype=bf16 weight_ema=0.9 average_dtype=bf16"};
 
 TEST_CASE("stochastic rounding is bit-identical for every number of threads, and differs for another seed") {
   const std::vector<shampoo_param_desc> params = {Param("w", {300, 260}, SHAMPOO_BF16)};
   for (const Keys& method : kNarrowMethods) {
-    const Keys keys = kNarrow + method + kStochastic + Keys{{"param_rounding", "stochastic"}};
-    const auto one = TrainRounded(keys, params, 1);
-    CHECK(TrainRounded(keys, params, 2) == one);
-    CHECK(TrainRounded(keys, params, 5) == one);
-    CHECK(TrainRounded(keys + Keys{{"rounding_seed", "1"}}, params, 1) != one);
-    CHECK(TrainRounded(kNarrow + method, params, 1) != one);
+    CAPTURE(method);
+    const Keys keys = kNarrow + method + kStochastic + "param_rounding=stochastic";
+    const auto one = CheckThreads(keys, params, 4);
+    CHECK(CheckThreads(keys + "rounding_seed=1", params, 4, {}) != one);
+    CHECK(CheckThreads(kNarrow + method, params, 4, {}) != one);
   }
 }
 
@@ -57,10 +35,8 @@ TEST_CASE("stochastic rounding stores each element of a state as one of the two 
     Host nearest(kNarrow + method, {Param("w", {40, 30})});
     Host stochastic(kNarrow + method + kStochastic, {Param("w", {40, 30})});
     for (Host* const host : {&nearest, &stochastic}) {
-      std::mt19937_64 random(2);
-      host->Fill(random);
-      host->FillGradients(random);
-      host->Step();
+      std::mt19937_64 random = host->FillFrom(2);
+      host->RandomStep(random);
     }
     for (const Host::Entry& entry : nearest.Entries()) {
       const std::string key = entry.info.key;
@@ -85,11 +61,11 @@ TEST_CASE("stochastic rounding stores each element of a state as one of the two 
 TEST_CASE("with stochastic rounding, a bf16 second moment follows that of a float32 run, even with beta2 near 1") {
   // The gradients are three times as large in the first 2,000 steps as in later steps. With rounding to nearest, the
   // second moment would not decrease again.
-  const Keys keys = {{"method", "adam"}, {"beta1", "0"}, {"beta2", "0.999"}, {"lr", "1e-06"}};
+  const Keys keys = "method=adam beta1=0 beta2=0.999 lr=1e-06";
   constexpr size_t kElements = 1024;
   const std::vector<shampoo_param_desc> params = {Param("w", {kElements})};
   Host wide(keys, params);
-  Host narrow(keys + kStochastic + Keys{{"second_moment_dtype", "bf16"}}, params);
+  Host narrow(keys + kStochastic + "second_moment_dtype=bf16", params);
   Host* const hosts[] = {&wide, &narrow};
   std::mt19937_64 random(3);
   for (int step = 1; step <= 22000; ++step) {
@@ -110,7 +86,7 @@ TEST_CASE("with stochastic rounding, a bf16 second moment follows that of a floa
 }
 
 TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat16") {
-  const Keys keys = {{"method", "sgd"}, {"lr", "0.000244140625"}};
+  const Keys keys = "method=sgd lr=0.000244140625";
   double means[2] = {};
   for (const bool is_stochastic : {false, true}) {
     Host host(keys + Keys{{"param_rounding", is_stochastic ? "stochastic" : "nearest"}},
@@ -126,47 +102,39 @@ TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat
 }
 
 TEST_CASE("a bf16 second moment that would stall is accepted with state_rounding stochastic only") {
-  const Keys keys = {{"method", "adam"}, {"second_moment_dtype", "bf16"}};
-  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  shampoo_plan* plan = nullptr;
-  CHECK(shampoo_plan_create(&plan, MakeConfig(keys).get(), &desc) == SHAMPOO_E_INVALID);
-  CHECK(std::string(shampoo_last_error()) ==
+  const Keys keys = "method=adam second_moment_dtype=bf16";
+  CHECK(PlanError(keys) ==
         "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "
         "would undo every decay of the second moment: expected beta2 of at most 0.99609375; lower it, or use "
         "state_rounding stochastic or second_moment_dtype f32");
   const PlanPtr made = MakePlan(keys + kStochastic);
   // float16 is always rounded to nearest.
-  const Keys in_f16 = {{"method", "adam"}, {"second_moment_dtype", "f16"}, {"beta2", "0.9999"}};
-  CHECK(shampoo_plan_create(&plan, MakeConfig(in_f16 + kStochastic).get(), &desc) == SHAMPOO_E_INVALID);
+  PlanError("method=adam second_moment_dtype=f16 beta2=0.9999" + kStochastic);
 }
 
-TEST_CASE(
-    "with bf16 states and stochastic rounding, the state takes the bytes per parameter that docs/methods.md lists") {
-  const Keys bf16 = kStochastic + Keys{{"filtered_grad_dtype", "bf16"}};
-  const Keys moment = {{"second_moment_dtype", "bf16"}};
+TEST_CASE("with bf16 and stochastic rounding, the state has the bytes per parameter that docs/methods.md lists") {
+  const Keys bf16 = kStochastic + "filtered_grad_dtype=bf16";
+  const Keys moment = "second_moment_dtype=bf16";
   const std::pair<Keys, double> cases[] = {
-      {{{"preset", "shampoo"}, {"grafting_dtype", "bf16"}}, 12},
-      {{{"preset", "shampoo"}, {"grafting_dtype", "bf16"}, {"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}}, 8},
-      {Keys{{"preset", "soap"}} + moment, 16},
-      {{{"preset", "kl_shampoo"}}, 14},
-      {Keys{{"preset", "adamw"}} + moment, 4},
-      {{{"preset", "muon"}}, 2}};
+      {"preset=shampoo grafting_dtype=bf16", 12},
+      {"preset=shampoo grafting_dtype=bf16 factor_dtype=bf16 inverse_dtype=bf16", 8},
+      {"preset=soap" + moment, 16},
+      {"preset=kl_shampoo", 14},
+      {"preset=adamw" + moment, 4},
+      {"preset=muon", 2}};
   for (const auto& [keys, bytes] : cases) {
     shampoo_config* config = nullptr;
     RequireOk(shampoo_config_create(&config));
     const ConfigPtr owned(config);
-    for (const auto& [key, value] : bf16 + keys) {
-      RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
-    }
+    for (const auto& [key, value] : bf16 + keys) RequireOk(shampoo_config_set_str(config, key.c_str(), value.c_str()));
     const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
     shampoo_plan* handle = nullptr;
     RequireOk(shampoo_plan_create(&handle, config, &desc));
     const PlanPtr plan(handle);
     AddParam(plan, Param("w", {1024, 1024}));
     RequireOk(shampoo_plan_finish(plan.get()));
-    int64_t total = 0;
-    RequireOk(shampoo_plan_bytes(plan.get(), 0, "state", &total));
-    CHECK(static_cast<double>(total) / (1024 * 1024) == doctest::Approx(bytes).epsilon(0.01));
+    const auto total = static_cast<double>(PlanBytes(plan.get(), 0, "state"));
+    CHECK(total / (1024 * 1024) == doctest::Approx(bytes).epsilon(0.01));
   }
 }
 

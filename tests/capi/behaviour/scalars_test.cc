@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "tests/capi/behaviour/host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -97,8 +97,7 @@ TEST_CASE("a scalar that is changed takes effect in the next step") {
       reference.nesterov = (bits & 1) != 0;
       reference.coupled = (bits & 2) != 0;
       reference.corrected = (bits & 4) != 0;
-      CAPTURE(grafting);
-      CAPTURE(bits);
+      CAPTURE_ALL(grafting, bits);
       for (const auto& [key, list] : values) {
         CAPTURE(key);
         CheckSchedule(reference, {{3, {key, list[0]}}, {7, {key, list[1]}}, {11, {key, list[2]}}});
@@ -121,11 +120,10 @@ TEST_CASE("nine scalars that change one after another in one run take effect") {
 }
 
 TEST_CASE("gradient_scale reverses the scaling of a loss, exactly for powers of two") {
-  const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"epsilon", "1e-3"}};
+  const Keys keys = "grafting=adam momentum=0.9 epsilon=1e-3";
   Host plain(keys, {Param("w", {4, 3})});
-  Host scaled(keys + Keys{{"gradient_scale", "0.0009765625"}}, {Param("w", {4, 3})});
-  std::mt19937_64 random(1);
-  plain.Fill(random);
+  Host scaled(keys + "gradient_scale=0.0009765625", {Param("w", {4, 3})});
+  std::mt19937_64 random = plain.FillFrom(1);
   scaled.tensors[0].w = plain.tensors[0].w;
   for (int t = 0; t < 5; ++t) {
     plain.FillGradients(random);

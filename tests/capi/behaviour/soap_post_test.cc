@@ -2,38 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The key soap_post.
-#include <algorithm>
-#include <string>
 #include <vector>
 
-#include "tests/capi/behaviour/host.h"
+#include "tests/capi/behaviour/basis_host.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
 // With these keys, the direction does not depend on the parameter.
-const Keys kPlainSoap = {{"method", "soap"}, {"lr", "1"}, {"precondition_frequency", "2"}, {"shape_scale", "none"}};
-const Keys kPost = {{"soap_post", "orthogonalize"}};
-const Keys kOrders[] = {{},
-                        {{"factor_correction", "kl"}},
-                        {{"basis_order", "before"}, {"grafting", "adam"}},
-                        {{"orthogonalization", "exact"}, {"first_step", "use"}}};
-
-// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
-std::vector<double> DirectionOf(Host* host) {
-  Array& w = host->tensors[0].w;
-  for (size_t i = 0; i < w.size(); ++i) w.Set(i, 0);
-  host->Step();
-  std::vector<double> direction = w.Values();
-  for (double& value : direction) value = -value;
-  return direction;
-}
-
-double NormOf(const std::vector<double>& values) {
-  double square = 0;
-  for (const double value : values) square += value * value;
-  return std::sqrt(square);
-}
+const Keys kPlainSoap = "method=soap lr=1 precondition_frequency=2 shape_scale=none";
+const Keys kPost = "soap_post=orthogonalize";
+const Keys kOrders[] = {
+    {}, "factor_correction=kl", "basis_order=before grafting=adam", "orthogonalization=exact first_step=use"};
 
 TEST_CASE("soap_post orthogonalizes the direction of soap, as a matrix of outputs and inputs") {
   shampoo_param_desc kernel = Param("kernel", {2, 3, 4}, SHAMPOO_F64);
@@ -42,26 +23,22 @@ TEST_CASE("soap_post orthogonalizes the direction of soap, as a matrix of output
       {Param("wide", {5, 7}, SHAMPOO_F64), 5}, {Param("convolution", {4, 3, 2}, SHAMPOO_F64), 4}, {kernel, 6}};
   for (const auto& [desc, rows] : cases) {
     for (const Keys& order : kOrders) {
-      CAPTURE(desc.name);
-      CAPTURE(order.size());
+      CAPTURE_ALL(desc.name, order.size());
       Host plain(kPlainSoap + order, {desc});
       Host post(kPlainSoap + order + kPost, {desc});
       const ConfigPtr config = MakeConfig(kPlainSoap + order + kPost);
       std::mt19937_64 random(5);
       for (int step = 1; step <= 5; ++step) {
-        plain.FillGradients(random);
-        post.tensors[0].g = plain.tensors[0].g;
-        std::vector<double> expected = DirectionOf(&plain);
-        const std::vector<double> found = DirectionOf(&post);
-        const bool is_grafting_alone = order.size() == 2 && order[0].first == "basis_order" && step < 2;
-        if (!is_grafting_alone && NormOf(expected) > 0) {
+        const std::vector<double> gradient = RandomElements(plain.tensors[0].g.size(), &random);
+        std::vector<double> expected = DirectionOf(&plain, gradient);
+        const std::vector<double> found = DirectionOf(&post, gradient);
+        const bool is_grafted = order.Value("grafting") == "adam";
+        if (!(is_grafted && step < 2) && NormOf(expected) > 0) {  // the first direction is grafting's
           const double length = NormOf(expected);
           RequireOk(shampoo_matrix_orthogonalize(config.get(), rows, static_cast<int64_t>(expected.size()) / rows,
                                                  SHAMPOO_F64, expected.data(), expected.data()));
-          if (order.size() == 2 && order[0].first == "basis_order") {  // the length of grafting's direction
-            const double own = NormOf(expected);
-            for (double& value : expected) value *= length / own;
-          }
+          // The length of grafting's direction.
+          if (is_grafted) expected = Scaled(expected, length / NormOf(expected));
         }
         for (size_t i = 0; i < expected.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
       }
@@ -78,12 +55,8 @@ TEST_CASE("soap_post leaves vectors and heads as they are, and shape_scale is mu
   Host plain(kPlainSoap, params);
   Host post(unset + kPost, params);
   for (Host* const host : {&plain, &post}) {
-    std::mt19937_64 random(6);
-    host->Fill(random);
-    for (int step = 1; step <= 3; ++step) {
-      host->FillGradients(random);
-      host->Step();
-    }
+    std::mt19937_64 random = host->FillFrom(6);
+    for (int step = 1; step <= 3; ++step) host->RandomStep(random);
   }
   for (size_t p = 0; p < params.size(); ++p) CHECK(plain.tensors[p].w.bytes() == post.tensors[p].w.bytes());
 
@@ -92,22 +65,19 @@ TEST_CASE("soap_post leaves vectors and heads as they are, and shape_scale is mu
   Host single(kPlainSoap + kPost, {Param("w", {8, 2}, SHAMPOO_F64)});
   std::mt19937_64 random(7);
   for (int step = 1; step <= 3; ++step) {
-    doubled.FillGradients(random);
-    single.tensors[0].g = doubled.tensors[0].g;
-    const std::vector<double> twice = DirectionOf(&doubled);
-    const std::vector<double> once = DirectionOf(&single);
+    const std::vector<double> gradient = RandomElements(16, &random);
+    const std::vector<double> twice = DirectionOf(&doubled, gradient);
+    const std::vector<double> once = DirectionOf(&single, gradient);
     for (size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == doctest::Approx(2 * once[i]).epsilon(1e-12));
   }
 }
 
 TEST_CASE("soap_post rejects tensors that are divided into blocks") {
-  const PlanPtr plan = MakePlan(kPlainSoap + kPost + Keys{{"max_preconditioner_dim", "4"}});
+  const PlanPtr plan = MakePlan(kPlainSoap + kPost + "max_preconditioner_dim=4");
   const shampoo_param_desc desc = Param("w", {6, 4});
   CHECK(shampoo_plan_add_param(plan.get(), &desc, nullptr) == SHAMPOO_OK);
   CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_E_INVALID);
-  CHECK(std::string(shampoo_last_error())
-            .find("is divided into 2 blocks: expected a single block, because the group uses norms of ") !=
-        std::string::npos);
+  CheckLastError({"is divided into 2 blocks: expected a single block, because the group uses norms of "});
 }
 
 }  // namespace

@@ -7,15 +7,9 @@ namespace {
 
 const std::vector<shampoo_param_desc> kMatrix = {Param("w", {2, 2}, SHAMPOO_F64)};
 
-TEST_CASE(
-    "before the start step and without grafting, a parameter moves by the gradient if initial_inverse is identity, and "
-    "does not move if it is zero") {
+TEST_CASE("before the start step without grafting, initial_inverse decides whether a gradient moves a parameter") {
   for (const char* const initial : {"identity", "zero"}) {
-    Host host(Keys{{"use_merge_dims", "false"},
-                   {"lr", "0.5"},
-                   {"beta1", "0"},
-                   {"precondition_frequency", "3"},
-                   {"initial_inverse", initial}},
+    Host host("use_merge_dims=false lr=0.5 beta1=0 precondition_frequency=3" + Keys{{"initial_inverse", initial}},
               kMatrix);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {1, 2, 3, 4});
     host.tensors[0].g = ArrayOf(SHAMPOO_F64, {1, -2, 4, 8});
@@ -27,12 +21,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at every refresh") {
-  Host host(Keys{{"use_merge_dims", "false"},
-                 {"beta1", "0"},
-                 {"beta2", "0.5"},
-                 {"epsilon", "0.5"},
-                 {"use_bias_correction", "false"}},
-            kMatrix);
+  Host host(Keys("use_merge_dims=false beta1=0 beta2=0.5 epsilon=0.5 use_bias_correction=false"), kMatrix);
   const auto step = [&](const std::vector<double>& gradient) {
     host.tensors[0].g = ArrayOf(SHAMPOO_F64, gradient);
     host.Step();
@@ -49,7 +38,7 @@ TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matri
   // Writes a diagonal factor matrix with the element -0.25. If its flag is 1, each diagonal element a becomes
   // (a + epsilon)^(-1/4). Otherwise, the eigenvalues are shifted first.
   for (const bool dense : {false, true}) {
-    Host host(Keys{{"use_merge_dims", "false"}, {"beta1", "0"}, {"epsilon", "0.5"}, {"beta2", "1"}}, kMatrix);
+    Host host(Keys("use_merge_dims=false beta1=0 epsilon=0.5 beta2=1"), kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});
     host.WriteValues("w/0/diagonal", {dense ? 0.0 : 1.0, 1});
     host.Step();

@@ -7,9 +7,9 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kEveryState = {{"grafting", "adam"},      {"momentum", "0.5"},       {"max_preconditioner_dim", "4"},
-                          {"factor_dtype", "f64"},   {"inverse_dtype", "f16"},  {"filtered_grad_dtype", "bf16"},
-                          {"grafting_dtype", "f16"}, {"momentum_dtype", "f64"}, {"use_merge_dims", "false"}};
+const Keys kEveryState =
+    "grafting=adam momentum=0.5 max_preconditioner_dim=4 factor_dtype=f64 inverse_dtype=f16 filtered_grad_dtype=bf16 "
+    "grafting_dtype=f16 momentum_dtype=f64 use_merge_dims=false";
 
 struct Row {
   std::string key;
@@ -68,7 +68,7 @@ TEST_CASE("entries exist only for the states of the configured method; groups an
   shampoo_param_desc stacked = Param("layers", {2, 2, 3}, SHAMPOO_F64);
   stacked.stack_dims = 1;
   stacked.group = 1;
-  const Host host({Keys{{"beta1", "0"}, {"grafting", "sgd"}}, Keys{{"grafting", "adagrad"}}},
+  const Host host({Keys("beta1=0 grafting=sgd"), Keys("grafting=adagrad")},
                   {stacked, Param("none", {3, 0}), Param("v", {2})});
   CheckEntries(host, {{"group.0/step", {}, SHAMPOO_I64, -1, false},
                       {"group.1/step", {}, SHAMPOO_I64, -1, false},
@@ -110,8 +110,7 @@ TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse ro
 TEST_CASE("reading or writing a range of an entry transfers exactly the elements of this range") {
   Host host(kEveryState, {Param("m", {6, 3})});
   std::mt19937_64 random(6);
-  host.FillGradients(random);
-  host.Step();
+  host.RandomStep(random);
   for (const char* key : {"m/0/factor.0", "m/0/inverse.1", "m/1/momentum", "m/0/filtered_grad"}) {
     CAPTURE(key);
     const Host::Entry entry = host.Find(key);
@@ -148,15 +147,14 @@ TEST_CASE("reading or writing a range of an entry transfers exactly the elements
 }
 
 TEST_CASE("a step continues from values that were written into the state") {
-  const Keys keys = {
-      {"grafting", "sgd"}, {"lr", "1"}, {"beta1", "0"}, {"momentum", "0.5"}, {"use_merge_dims", "false"}};
+  const Keys keys = "grafting=sgd lr=1 beta1=0 momentum=0.5 use_merge_dims=false";
   Host host(keys, {Param("w", {1, 2}, SHAMPOO_F64)});
   host.Bind();
   host.WriteValues("w/0/momentum", {8, -4});
   host.Step();  // a gradient of 0
   CHECK(host.tensors[0].w.Values() == std::vector<double>{-4, 2});
 
-  const Keys late = {{"precondition_frequency", "100"}, {"beta1", "0"}, {"lr", "1"}, {"epsilon", "1"}};
+  const Keys late = "precondition_frequency=100 beta1=0 lr=1 epsilon=1";
   Host counted(late, {Param("w", {1}, SHAMPOO_F64)});
   counted.WriteValues("group.0/step", {99});
   counted.tensors[0].g.Set(0, std::sqrt(3.0));

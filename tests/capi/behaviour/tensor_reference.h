@@ -196,10 +196,4 @@ inline Keys KeysOf(const TensorReference& r) {
           {"use_merge_dims", "false"}};
 }
 
-inline double LargestDifference(const std::vector<double>& a, const std::vector<double>& b) {
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(a[i] - b[i]));
-  return largest;
-}
-
 }  // namespace shampoo_test

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/tensor_reference.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
@@ -11,15 +12,14 @@ std::vector<int64_t> Wide(const std::vector<int>& shape) { return {shape.begin()
 // Makes 12 steps of a parameter that is one block. Returns the largest difference from the reference after any step.
 double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& param_shape) {
   Host host(KeysOf(reference) + more, {Param("w", param_shape, SHAMPOO_F64)});
-  std::mt19937_64 random(8);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(8);
   std::vector<double> w = host.tensors[0].w.Values();
   double largest = 0;
   for (int t = 1; t <= 12; ++t) {
     host.FillGradients(random);
     reference.Step(t, host.tensors[0].g.Values(), &w);
     host.Step();
-    largest = std::max(largest, LargestDifference(w, host.tensors[0].w.Values()));
+    largest = std::max(largest, DistanceOf(w, host.tensors[0].w.Values()));
   }
   return largest;
 }
@@ -35,8 +35,7 @@ TEST_CASE("blocks of every order agree with the reference") {
       reference.start = reference.grafting == "none" ? 3 : 5;
       reference.multiplier = shape.size() == 2 ? 1.25 : 1;
       reference.scale = 0.75;
-      CAPTURE(shape.size());
-      CAPTURE(shape[0]);
+      CAPTURE_ALL(shape.size(), shape[0]);
       CHECK(DifferenceOf(reference, {}, Wide(shape)) < 1e-9);
     }
   }
@@ -60,8 +59,7 @@ TEST_CASE("combinations of options agree with the reference") {
       reference.start = reference.frequency + bits % 5;
       reference.root = bits % 7 == 0 ? 2 : 4;
       reference.multiplier = bits % 5 == 0 ? 1.5 : 1;
-      CAPTURE(grafting);
-      CAPTURE(bits);
+      CAPTURE_ALL(grafting, bits);
       CHECK(DifferenceOf(reference, {{"inverse_root_override", bits % 7 == 0 ? "2" : "0"}}, {5, 4}) < 1e-9);
     }
   }
@@ -73,10 +71,10 @@ TEST_CASE("inverse_root_override selects the root by the order of the block") {
   for (size_t i = 0; i < shapes.size(); ++i) {
     TensorReference reference(shapes[i]);
     reference.root = roots[i];
-    CHECK(DifferenceOf(reference, {{"inverse_root_override", "7,3,5,0"}}, Wide(shapes[i])) < 1e-9);
+    CHECK(DifferenceOf(reference, "inverse_root_override=7,3,5,0", Wide(shapes[i])) < 1e-9);
     reference.root = 3;
-    CHECK(DifferenceOf(reference, {{"inverse_root_override", "3"}}, Wide(shapes[i])) < 1e-9);
-    CHECK(DifferenceOf(reference, {{"inverse_root_override", "7,4,4,5,6"}}, Wide(shapes[i])) > 1e-3);
+    CHECK(DifferenceOf(reference, "inverse_root_override=3", Wide(shapes[i])) < 1e-9);
+    CHECK(DifferenceOf(reference, "inverse_root_override=7,4,4,5,6", Wide(shapes[i])) > 1e-3);
   }
 }
 
@@ -89,8 +87,7 @@ TEST_CASE("merged dims form one dim of the block") {
   const Case cases[] = {{{2, 3, 4}, "6", {6, 4}}, {{3, 1, 2, 1}, "6", {6}}, {{1, 4, 3}, "4", {4, 3}},
                         {{1, 1}, "8", {1}},       {{}, "8", {1}},           {{2, 2, 2, 3}, "5", {4, 2, 3}}};
   for (const Case& one : cases) {
-    CAPTURE(one.largest);
-    CAPTURE(one.param_shape.size());
+    CAPTURE_ALL(one.largest, one.param_shape.size());
     CHECK(DifferenceOf(TensorReference(one.merged),
                        {{"use_merge_dims", "true"}, {"max_preconditioner_dim", one.largest}}, one.param_shape) < 1e-9);
   }
@@ -122,10 +119,9 @@ TEST_CASE("a parameter of many blocks has the same values as its blocks stepped 
     }
   }
   REQUIRE(pieces.size() == 12);
-  Host host(KeysOf(pieces[0].reference) + Keys{{"max_preconditioner_dim", "3"}},
+  Host host(KeysOf(pieces[0].reference) + "max_preconditioner_dim=3",
             {Param("w", Wide(shape), SHAMPOO_F64), Param("other", {2}, SHAMPOO_F64)});
-  std::mt19937_64 random(10);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(10);
   std::vector<double> w = host.tensors[0].w.Values();
   for (int t = 1; t <= 14; ++t) {
     host.FillGradients(random);
@@ -140,7 +136,7 @@ TEST_CASE("a parameter of many blocks has the same values as its blocks stepped 
       for (size_t n = 0; n < part.size(); ++n) w[piece.elements[n]] = part[n];
     }
     host.Step();
-    CHECK(LargestDifference(w, host.tensors[0].w.Values()) < 1e-9);
+    CHECK(DistanceOf(w, host.tensors[0].w.Values()) < 1e-9);
   }
   const Array inverse = host.Read("w/4/inverse.1");
   for (size_t i = 0; i < inverse.size(); ++i) {

@@ -17,25 +17,18 @@ std::vector<shampoo_param_desc> MixedModel() {
                                             Param("shard", {30, 20}),           Param("scalar", {}),
                                             Param("embedding", {3000, 24})};
   params[5].stack_dims = 1;
-  params[6].shard_form = 1;
-  params[6].flat_offset = 33;
-  params[6].flat_count = 411;
+  params[6] = FlatShard(params[6], 33, 411);
   params[3].group = params[4].group = 1;
   return params;
 }
 
-const std::vector<Keys> kGroups = {{{"grafting", "rmsprop"}, {"max_preconditioner_dim", "96"}, {"momentum", "0.9"}},
-                                   {{"grafting", "adam"},
-                                    {"max_preconditioner_dim", "5"},
-                                    {"precondition_frequency", "2"},
-                                    {"use_merge_dims", "false"},
-                                    {"inverse_dtype", "bf16"},
-                                    {"weight_decay", "0.01"}}};
+const std::vector<Keys> kGroups = {"grafting=rmsprop max_preconditioner_dim=96 momentum=0.9",
+                                   "grafting=adam max_preconditioner_dim=5 precondition_frequency=2 "
+                                   "use_merge_dims=false inverse_dtype=bf16 weight_decay=0.01"};
 
 std::vector<std::vector<char>> Train(int32_t threads, int steps = 3) {
   Host host(kGroups, MixedModel(), threads);
-  std::mt19937_64 random(3);
-  host.Fill(random);
+  std::mt19937_64 random = host.FillFrom(3);
   for (int t = 0; t < steps; ++t) {
     host.FillGradients(random);
     host.tensors[1].has_grad = t != 1;
@@ -53,50 +46,21 @@ TEST_CASE("every number of threads gives bit-identical results") {
   CHECK(Train(1, 2) != expected);
 }
 
-std::vector<std::vector<char>> TrainDivided(int32_t threads) {
-  const Keys keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"threads", "0"}};
-  std::vector<shampoo_param_desc> params = {Param("large", {1024, 600}), Param("half", {512, 512}, SHAMPOO_BF16),
-                                            Param("long", {1024, 140}), Param("vector", {1024}),
-                                            Param("stack", {40, 64, 64})};
-  Host host(keys + Keys{{"use_merge_dims", "false"}}, params, threads);
-  std::mt19937_64 random(5);
-  host.Fill(random);
-  for (int t = 0; t < 2; ++t) {
-    host.FillGradients(random);
-    host.Step();
-  }
-  return host.Everything();
-}
-
 TEST_CASE("blocks that are divided among threads give bit-identical results") {
-  const auto expected = TrainDivided(1);
-  for (const int32_t threads : {2, 5}) {
-    CAPTURE(threads);
-    CHECK(TrainDivided(threads) == expected);
-  }
+  CheckThreads("grafting=adam momentum=0.9 precondition_frequency=2 threads=0 use_merge_dims=false",
+               {Param("large", {1024, 600}), Param("half", {512, 512}, SHAMPOO_BF16), Param("long", {1024, 140}),
+                Param("vector", {1024}), Param("stack", {40, 64, 64})},
+               2);
 }
 
 TEST_SUITE("long") {
   TEST_CASE("contractions and rank updates that are divided among threads give bit-identical results in all methods") {
-    const Keys often = {{"precondition_frequency", "1"}, {"basis_method", "qr"}};
-    for (const Keys& method :
-         {Keys{{"method", "shampoo"}, {"precondition_frequency", "2"}}, Keys{{"method", "soap"}} + often,
-          Keys{{"method", "soap"}, {"factor_correction", "kl"}} + often, Keys{{"method", "kl_shampoo"}} + often}) {
-      CAPTURE(method[0].second);
-      CAPTURE(method[1].second);
-      std::vector<std::vector<std::vector<char>>> results;
-      for (const int32_t threads : {1, 3}) {
-        // The smallest square matrix whose contractions are divided (core/backend/cpu/kronecker.cc).
-        Host host(method + Keys{{"threads", "0"}}, {Param("large", {1024, 1024})}, threads);
-        std::mt19937_64 random(5);
-        host.Fill(random);
-        for (int t = 0; t < 3; ++t) {
-          host.FillGradients(random);
-          host.Step();
-        }
-        results.push_back(host.Everything());
-      }
-      CHECK(results[1] == results[0]);
+    const Keys often = "precondition_frequency=1 basis_method=qr";
+    for (const Keys& method : {Keys("method=shampoo precondition_frequency=2"), "method=soap" + often,
+                               "method=soap factor_correction=kl" + often, Keys("method=kl_shampoo") + often}) {
+      CAPTURE(method);
+      // The smallest square matrix whose contractions are divided (core/backend/cpu/kronecker.cc).
+      CheckThreads(method + "threads=0", {Param("large", {1024, 1024})}, 3, {3});
     }
   }
 }
@@ -112,8 +76,7 @@ TEST_CASE("optimizers on several threads do not affect each other") {
   for (size_t i = 0; i < kOptimizers; ++i) {
     threads.emplace_back([&, i] {
       Host& host = *hosts[i];
-      std::mt19937_64 random(3);
-      host.Fill(random);
+      std::mt19937_64 random = host.FillFrom(3);
       for (int t = 0; t < 3; ++t) {
         host.FillGradients(random);
         host.tensors[1].has_grad = t != 1;

@@ -30,6 +30,9 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
     CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
+// CHECK_INVALID(call, "words", "of the message")
+#define CHECK_INVALID(call, ...) CHECK_ERROR(call, SHAMPOO_E_INVALID, {__VA_ARGS__})
+
 // Returns a number as the library writes it: in its shortest form, independent of the locale.
 template <typename Number>
 std::string Text(Number number) {
@@ -42,7 +45,7 @@ std::string Text(Number number) {
 inline std::vector<shampoo_param_desc> SmallParams(int32_t dtype = SHAMPOO_F32) {
   return {Param("weight", {6, 5}, dtype), Param("bias", {5}, dtype)};
 }
-inline Keys SmallKeys(const Keys& more) { return Keys{{"max_preconditioner_dim", "4"}, {"threads", "2"}} + more; }
+inline Keys SmallKeys(const Keys& more) { return "max_preconditioner_dim=4 threads=2" + more; }
 
 inline PlanPtr MakeSmallPlan(const Keys& keys = {}, bool finished = true) {
   PlanPtr plan = MakePlan(SmallKeys(keys));

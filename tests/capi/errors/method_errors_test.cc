@@ -5,17 +5,10 @@
 
 #include "errors_test_util.h"
 #include "key_table.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
-
-void CheckPlanRejects(const Keys& keys, std::initializer_list<std::string> words) {
-  const ConfigPtr config = MakeConfig(keys);
-  shampoo_plan* plan = nullptr;
-  const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  CHECK_ERROR(shampoo_plan_create(&plan, config.get(), &desc), SHAMPOO_E_INVALID, words);
-  CHECK(plan == nullptr);
-}
 
 TEST_CASE("a key that the method does not read is rejected with the key, its value, the method and an expectation") {
   const struct {
@@ -39,28 +32,24 @@ TEST_CASE("a key that the method does not read is rejected with the key, its val
   for (const auto& one : unread) {
     for (const shampoo_key_info& key : KeyTable()) {
       if (std::find(one.keys.begin(), one.keys.end(), std::string(key.name)) == one.keys.end()) continue;
-      CAPTURE(std::string(one.method));
-      CAPTURE(key.name);
+      CAPTURE_ALL(one.method, key.name);
       const std::string value = AnotherValue(key);
-      CheckPlanRejects({{"method", one.method}, {key.name, value}},
-                       {std::string("key ") + key.name + ": the value " + value, one.method, "expected"});
+      PlanError({{"method", one.method}, {key.name, value}});
+      CHECK(MissingWord({std::string("key ") + key.name + ": the value " + value, one.method, "expected"}) == "");
     }
   }
 }
 
 TEST_CASE("norms of whole parameters are rejected for a parameter of several blocks, with the size that is needed") {
-  for (const Keys& keys :
-       {Keys{{"update_norm", "rms"}}, Keys{{"max_update_rms", "1"}}, Keys{{"norm_control", "hyperball"}}}) {
+  for (const Keys& keys : {Keys("update_norm=rms"), Keys("max_update_rms=1"), Keys("norm_control=hyperball")}) {
     for (const char* const method : {"shampoo", "soap", "kl_shampoo"}) {
-      CAPTURE(std::string(method));
-      CAPTURE(keys[0].first);
+      CAPTURE_ALL(method, keys[0].first);
       const PlanPtr plan =
           MakePlan(Keys{{"method", method}, {"use_merge_dims", "false"}, {"max_preconditioner_dim", "8"}} + keys);
       AddParam(plan, Param("fits", {8, 5}));
       AddParam(plan, Param("w", {9, 5}));
-      CHECK_ERROR(shampoo_plan_finish(plan.get()), SHAMPOO_E_INVALID,
-                  {"\"w\"", "(9, 5)", "2 blocks", "expected a single block", keys[0].first,
-                   "max_preconditioner_dim to at least 9"});
+      CHECK_INVALID(shampoo_plan_finish(plan.get()), "\"w\"", "(9, 5)", "2 blocks", "expected a single block",
+                    keys[0].first, "max_preconditioner_dim to at least 9");
     }
   }
 }

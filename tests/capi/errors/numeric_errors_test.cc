@@ -1,32 +1,26 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <limits>
 
 #include "small_model.h"
+#include "tests/capture.h"
 
 namespace shampoo_test {
 namespace {
 
-const Keys kEveryState = {{"grafting", "adam"},
-                          {"momentum", "0.5"},
-                          {"weight_decay", "0.125"},
-                          {"beta2", "0.5"},
-                          {"use_merge_dims", "false"}};
+const Keys kEveryState = "grafting=adam momentum=0.5 weight_decay=0.125 beta2=0.5 use_merge_dims=false";
 
-void StepWell(SmallModel* model, int seed) {
+void StepWell(BoundModel* model, int seed) {
   model->FillGradients(seed);
-  RequireOk(shampoo_optimizer_step(model->get(), nullptr));
+  RequireOk(model->TryStep());
 }
 
 TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters and state unchanged") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0}) {
     CAPTURE(dtype);
-    SmallModel model(kEveryState, dtype);
-    SmallModel other(kEveryState, dtype);  // never sees a bad gradient
-    model.Bind();
-    other.Bind();
+    BoundModel model(kEveryState, dtype);
+    BoundModel other(kEveryState, dtype);  // never sees a bad gradient
     int seed = 1;
     const auto both = [&] {
       StepWell(&model, seed);
@@ -38,18 +32,13 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
     for (size_t p = 0; p < 2; ++p) {
       for (const size_t at : {size_t{0}, size_t{3}, SmallModel::kElements[p] - 1}) {
         for (const double bad : {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity}) {
-          CAPTURE(p);
-          CAPTURE(at);
-          CAPTURE(bad);
+          CAPTURE_ALL(p, at, bad);
           model.FillGradients(seed);
           model.tensors[p].g.Set(at, bad);
-          const auto before = model.Everything();
-          CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-                      {"parameter \"" + std::string(SmallModel::kNames[p]) + "\"", std::isnan(bad) ? "NaN" : "infinity",
-                       "element " + Text(at) + " ", "block " + std::string(SmallModel::kNames[p]) + "/",
-                       "nothing has changed"});
-          CHECK(std::string(shampoo_optimizer_error(model.get())) == shampoo_last_error());
-          CHECK(model.Everything() == before);
+          const std::string name = SmallModel::kNames[p];
+          CheckStepFails(&model, SHAMPOO_E_NUMERIC,
+                         {"parameter \"" + name + "\"", std::isnan(bad) ? "NaN" : "infinity",
+                          "element " + Text(at) + " ", "block " + name + "/", "nothing has changed"});
         }
       }
       both();
@@ -58,121 +47,87 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
 }
 
 TEST_CASE("the error names the first element that is not finite and its block") {
-  SmallModel model(Keys{{"use_merge_dims", "false"}});
-  model.Bind();
+  BoundModel model("use_merge_dims=false");
   model.tensors[1].g.Set(4, NAN);
   model.tensors[0].g.Set(24, INFINITY);  // row 4, column 4: the last of four blocks
   model.tensors[0].g.Set(29, NAN);
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"weight\"", "infinity", "element 24 ", "block weight/3"});
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"weight\"", "infinity", "element 24 ", "block weight/3"});
   CHECK(std::string(shampoo_last_error()).find("NaN") == std::string::npos);
 }
 
 TEST_CASE("a gradient whose factor matrices would overflow is rejected") {
-  SmallModel model(kEveryState);
-  SmallModel other(kEveryState);
-  model.Bind();
-  other.Bind();
-  const auto before = model.Everything();
+  BoundModel model(kEveryState);
+  BoundModel other(kEveryState);
   model.FillGradients(1);
   model.tensors[1].g.Set(2, 1e25);
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"bias\"", "too large", "overflow f32", "block bias/0", "nothing has changed"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC,
+                 {"\"bias\"", "too large", "overflow f32", "block bias/0", "nothing has changed"});
   StepWell(&model, 2);
   StepWell(&other, 2);
   CHECK(model.Everything() == other.Everything());
 
-  SmallModel wide(kEveryState, SHAMPOO_F64);
-  wide.Bind();
+  BoundModel wide(kEveryState, SHAMPOO_F64);
   wide.tensors[1].g.Set(2, 1e25);
-  CHECK(shampoo_optimizer_step(wide.get(), nullptr) == SHAMPOO_OK);
+  CHECK(wide.TryStep() == SHAMPOO_OK);
   wide.tensors[1].g.Set(2, -1e200);
-  CHECK_ERROR(shampoo_optimizer_step(wide.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
+  CheckStepFails(&wide, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
 }
 
 TEST_CASE("coupled weight decay is part of the overflow check, and the error names a NaN parameter") {
-  SmallModel model(Keys{{"weight_decay", "1"}, {"weight_decay_type", "coupled"}});
-  model.Bind();
+  BoundModel model("weight_decay=1 weight_decay_type=coupled");
   model.tensors[1].w.Set(3, 1e25);
-  auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"bias\"", "overflow f32", "element 3 ", "nothing has changed"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "nothing has changed"});
   model.tensors[1].w.Set(3, NAN);
-  before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"parameter \"bias\" has NaN", "element 3 ", "block bias/0"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"parameter \"bias\" has NaN", "element 3 ", "block bias/0"});
   model.tensors[1].w.Set(3, 1);
-  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
 TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its scaled value fits") {
-  SmallModel model(Keys{{"computation_dtype", "f32"}}, SHAMPOO_F64);
-  model.Bind();
+  BoundModel model("computation_dtype=f32", SHAMPOO_F64);
   model.tensors[1].g.Set(3, 1e39);
-  const auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"bias\"", "overflow f32", "element 3 ", "1e+39"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "1e+39"});
   RequireOk(shampoo_optimizer_set(model.get(), 0, "gradient_scale", 1e-39));
-  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
-  for (const Host::Entry& entry : model.Entries()) {
-    const Array state = model.Read(entry);
-    for (const double value : state.Values()) CHECK(std::isfinite(value));
-  }
+  RequireOk(model.TryStep());
+  CHECK(model.IsFinite());
 }
 
 TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype") {
-  SmallModel model(Keys{{"factor_dtype", "f16"}});
-  model.Bind();
+  BoundModel model("factor_dtype=f16");
   model.FillGradients(1);
   model.tensors[1].g.Set(2, 150);  // 22500 more at each step; f16 ends at 65504
-  for (int step = 0; step < 2; ++step) RequireOk(shampoo_optimizer_step(model.get(), nullptr));
-  const auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});
-  CHECK(model.Everything() == before);
+  for (int step = 0; step < 2; ++step) RequireOk(model.TryStep());
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC,
+                 {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});
   StepWell(&model, 2);
 }
 
 TEST_CASE("the overflow check of a factor matrix uses its largest row, not the sum of all rows") {
-  SmallModel model(Keys{{"factor_dtype", "f16"}, {"use_merge_dims", "false"}});
-  model.Bind();
+  BoundModel model("factor_dtype=f16 use_merge_dims=false");
   model.FillGradients(1);
-  for (size_t i = 0; i < 4; ++i)
-    model.tensors[0].g.Set(i * 7, 200);  // in different rows and columns: |G|^2 does not fit f16, but each row does
-  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  // In different rows and columns: |G|^2 does not fit f16, but each row does.
+  for (size_t i = 0; i < 4; ++i) model.tensors[0].g.Set(i * 7, 200);
+  CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE(
-    "a step is rejected if the grafting state is a sum that would overflow its dtype, but not if it is an average that "
-    "fits") {
-  const Keys narrow = {{"grafting_dtype", "f16"}, {"beta2", "0.5"}, {"beta1", "0"}};
-  SmallModel sum(narrow + Keys{{"grafting", "adagrad"}});
-  sum.Bind();
+TEST_CASE("a step is rejected if a sum in the grafting state would overflow its dtype, unlike an average that fits") {
+  const Keys narrow = "grafting_dtype=f16 beta2=0.5 beta1=0";
+  BoundModel sum(narrow + "grafting=adagrad");
   sum.FillGradients(1);
   sum.tensors[1].g.Set(2, 200);  // 40000 more at each step
-  RequireOk(shampoo_optimizer_step(sum.get(), nullptr));
-  const auto before = sum.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(sum.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
-  CHECK(sum.Everything() == before);
-  SmallModel average(narrow + Keys{{"grafting", "adam"}});
-  average.Bind();
+  RequireOk(sum.TryStep());
+  CheckStepFails(&sum, SHAMPOO_E_NUMERIC,
+                 {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
+  BoundModel average(narrow + "grafting=adam");
   average.tensors[1].g.Set(2, 300);  // its square does not fit f16, but a thousandth of it does
-  CHECK(shampoo_optimizer_step(average.get(), nullptr) == SHAMPOO_OK);
+  CHECK(average.TryStep() == SHAMPOO_OK);
 }
 
 TEST_CASE("terms of coupled weight decay that cancel are rejected if each is too large") {
-  SmallModel model(Keys{{"gradient_scale", "10"}, {"weight_decay", "10"}, {"weight_decay_type", "coupled"}});
-  model.Bind();
+  BoundModel model("gradient_scale=10 weight_decay=10 weight_decay_type=coupled");
   model.tensors[1].g.Set(3, 3e38);
   model.tensors[1].w.Set(3, -3e38);
-  const auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
 }
 
 TEST_CASE("terms of coupled weight decay that cancel are rejected if their rounding would overflow a factor matrix") {
@@ -180,45 +135,31 @@ TEST_CASE("terms of coupled weight decay that cancel are rejected if their round
   const auto grad = -7.77e33F;
   // In float64 the terms cancel; in float32 the rounding of the decay leaves 6e26.
   const double decay = -static_cast<double>(grad) / static_cast<double>(param);
-  char digits[40];
-  std::snprintf(digits, sizeof digits, "%.17g", decay);
-  SmallModel model(Keys{{"weight_decay", digits}, {"weight_decay_type", "coupled"}});
-  model.Bind();
+  BoundModel model("weight_decay_type=coupled weight_decay=" + Text(decay));
   model.tensors[1].w.Set(3, static_cast<double>(param));
   model.tensors[1].g.Set(3, static_cast<double>(grad));
-  const auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
-  CHECK(model.Everything() == before);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
   model.tensors[1].w.Set(3, 3e24);
   model.tensors[1].g.Set(3, -7.77e23);
-  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
 TEST_CASE("a block whose momentum would overflow its dtype is unchanged, counted, and reported by the next step") {
   // Element 2 is by far the largest element of the gradient of the bias, so the direction is nearly this gradient. In
   // the third step, the momentum of element 2 would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
-  SmallModel model(Keys{{"momentum", "0.9"},
-                        {"momentum_dtype", "f16"},
-                        {"beta1", "0"},
-                        {"grafting", "sgd"},
-                        {"use_merge_dims", "false"}});
-  model.Bind();
-  model.FillGradients(1);
-  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
+  BoundModel model("momentum=0.9 momentum_dtype=f16 beta1=0 grafting=sgd use_merge_dims=false");
+  StepWell(&model, 1);
   model.tensors[1].g.Set(2, 60000);
   const auto other = model.tensors[0].w.bytes();
-  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(model.TryStep());
   CHECK(model.Stat("nonfinite_blocks") == 0);
-  RequireOk(shampoo_optimizer_step(model.get(), nullptr));
+  RequireOk(model.TryStep());
   CHECK(model.Stat("nonfinite_blocks") == 1);
   const std::vector<char>& out = model.tensors[1].out.bytes();
   CHECK(std::equal(out.begin(), out.begin() + 16, model.tensors[1].w.bytes().begin()));  // block 0: elements 0 to 3
-  const auto before = model.Everything();
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_NUMERIC,
-              {"direction of block bias/0", "skipped the update of the block", "nothing"});
-  CHECK(model.Everything() == before);
-  model.FillGradients(2);
-  CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC,
+                 {"direction of block bias/0", "skipped the update of the block", "nothing"});
+  StepWell(&model, 2);
   CHECK(model.tensors[0].w.bytes() == other);
 }
 

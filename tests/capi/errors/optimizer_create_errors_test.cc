@@ -57,9 +57,9 @@ TEST_CASE("shampoo_optimizer_create rejects NULL with the name of the argument")
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* optimizer = nullptr;
-  CHECK_ERROR(shampoo_optimizer_create(nullptr, plan.get(), &desc), SHAMPOO_E_INVALID, {"out is NULL"});
-  CHECK_ERROR(shampoo_optimizer_create(&optimizer, nullptr, &desc), SHAMPOO_E_INVALID, {"plan is NULL"});
-  CHECK_ERROR(shampoo_optimizer_create(&optimizer, plan.get(), nullptr), SHAMPOO_E_INVALID, {"desc is NULL"});
+  CHECK_INVALID(shampoo_optimizer_create(nullptr, plan.get(), &desc), "out is NULL");
+  CHECK_INVALID(shampoo_optimizer_create(&optimizer, nullptr, &desc), "plan is NULL");
+  CHECK_INVALID(shampoo_optimizer_create(&optimizer, plan.get(), nullptr), "desc is NULL");
   CHECK(optimizer == nullptr);
   shampoo_optimizer_destroy(nullptr);
 }

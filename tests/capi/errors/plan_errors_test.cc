@@ -50,19 +50,19 @@ TEST_CASE("a plan rejects invalid ranks, threads and devices") {
 
 TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
-  const Keys early = {{"start_preconditioning_step", "3"}, {"precondition_frequency", "5"}};
-  CheckCreateRefused({{"epsilon", "0"}}, desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
+  const Keys early = "start_preconditioning_step=3 precondition_frequency=5";
+  CheckCreateRefused("epsilon=0", desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
   // Contradictions in a second group. The plan still has one group afterwards.
-  const PlanPtr plan = MakePlan({{"threads", "2"}});
+  const PlanPtr plan = MakePlan("threads=2");
   int32_t group = -5;
   const auto add = [&](const Keys& values) {
     return shampoo_plan_add_group(plan.get(), MakeConfig(values).get(), &group);
   };
-  CHECK_ERROR(add({{"epsilon", "0"}}), SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
-  CHECK_ERROR(add(early), SHAMPOO_E_INVALID, {"start_preconditioning_step is 3"});
-  CHECK_ERROR(add({{"threads", "3"}}), SHAMPOO_E_INVALID, {"key threads", "3", "2", "plan's"});
+  CHECK_INVALID(add("epsilon=0"), "key epsilon", "value 0", "> 0");
+  CHECK_INVALID(add(early), "start_preconditioning_step is 3");
+  CHECK_INVALID(add("threads=3"), "key threads", "3", "2", "plan's");
   CHECK(group == -5);
-  CHECK(add({{"threads", "2"}}) == SHAMPOO_OK);
+  CHECK(add("threads=2") == SHAMPOO_OK);
   CHECK(add({}) == SHAMPOO_OK);
   CHECK(group == 2);
 }
@@ -74,7 +74,7 @@ TEST_CASE("a parameter needs a unique name") {
   const shampoo_param_desc desc = Param("twice", {2});
   int32_t index = -5;
   RequireOk(shampoo_plan_add_param(plan.get(), &desc, nullptr));
-  CHECK_ERROR(shampoo_plan_add_param(plan.get(), &desc, &index), SHAMPOO_E_INVALID, {"\"twice\"", "taken", "unique"});
+  CHECK_INVALID(shampoo_plan_add_param(plan.get(), &desc, &index), "\"twice\"", "taken", "unique");
   CHECK(index == -5);
   const shampoo_param_desc other = Param("once", {2});
   RequireOk(shampoo_plan_add_param(plan.get(), &other, &index));
@@ -137,12 +137,11 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   };
   shampoo_param_desc desc = Param("p", {6, 4});
   desc.role = SHAMPOO_EMBEDDING;
-  refused({{"route", "auto"}, {"grafting", "none"}}, desc,
-          {"\"p\"", "role is embedding", "grafting is none", "route off"});
+  refused("route=auto grafting=none", desc, {"\"p\"", "role is embedding", "grafting is none", "route off"});
   desc = Param("p", {2, 6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 2;
-  refused({{"use_merge_dims", "true"}}, desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims to false"});
+  refused("use_merge_dims=true", desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims to false"});
   desc = Param("p", {6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 1;
@@ -156,11 +155,11 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
   desc.row_splits[0] = 0;
   desc.role = SHAMPOO_HEAD;
-  refused({{"route", "auto"}, {"grafting", "none"}}, desc, {"\"p\"", "role is head", "grafting is none"});
+  refused("route=auto grafting=none", desc, {"\"p\"", "role is head", "grafting is none"});
   desc = Param("p", {1025, 1024});
   desc.stack_dims = 1;
   desc.row_splits[0] = 1;
-  refused({{"method", "adam"}}, desc, {"\"p\"", "row_splits divides 1025", "1024 parts", "larger sizes"});
+  refused("method=adam", desc, {"\"p\"", "row_splits divides 1025", "1024 parts", "larger sizes"});
 }
 
 TEST_CASE("a parameter with an unknown group or dtype is rejected") {

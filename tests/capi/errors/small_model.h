@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "errors_test_util.h"
@@ -46,5 +44,17 @@ struct SmallModel : Host {
     return params;
   }
 };
+
+struct BoundModel : SmallModel {
+  explicit BoundModel(const Keys& keys = {}, int32_t dtype = SHAMPOO_F32) : SmallModel(keys, dtype) { Bind(); }
+};
+
+// Checks that a step fails like this and changes nothing.
+inline void CheckStepFails(BoundModel* model, shampoo_status status, std::initializer_list<std::string> words) {
+  const auto before = model->Everything();
+  CHECK_ERROR(model->TryStep(), status, words);
+  CHECK(std::string(shampoo_optimizer_error(model->get())) == shampoo_last_error());
+  CHECK(model->Everything() == before);
+}
 
 }  // namespace shampoo_test

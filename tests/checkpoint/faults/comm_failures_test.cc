@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -38,7 +41,7 @@ void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
 void CheckStatuses(SavingJob* job, const CommFault& kind) {
   if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
   for (int rank = 0; rank < job->world(); ++rank) {
-    const shampoo_status status = job->Status(rank);
+    const shampoo_status status = (*job)[rank].status;
     CHECK_MESSAGE((status == SHAMPOO_OK || status == SHAMPOO_E_COMM), job->Errors());
   }
   CHECK(!job->All(SHAMPOO_OK));
@@ -50,13 +53,24 @@ void ForEachFault(int64_t calls, Check&& check) {
     for (const int rank : {0, 1}) {
       if (kind.all && rank > 0) continue;
       for (int64_t number = 1; number <= calls; ++number) {
-        CAPTURE(std::string(kind.what));
-        CAPTURE(rank);
-        CAPTURE(number);
+        CAPTURE_ALL(kind.what, rank, number);
         check(kind, rank, number);
       }
     }
   }
+}
+
+// Checks that each rank has the states `loaded` if its load succeeded, and the states `before` otherwise. Returns the
+// number of ranks whose load succeeded.
+int CheckLoadedOrUnchanged(SavingJob* job, const std::vector<Bytes>& loaded, const std::vector<Bytes>& before) {
+  int successes = 0;
+  const std::vector<Bytes> now = job->States();
+  for (size_t rank = 0; rank < now.size(); ++rank) {
+    const bool ok = (*job)[static_cast<int>(rank)].status == SHAMPOO_OK;
+    CHECK(now[rank] == (ok ? loaded : before)[rank]);
+    successes += ok ? 1 : 0;
+  }
+  return successes;
 }
 
 // Returns the number of collectives that a rank takes part in.
@@ -111,14 +125,14 @@ void Arm(SavingJob* job, const WrongNumber& number, int rank) {
 // invalid number says what to check.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
-    const shampoo_status status = job->Status(rank);
+    const auto& [status, error] = std::tie((*job)[rank].status, (*job)[rank].error);
     CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, job->Errors());
     CHECK_MESSAGE(status != SHAMPOO_E_NOMEM, job->Errors());
     CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", job->Errors());
-    CHECK_MESSAGE(job->Error(rank).empty() == (status == SHAMPOO_OK), job->Errors());
-    if (!Has(job->Error(rank), "received an invalid")) continue;
+    CHECK_MESSAGE(error.empty() == (status == SHAMPOO_OK), job->Errors());
+    if (!Has(error, "received an invalid")) continue;
     CHECK_MESSAGE(status == SHAMPOO_E_COMM, job->Errors());
-    CHECK_MESSAGE(Has(job->Error(rank), "same build of libshampoo"), job->Errors());
+    CHECK_MESSAGE(Has(error, "same build of libshampoo"), job->Errors());
   }
 }
 
@@ -128,10 +142,7 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
   int agreed = 0;
   for (const WrongNumber& number : WrongNumbers(&saves.job, [&] { saves.Save(); })) {
     for (const int rank : {0, 1, 2}) {
-      CAPTURE(number.call);
-      CAPTURE(number.at);
-      CAPTURE(number.value);
-      CAPTURE(rank);
+      CAPTURE_ALL(number.call, number.at, number.value, rank);
       saves.Reset();
       Arm(&saves.job, number, rank);
       saves.Save();
@@ -154,10 +165,7 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank with its ol
   int invalid = 0;
   for (const WrongNumber& number : WrongNumbers(&alike, [&] { alike.Load(saves.directory); })) {
     for (const int rank : {0, 1, 2}) {
-      CAPTURE(number.call);
-      CAPTURE(number.at);
-      CAPTURE(number.value);
-      CAPTURE(rank);
+      CAPTURE_ALL(number.call, number.at, number.value, rank);
       SavingJob job;
       job.StepTo(5);
       const std::vector<Bytes> before = job.States();
@@ -165,10 +173,7 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank with its ol
       job.Load(saves.directory);
       CheckStatuses(&job);
       invalid += Has(job.Errors(), "received an invalid") ? 1 : 0;
-      const std::vector<Bytes> now = job.States();
-      for (const size_t of : {size_t{0}, size_t{1}}) {
-        CHECK(now[of] == (job.Status(static_cast<int>(of)) == SHAMPOO_OK ? saves.older[of] : before[of]));
-      }
+      CheckLoadedOrUnchanged(&job, saves.older, before);
     }
   }
   CHECK(invalid > 20);
@@ -185,7 +190,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
     saves.Save();
     CheckStatuses(&saves.job, kind);
     // At the last call, a rank cannot know whether the other rank succeeded.
-    const bool any_saved = saves.job.Status(0) == SHAMPOO_OK || saves.job.Status(1) == SHAMPOO_OK;
+    const bool any_saved = saves.job[0].status == SHAMPOO_OK || saves.job[1].status == SHAMPOO_OK;
     const bool is_newer = saves.HasNewer();
     if (any_saved) CHECK(is_newer);
     newer_ones += is_newer ? 1 : 0;
@@ -214,15 +219,9 @@ TEST_CASE(
       Arm(&job, kind, rank, number);
       job.Load(saves.directory);
       CheckStatuses(&job, kind);
-      const std::vector<Bytes> now = job.States();
-      for (const size_t of : {size_t{0}, size_t{1}}) {
-        const bool ok = job.Status(static_cast<int>(of)) == SHAMPOO_OK;
-        CHECK(now[of] == (ok ? saves.older[of] : before[of]));
-        loaded += ok ? 1 : 0;
-      }
+      loaded += CheckLoadedOrUnchanged(&job, saves.older, before);
       job.NewComm();
-      job.Load(saves.directory);
-      CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+      RequireLoad(&job, saves.directory);
       CHECK(job.States() == saves.older);
     });
     CHECK(loaded > 0);

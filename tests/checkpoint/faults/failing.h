@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/faults/saving_job.h"
 
@@ -49,5 +50,18 @@ class Saves {
   SavingJob reader_;
   std::vector<std::string> names_;
 };
+
+// Restores the directory for each file call of a save of each rank, and calls check(rank, call, all calls of the rank).
+template <typename Check>
+void ForEachCall(Saves* saves, Check&& check) {
+  for (const int rank : {0, 1}) {
+    const std::vector<FileCall> calls = saves->Calls(rank);
+    for (const FileCall& call : calls) {
+      CAPTURE_ALL(rank, Describe(call));
+      saves->Reset();
+      check(rank, call, calls);
+    }
+  }
+}
 
 }  // namespace shampoo_test

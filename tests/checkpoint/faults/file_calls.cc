@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
-#include <cstring>
 #include <utility>
 
 namespace shampoo_test {

@@ -25,35 +25,30 @@ using Clock = std::chrono::steady_clock;
 
 TEST_CASE("a process that is killed at any call of a save leaves the older checkpoint or the new one") {
   Saves saves(true);
-  for (const int rank : {0, 1}) {
-    const std::vector<FileCall> calls = saves.Calls(rank);
-    const auto renames_index = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
-      return call.name == "rename" && call.to.ends_with(".json");
+  ForEachCall(&saves, [&](int rank, const FileCall& call, const std::vector<FileCall>& calls) {
+    const auto renames_index = std::find_if(calls.begin(), calls.end(), [](const FileCall& one) {
+      return one.name == "rename" && one.to.ends_with(".json");
     });
     REQUIRE((renames_index != calls.end()) == (rank == 0));
-    for (const FileCall& call : calls) {
-      for (const bool half_done : {false, true}) {
-        if (half_done && call.name != "pwrite") continue;
-        CAPTURE(rank);
-        CAPTURE(Describe(call));
-        CAPTURE(half_done);
-        saves.Reset();
-        const auto die_here = [&](const FileCall& now) {
-          if (half_done && now.number == call.number) return FileFault{.max_bytes = call.bytes / 2};
-          if (now.number == call.number + (half_done ? 1 : 0)) Die();
-          return FileFault();
-        };
-        const pid_t child = InChild([&] {
-          saves.job.WatchFiles(rank, die_here);
-          saves.Save();
-        });
-        CHECK(WasKilled(child));
-        const bool is_newer = rank == 0 && call.number > renames_index->number;
-        CHECK(saves.Loads(is_newer ? saves.newer : saves.older));
-        saves.CheckNextSave();
-      }
+    for (const bool half_done : {false, true}) {
+      if (half_done && call.name != "pwrite") continue;
+      CAPTURE(half_done);
+      saves.Reset();
+      const auto die_here = [&](const FileCall& now) {
+        if (half_done && now.number == call.number) return FileFault{.max_bytes = call.bytes / 2};
+        if (now.number == call.number + (half_done ? 1 : 0)) Die();
+        return FileFault();
+      };
+      const pid_t child = InChild([&] {
+        saves.job.WatchFiles(rank, die_here);
+        saves.Save();
+      });
+      CHECK(WasKilled(child));
+      const bool is_newer = rank == 0 && call.number > renames_index->number;
+      CHECK(saves.Loads(is_newer ? saves.newer : saves.older));
+      saves.CheckNextSave();
     }
-  }
+  });
 }
 
 // Progress that a child reports through shared memory.

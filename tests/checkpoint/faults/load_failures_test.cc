@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
 #include "tests/distributed/require.h"
 
@@ -31,12 +32,10 @@ struct LoadingJob {
   int64_t steps;  // steps that the job has made
 };
 
-std::vector<LoadingJob> LoadingJobs() {
-  return {{"new", SmallSpec(), 0},
-          {"stepped", SmallSpec(), 5},
-          {"new, with other blocks", OtherBlocks(), 0},
-          {"stepped, with other blocks", OtherBlocks(), 5}};
-}
+const LoadingJob kLoadingJobs[] = {{"new", SmallSpec(), 0},
+                                   {"stepped", SmallSpec(), 5},
+                                   {"new, with other blocks", OtherBlocks(), 0},
+                                   {"stepped, with other blocks", OtherBlocks(), 5}};
 
 // Returns the state of a job after it has loaded the checkpoint.
 std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) {
@@ -48,7 +47,7 @@ std::vector<Bytes> Loaded(const LoadingJob& kind, const std::string& directory) 
 TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
   Saves saves;
   const int descriptors = OpenDescriptors();
-  for (const LoadingJob& kind : LoadingJobs()) {
+  for (const LoadingJob& kind : kLoadingJobs) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
     SavingJob job(kind.spec);
     job.StepTo(kind.steps);
@@ -58,10 +57,7 @@ TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
       alike.StepTo(kind.steps);
       for (const FileCall& call : CallsOf(&alike, rank, [&] { alike.Load(saves.directory); })) {
         for (const int error : ErrorsOf(call)) {
-          CAPTURE(kind.what);
-          CAPTURE(rank);
-          CAPTURE(Describe(call));
-          CAPTURE(ReasonOf(error));
+          CAPTURE_ALL(kind.what, rank, Describe(call), ReasonOf(error));
           if (IsHarmless(call, error)) {
             SavingJob other(kind.spec);
             other.StepTo(kind.steps);
@@ -72,10 +68,7 @@ TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
           }
           job.WatchFiles(rank, FailAt(call.number, {.error = error}));
           job.Load(saves.directory);
-          CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
-          CHECK_MESSAGE(job.SameError(), job.Errors());
-          CHECK_MESSAGE(Has(job.Error(0), call.path), job.Error(0));
-          CHECK_MESSAGE(Has(job.Error(0), ReasonOf(error)), job.Error(0));
+          CheckFailed(&job, SHAMPOO_E_IO, {call.path, ReasonOf(error)});
           CHECK(job.Everything() == before);
         }
       }
@@ -89,7 +82,7 @@ TEST_CASE("a load with one failed file call leaves the optimizer unchanged") {
 
 TEST_CASE("a short read is continued, and a read of no bytes is an error") {
   Saves saves;
-  for (const LoadingJob& kind : LoadingJobs()) {
+  for (const LoadingJob& kind : kLoadingJobs) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);
     for (const size_t max_bytes : {size_t{1}, size_t{100}}) {
       CAPTURE(kind.what);
@@ -99,8 +92,7 @@ TEST_CASE("a short read is continued, and a read of no bytes is an error") {
       const std::vector<Bytes> before = job.Everything();
       job.WatchFiles(1, [](const FileCall& call) { return FileFault{.returns_zero = call.name == "pread"}; });
       job.Load(saves.directory);
-      CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
-      CHECK_MESSAGE(Has(job.Error(0), "checkpoint-000001.json ends at byte 0"), job.Error(0));
+      CheckFailed(&job, SHAMPOO_E_IO, {"checkpoint-000001.json ends at byte 0"});
       CHECK(job.Everything() == before);
       job.WatchFiles(1, [&](const FileCall& call) {
         cut += call.bytes > max_bytes ? 1 : 0;

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -42,9 +44,7 @@ void FailSaves(int64_t stride) {
       int successes = 0;
       bool failed = true;
       for (int64_t first = 1; failed; first += mode.least_bytes > 0 ? 1 : stride) {
-        CAPTURE(rank);
-        CAPTURE(std::string(mode.what));
-        CAPTURE(first);
+        CAPTURE_ALL(rank, mode.what, first);
         saves.Reset();
         FailAllocations(&saves.job, rank, mode, first, &failed);
         saves.Save();
@@ -78,10 +78,7 @@ void FailLoads(int64_t stride) {
         std::vector<Bytes> before = job.Everything();
         bool failed = true;
         for (int64_t first = 1; failed; first += mode.least_bytes > 0 ? 1 : stride) {
-          CAPTURE(steps);
-          CAPTURE(rank);
-          CAPTURE(std::string(mode.what));
-          CAPTURE(first);
+          CAPTURE_ALL(steps, rank, mode.what, first);
           FailAllocations(&job, rank, mode, first, &failed);
           job.Load(saves.directory);
           job.Undisturbed();
@@ -96,8 +93,7 @@ void FailLoads(int64_t stride) {
           }
           CHECK(OpenDescriptors() == descriptors);
         }
-        job.Load(saves.directory);
-        CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
+        RequireLoad(&job, saves.directory);
         CHECK(job.States() == saves.older);
       }
     }

@@ -57,23 +57,14 @@ struct Trained : Rank {
   explicit Trained(const Model& model) : Rank(SpecOf(model)) { RequireOk(); }
 
   static RankSpec SpecOf(const Model& model) {
-    RankSpec spec;
-    spec.keys = {{"max_preconditioner_dim", model.block_dim},
-                 {"use_merge_dims", "false"},
-                 {"on_block_mismatch", "reset"},
-                 {"momentum", "0.9"},
-                 {"grafting", "adam"},
-                 {"factor_dtype", "bf16"},
-                 {"inverse_dtype", "bf16"}};
-    spec.params = {{"matrix", {model.rows, model.columns}}};
-    return spec;
+    return {.keys =
+                "use_merge_dims=false on_block_mismatch=reset momentum=0.9 grafting=adam factor_dtype=bf16 "
+                "inverse_dtype=bf16" +
+                Keys{{"max_preconditioner_dim", model.block_dim}},
+            .params = {{"matrix", {model.rows, model.columns}}}};
   }
   int64_t StateBytes() const { return PlanBytes("state", 0); }
-  int64_t Blocks() const {
-    int64_t count = -1;
-    shampoo_plan_block_count(plan, &count);
-    return count;
-  }
+  size_t Blocks() const { return BlocksOf(*this).size(); }
   void Save(const std::string& directory) {
     Rank::Save(directory);
     RequireOk();
@@ -96,8 +87,8 @@ void Check(const Model& model, const char* other_dim) {
   };
   {
     Trained trained(model);
-    std::printf("%lld MiB of state in %lld blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
-                static_cast<long long>(trained.Blocks()));
+    std::printf("%lld MiB of state in %zu blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
+                trained.Blocks());
     Require(trained.StateBytes() >= kMinState, "the state is not large");
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "tests/checkpoint/faults/failing.h"
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -33,12 +34,9 @@ bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int er
   return !opened->creates;
 }
 
-void CheckFailed(Saves* saves, const FileCall& call, int error) {
-  SavingJob& job = saves->job;
-  CHECK_MESSAGE(job.All(SHAMPOO_E_IO), job.Errors());
-  CHECK_MESSAGE(job.SameError(), job.Errors());
-  CHECK_MESSAGE(Has(job.Error(0), call.path), job.Error(0));
-  CHECK_MESSAGE(Has(job.Error(0), ReasonOf(error)), job.Error(0));
+// Checks that a save failed with an error about this call and left only the older checkpoint.
+void CheckFailedSave(Saves* saves, const FileCall& call, int error) {
+  CheckFailed(&saves->job, SHAMPOO_E_IO, {call.path, ReasonOf(error)});
   CHECK(saves->HasOlderAlone());
   CHECK(saves->Loads(saves->older));
 }
@@ -46,27 +44,22 @@ void CheckFailed(Saves* saves, const FileCall& call, int error) {
 TEST_CASE("a save with one failed file call leaves the older checkpoint and no other files") {
   Saves saves(true);
   const int descriptors = OpenDescriptors();
-  for (const int rank : {0, 1}) {
-    const std::vector<FileCall> calls = saves.Calls(rank);
-    for (const FileCall& call : calls) {
-      for (const int error : ErrorsOf(call)) {
-        CAPTURE(rank);
-        CAPTURE(Describe(call));
-        CAPTURE(ReasonOf(error));
-        saves.Reset();
-        saves.job.WatchFiles(rank, FailAt(call.number, {.error = error}));
-        saves.Save();
-        if (IsHarmless(call, calls, error)) {
-          CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
-          CHECK(saves.Loads(saves.newer));
-        } else {
-          CheckFailed(&saves, call, error);
-        }
-        saves.CheckNextSave();
-        CHECK(OpenDescriptors() == descriptors);
+  ForEachCall(&saves, [&](int rank, const FileCall& call, const std::vector<FileCall>& calls) {
+    for (const int error : ErrorsOf(call)) {
+      CAPTURE(ReasonOf(error));
+      saves.Reset();
+      saves.job.WatchFiles(rank, FailAt(call.number, {.error = error}));
+      saves.Save();
+      if (IsHarmless(call, calls, error)) {
+        CHECK_MESSAGE(saves.job.All(SHAMPOO_OK), saves.job.Errors());
+        CHECK(saves.Loads(saves.newer));
+      } else {
+        CheckFailedSave(&saves, call, error);
       }
+      saves.CheckNextSave();
+      CHECK(OpenDescriptors() == descriptors);
     }
-  }
+  });
 }
 
 TEST_CASE("short writes and reads are continued, and a write of no bytes is an error") {
@@ -90,7 +83,7 @@ TEST_CASE("short writes and reads are continued, and a write of no bytes is an e
       saves.Reset();
       saves.job.WatchFiles(rank, FailAt(call.number, {.returns_zero = true}));
       saves.Save();
-      CheckFailed(&saves, call, ENOSPC);
+      CheckFailedSave(&saves, call, ENOSPC);
     }
   }
 }
@@ -98,27 +91,20 @@ TEST_CASE("short writes and reads are continued, and a write of no bytes is an e
 // From some call on, all calls that need space fail.
 TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when there is space") {
   Saves saves;
-  for (const int rank : {0, 1}) {
-    const std::vector<FileCall> calls = saves.Calls(rank);
-    for (const FileCall& first : calls) {
-      CAPTURE(rank);
-      CAPTURE(Describe(first));
-      bool failed = false;
-      const auto handler = [&](const FileCall& call) {
-        const bool takes_room = call.creates || call.name == "pwrite" || call.name == "rename" || call.name == "fsync";
-        if (call.number < first.number || !takes_room) return FileFault();
-        failed = failed || call.number <= PublishedBy(calls);
-        return FileFault{.error = ENOSPC};
-      };
-      saves.Reset();
-      saves.job.WatchFiles(rank, handler);
-      saves.Save();
-      CHECK_MESSAGE(saves.job.All(failed ? SHAMPOO_E_IO : SHAMPOO_OK), saves.job.Errors());
-      if (failed) CHECK(saves.HasOlderAlone());
-      CHECK(saves.Loads(failed ? saves.older : saves.newer));
-      saves.CheckNextSave();
-    }
-  }
+  ForEachCall(&saves, [&](int rank, const FileCall& first, const std::vector<FileCall>& calls) {
+    bool failed = false;
+    saves.job.WatchFiles(rank, [&](const FileCall& call) {
+      const bool takes_room = call.creates || call.name == "pwrite" || call.name == "rename" || call.name == "fsync";
+      if (call.number < first.number || !takes_room) return FileFault();
+      failed = failed || call.number <= PublishedBy(calls);
+      return FileFault{.error = ENOSPC};
+    });
+    saves.Save();
+    CHECK_MESSAGE(saves.job.All(failed ? SHAMPOO_E_IO : SHAMPOO_OK), saves.job.Errors());
+    if (failed) CHECK(saves.HasOlderAlone());
+    CHECK(saves.Loads(failed ? saves.older : saves.newer));
+    saves.CheckNextSave();
+  });
 }
 
 // From some call on, every call fails, including those that would undo the save. If the index already has its final
@@ -126,25 +112,17 @@ TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when
 TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();
-  for (const int rank : {0, 1}) {
-    const std::vector<FileCall> calls = saves.Calls(rank);
-    const int64_t published = PublishedBy(calls);
-    for (const FileCall& first : calls) {
-      CAPTURE(rank);
-      CAPTURE(Describe(first));
-      saves.Reset();
-      saves.job.WatchFiles(rank, [&](const FileCall& call) {
-        return call.number < first.number ? FileFault() : FileFault{.error = EIO};
-      });
-      saves.Save();
-      const bool ok = saves.job.All(SHAMPOO_OK);
-      CHECK_MESSAGE((ok || saves.job.All(SHAMPOO_E_IO)), saves.job.Errors());
-      if (first.number > published) CHECK(ok);
-      CHECK(saves.Loads(ok ? saves.newer : saves.older));
-      saves.CheckNextSave();
-      CHECK(OpenDescriptors() == descriptors);
-    }
-  }
+  ForEachCall(&saves, [&](int rank, const FileCall& first, const std::vector<FileCall>& calls) {
+    saves.job.WatchFiles(
+        rank, [&](const FileCall& call) { return FileFault{.error = call.number < first.number ? 0 : EIO}; });
+    saves.Save();
+    const bool ok = saves.job.All(SHAMPOO_OK);
+    CHECK_MESSAGE((ok || saves.job.All(SHAMPOO_E_IO)), saves.job.Errors());
+    if (first.number > PublishedBy(calls)) CHECK(ok);
+    CHECK(saves.Loads(ok ? saves.newer : saves.older));
+    saves.CheckNextSave();
+    CHECK(OpenDescriptors() == descriptors);
+  });
 }
 
 }  // namespace

@@ -7,21 +7,14 @@
 namespace shampoo_test {
 
 RankSpec SmallSpec() {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "8"}, {"grafting", "adam"}, {"momentum", "0.9"}};
-  spec.params = {{"matrix", {12, 7}}, {"vector", {5}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9",
+          .params = {{"matrix", {12, 7}}, {"vector", {5}}}};
 }
 
 RankSpec LargeSpec() {
-  RankSpec spec;
   // Without roots, which take most of the time of a step.
-  spec.keys = {{"max_preconditioner_dim", "256"},
-               {"grafting", "adam"},
-               {"momentum", "0.9"},
-               {"start_preconditioning_step", "1000000"}};
-  spec.params = {{"matrix", {512, 512}}, {"wide", {256, 1024}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=256 grafting=adam momentum=0.9 start_preconditioning_step=1000000",
+          .params = {{"matrix", {512, 512}}, {"wide", {256, 1024}}}};
 }
 
 SavingJob::SavingJob(const RankSpec& spec, int world) : grid_(spec, world, 1) {
@@ -58,11 +51,7 @@ void SavingJob::OnAll(Function function, const std::string& directory) {
       shampoo_comm* const world_comm = world() > 1 ? handles_[static_cast<size_t>(r)] : nullptr;
       rank.status = function(&rank.optimizer, 1, world_comm, directory.c_str(), nullptr);
     };
-    if (around) {
-      around(r, call);
-    } else {
-      call();
-    }
+    around ? around(r, call) : call();
     rank.error = rank.status == SHAMPOO_OK ? "" : shampoo_last_error();
   });
 }
@@ -86,12 +75,6 @@ std::vector<Bytes> SavingJob::States() {
     states.emplace_back(all.begin() + static_cast<int64_t>(grid_[rank].w.size()), all.end());
   }
   return states;
-}
-
-std::vector<Bytes> StatesAfter(int64_t steps, const RankSpec& spec) {
-  SavingJob job(spec);
-  job.StepTo(steps);
-  return job.States();
 }
 
 }  // namespace shampoo_test

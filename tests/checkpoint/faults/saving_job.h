@@ -30,13 +30,13 @@ class SavingJob {
   SavingJob& operator=(const SavingJob&) = delete;
 
   int world() const { return grid_.world(); }
-  shampoo_optimizer* optimizer(int rank) { return grid_[rank].optimizer; }
+  Rank& operator[](int rank) { return grid_[rank]; }
   int64_t steps() { return StepsOf(grid_[0], 0); }
   void StepTo(int64_t step);
   void TryStep() { grid_.Step(); }
   int64_t StateBytes(int rank) { return grid_[rank].PlanBytes("state", rank); }
 
-  // Save and Load run on all ranks at once. Status and Error return their results.
+  // Save and Load run on all ranks at once.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
   // If set, wraps the call of each rank: around(rank, call) must call `call`.
@@ -48,8 +48,6 @@ class SavingJob {
   bool All(shampoo_status status) const { return grid_.All(status); }
   bool SameError() const { return grid_.SameError(); }
   std::string Errors() const { return grid_.Errors(); }
-  const std::string& Error(int rank) { return grid_[rank].error; }
-  shampoo_status Status(int rank) { return grid_[rank].status; }
 
   // The communicator of checkpoints. After a failure NewComm must replace it.
   ThreadComm& comm() { return *comm_; }
@@ -68,8 +66,5 @@ class SavingJob {
   std::vector<shampoo_comm_ops> ops_;
   std::vector<shampoo_comm*> handles_;
 };
-
-// Returns the states of a job after this many steps.
-std::vector<Bytes> StatesAfter(int64_t steps, const RankSpec& spec = SmallSpec());
 
 }  // namespace shampoo_test

@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/checkpoint/reshard/world.h"
@@ -65,14 +65,11 @@ TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the
   for (const Wrong& wrong : wrongs) {
     for (int odd = 0; odd < 3; ++odd) {
       for (const bool saves : {true, false}) {
-        CAPTURE(std::string(wrong.words));
-        CAPTURE(odd);
-        CAPTURE(saves);
+        CAPTURE_ALL(wrong.words, odd, saves);
         replicas.SetAll(directory.c_str());
         wrong.set(&world[odd]);
         saves ? world.Save() : world.Load();
-        CHECK_MESSAGE(world.All(SHAMPOO_E_INVALID), world.Errors());
-        CHECK(MissingWord(world[0].error, {"rank " + std::to_string(odd) + ": ", wrong.words}) == "");
+        CheckFailed(&world, SHAMPOO_E_INVALID, {"rank " + std::to_string(odd) + ": ", wrong.words});
       }
     }
   }
@@ -88,26 +85,25 @@ TEST_CASE("wrong arguments of a single process are errors") {
   Trainee one(SmallModel());
   shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
   for (const auto& function : {&shampoo_save, &shampoo_load}) {
-    CHECK(function(nullptr, 1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"opts is NULL"}) == "");
-    CHECK(function(opts, 2, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"opts[1] is NULL"}) == "");
+    const auto fails = [&](const char* words, shampoo_optimizer* const* passed, int32_t count, const char* directory,
+                           void* stream = nullptr) {
+      CHECK(function(passed, count, nullptr, directory, stream) == SHAMPOO_E_INVALID);
+      CHECK(MissingWord(shampoo_last_error(), {words}) == "");
+    };
+    fails("opts is NULL", nullptr, 1, "x");
+    fails("opts[1] is NULL", opts, 2, "x");
     CHECK(shampoo_optimizer_error(one.optimizer()) == std::string(shampoo_last_error()));
-    CHECK(function(opts, -1, nullptr, "x", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"count is -1"}) == "");
-    CHECK(function(opts, 1, nullptr, nullptr, nullptr) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"directory is NULL"}) == "");
-    CHECK(function(opts, 1, nullptr, "", nullptr) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"directory is empty"}) == "");
-    CHECK(function(opts, 1, nullptr, "x", &one) == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(shampoo_last_error(), {"stream is not NULL"}) == "");
+    fails("count is -1", opts, -1, "x");
+    fails("directory is NULL", opts, 1, nullptr);
+    fails("directory is empty", opts, 1, "");
+    fails("stream is not NULL", opts, 1, "x", &one);
   }
 }
 
 TEST_CASE("a job of several ranks needs a communicator of all ranks and of host memory") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
-  Grid grid(SmallModel({{"shard_mode", "gather"}}), 2, 2);
+  Grid grid(SmallModel("shard_mode=gather"), 2, 2);
   RequireCreate(&grid);
   for (int rank = 0; rank < 4; ++rank) {
     for (const auto& function : {&shampoo_save, &shampoo_load}) {
@@ -123,11 +119,9 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
     device[rank].opts = {grid[rank].optimizer};
   }
   half.Save(directory);
-  CHECK_MESSAGE(half.All(SHAMPOO_E_INVALID), half.Errors());
-  CHECK(MissingWord(half[0].error, {"world has 2 ranks, but an optimizer has 4 ranks"}) == "");
+  CheckFailed(&half, SHAMPOO_E_INVALID, {"world has 2 ranks, but an optimizer has 4 ranks"});
   device.Save(directory);
-  CHECK_MESSAGE(device.All(SHAMPOO_E_UNSUPPORTED), device.Errors());
-  CHECK(MissingWord(device[0].error, {"memory of a GPU", "SHAMPOO_CPU"}) == "");
+  CheckFailed(&device, SHAMPOO_E_UNSUPPORTED, {"memory of a GPU", "SHAMPOO_CPU"});
   CHECK(NamesIn(scratch.path()).empty());
 }
 

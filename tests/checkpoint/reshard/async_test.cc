@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/distributed/require.h"
@@ -18,12 +19,8 @@ namespace {
 constexpr uint64_t kLast = 18;
 
 RankSpec Spec(const Keys& more) {
-  RankSpec spec = SmallModel(Keys{{"beta2", "0.9"},
-                                  {"start_preconditioning_step", "5"},
-                                  {"precondition_frequency", "4"},
-                                  {"root_async", "2"},
-                                  {"shard_mode", "gather"}} +
-                             more);
+  RankSpec spec = SmallModel(
+      "beta2=0.9 start_preconditioning_step=5 precondition_frequency=4 root_async=2 shard_mode=gather" + more);
   spec.params = {{"all", {9, 7}}, {"late", {6, 5}}, {"rare", {3, 5}}, {"gaps", {4, 4}}};
   return spec;
 }
@@ -57,15 +54,6 @@ class Run {
     }
     RequireStep(&grid);
   }
-  void SetParams(const Tensors& whole) {
-    for (int rank = 0; rank < grid.world(); ++rank) grid[rank].w = PartOf(grid.spec(rank).params, whole);
-  }
-  bool HasParams(const Tensors& whole) {
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      if (!SameBits(grid[rank].w, PartOf(grid.spec(rank).params, whole))) return false;
-    }
-    return true;
-  }
   Grid grid;
 };
 
@@ -88,23 +76,19 @@ void CheckJobs(const Keys& more) {
     saved.grid.FillParams(1);
     for (uint64_t t = 1; t <= kLast; ++t) {
       saved.Step(t);
-      CAPTURE(saver);
-      CAPTURE(t);
-      CHECK(saved.HasParams(expected[t]));
+      CAPTURE_ALL(saver, t);
+      CHECK(saved.grid.AllHold(expected[t]));
       RequireSave(&saved.grid, directory(t));
     }
     for (uint64_t from = 1; from < kLast; ++from) {
       const size_t loader = (saver + 1 + from % (kJobs.size() - 1)) % kJobs.size();
       Run resumed(spec, kJobs[loader]);
       RequireLoad(&resumed.grid, directory(from));
-      resumed.SetParams(expected[from]);
+      resumed.grid.SetParams(expected[from]);
       for (uint64_t t = from + 1; t <= kLast; ++t) {
         resumed.Step(t);
-        CAPTURE(saver);
-        CAPTURE(loader);
-        CAPTURE(from);
-        CAPTURE(t);
-        CHECK(resumed.HasParams(expected[t]));
+        CAPTURE_ALL(saver, loader, from, t);
+        CHECK(resumed.grid.AllHold(expected[t]));
       }
     }
   }
@@ -115,8 +99,8 @@ TEST_CASE("with root_async, a job with blocks that miss steps continues on other
 }
 
 TEST_CASE("with root_async and root_spread, a job with blocks that miss steps continues with bit-identical results") {
-  CheckJobs({{"root_spread", "true"}});
-  CheckJobs({{"refresh_growth", "0.5"}, {"root_spread", "true"}, {"start_preconditioning_step", "1"}});
+  CheckJobs("root_spread=true");
+  CheckJobs("refresh_growth=0.5 root_spread=true start_preconditioning_step=1");
 }
 
 }  // namespace

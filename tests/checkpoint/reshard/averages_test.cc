@@ -4,7 +4,6 @@
 // Checkpoints with averages of parameters, loaded by an optimizer with other blocks.
 #include <doctest/doctest.h>
 
-#include <string>
 #include <vector>
 
 #include "tests/checkpoint/faults/files.h"
@@ -30,19 +29,12 @@ std::vector<std::vector<float>> AveragesOf(const Trainee& trainee) {
   return averages;
 }
 
-void SaveAfterSteps(Trainee* saver, const std::string& directory) {
-  saver->Train(1, 3);
-  RequireOk(saver->rank);
-  RequireSave(&saver->rank, directory);
-}
-
 TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of iterates") {
-  for (const Keys& averages :
-       {Keys{{"averaging", "schedule_free"}}, Keys{{"averaging", "gpa"}}, Keys{{"weight_ema", "0.9"}}}) {
+  for (const Keys& averages : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.9")}) {
     CAPTURE(averages[0].second);
     const Scratch scratch;
     Trainee saver = MakeTrainee(averages, "4");
-    SaveAfterSteps(&saver, scratch / "checkpoints");
+    TrainAndSave(&saver, 3, scratch / "checkpoints");
     Trainee loader = MakeTrainee(averages, "8");
     loader.Train(1, 1);  // binds the parameters
     RequireOk(loader.rank);
@@ -65,9 +57,9 @@ TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of
 
 TEST_CASE("on_block_mismatch reset needs the sum of the weights of iterates") {
   const Scratch scratch;
-  Trainee saver = MakeTrainee({{"averaging", "gpa"}}, "4");
-  SaveAfterSteps(&saver, scratch / "checkpoints");
-  Trainee loader = MakeTrainee({{"averaging", "schedule_free"}}, "8");
+  Trainee saver = MakeTrainee("averaging=gpa", "4");
+  TrainAndSave(&saver, 3, scratch / "checkpoints");
+  Trainee loader = MakeTrainee("averaging=schedule_free", "8");
   CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
                {"the checkpoint has no lr_sum of parameter", "averaging gpa", "averaging is schedule_free here"});
 }

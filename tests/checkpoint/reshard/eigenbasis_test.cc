@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/distributed/require.h"
@@ -14,26 +15,20 @@
 namespace shampoo_test {
 namespace {
 
-const std::vector<Keys> kEigenbasisMethods = {
-    {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
+const std::vector<Keys> kEigenbasisMethods = {"method=soap", "method=soap factor_correction=kl", "method=kl_shampoo"};
 
 RankSpec EigenbasisModel(const Keys& keys) {
-  RankSpec spec;
-  spec.keys = keys + Keys{{"precondition_frequency", "3"}, {"max_preconditioner_dim", "5"}};
-  spec.params = {{"weight", {9, 7}}, {"bias", {41}}};
-  return spec;
+  return {.keys = keys + "precondition_frequency=3 max_preconditioner_dim=5",
+          .params = {{"weight", {9, 7}}, {"bias", {41}}}};
 }
 
 TEST_CASE("a run of a method in eigenbases that is saved after any step continues with bit-identical results") {
   for (const Keys& method : kEigenbasisMethods) {
     for (const int stop : {1, 2, 4}) {  // between the first gradient and the first update; before and after a refresh
-      CAPTURE(method[0].second);
-      CAPTURE(stop);
+      CAPTURE_ALL(method, stop);
       const Scratch scratch;
       Trainee run(EigenbasisModel(method));
-      run.Train(1, stop);
-      RequireOk(run.rank);
-      RequireSave(&run.rank, scratch / "checkpoints");
+      TrainAndSave(&run, stop, scratch / "checkpoints");
       Trainee resumed(EigenbasisModel(method));
       RequireLoad(&resumed.rank, scratch / "checkpoints");
       resumed.TakeParams(run.Params());
@@ -48,16 +43,14 @@ TEST_CASE("a run of a method in eigenbases that is saved after any step continue
 
 TEST_CASE("a matrix that was saved with factor matrices is rejected if one of its parts has none") {
   for (const Keys& method : kEigenbasisMethods) {
-    CAPTURE(method[0].second);
-    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}});
-    spec.keys = spec.keys + Keys{{"max_preconditioner_dim", "16"}};
+    CAPTURE(method);
+    RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
+    spec.keys = spec.keys + "max_preconditioner_dim=16";
     spec.params = {{"weight", {8, 7}}};
     const Scratch scratch;
     Trainee saver(spec);
-    saver.Train(1, 3);
-    RequireOk(saver.rank);
-    RequireSave(&saver.rank, scratch / "checkpoints");
-    spec.keys = spec.keys + Keys{{"skip_dim_size", "5"}};
+    TrainAndSave(&saver, 3, scratch / "checkpoints");
+    spec.keys = spec.keys + "skip_dim_size=5";
     spec.params[0].row_splits = {2, 6};  // only the first part has a factor matrix
     Trainee loader(spec);
     CHECK(StatesOf(loader.rank).contains("weight/0/factor.0"));
@@ -69,44 +62,26 @@ TEST_CASE("a matrix that was saved with factor matrices is rejected if one of it
 
 TEST_CASE("blocks without factor matrices keep their number of gradients when they are divided differently") {
   for (const Keys& method : kEigenbasisMethods) {
-    CAPTURE(method[0].second);
-    RankSpec spec = EigenbasisModel(method + Keys{{"on_block_mismatch", "reset"}});
+    CAPTURE(method);
+    RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
     spec.params = {{"bias", {41}}};
     const Scratch scratch;
     Grid whole(spec, 1, 1);
     Grid halves(spec, 1, 2);
-    for (Grid* const job : {&whole, &halves}) {
-      RequireCreate(job);
-      job->FillParams(1);
-    }
-    const auto train = [](Grid* job, uint64_t first, uint64_t last) {
-      for (uint64_t t = first; t <= last; ++t) {
-        job->FillGradients(t);
-        RequireStep(job);
-      }
-    };
-    train(&whole, 1, 3);
+    RequireStart(&whole);
+    RequireStart(&halves);
+    RunSteps(&whole, 1, 3);
     RequireSave(&whole, scratch / "checkpoints");
     RequireLoad(&halves, scratch / "checkpoints");
-    const auto hold = [&](const Tensors& w) {
-      Tensors joined(1);
-      for (int rank = 0; rank < 2; ++rank) {
-        joined[0].insert(joined[0].end(), halves[rank].w[0].begin(), halves[rank].w[0].end());
-      }
-      return SameBits(joined, w);
-    };
-    const auto& w = whole[0].w[0];
-    const auto middle = w.begin() + static_cast<std::ptrdiff_t>(halves[0].w[0].size());
-    halves[0].w[0].assign(w.begin(), middle);
-    halves[1].w[0].assign(middle, w.end());
+    halves.SetParams(whole[0].w);
     // Another number of gradients would give other bias corrections, or skip the next update.
     for (int rank = 0; rank < 2; ++rank) {
       const States states = StatesOf(halves[rank]);
       CHECK(states.at("bias/0/gradient_count") == std::vector<char>{3, 0, 0, 0, 0, 0, 0, 0});
     }
-    train(&whole, 4, 6);
-    train(&halves, 4, 6);
-    CHECK(hold(whole[0].w));
+    RunSteps(&whole, 4, 6);
+    RunSteps(&halves, 4, 6);
+    CHECK(halves.AllHold(whole[0].w));
     // One rank loads the checkpoint of the halves.
     RequireSave(&halves, scratch / "halves");
     Grid joined(spec, 1, 1);
@@ -118,11 +93,10 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
 
 TEST_CASE("with on_block_mismatch reset, blocks with other eigenbases start like new blocks") {
   for (const Keys& method : kEigenbasisMethods) {
-    CAPTURE(method[0].second);
+    CAPTURE(method);
     const Scratch scratch;
     Trainee run(EigenbasisModel(method));
-    run.Train(1, 4);
-    RequireSave(&run.rank, scratch / "checkpoints");
+    TrainAndSave(&run, 4, scratch / "checkpoints");
     RankSpec other = EigenbasisModel(method);
     other.keys.emplace_back("max_preconditioner_dim", "4");
     Trainee refused(other);
@@ -145,12 +119,10 @@ TEST_CASE("a checkpoint with eigenbases of other dims is an error that names the
   RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
   spec.params = {{"weight", {5, 4}}};
   Trainee run(spec);
-  run.Train(1, 2);
-  RequireSave(&run.rank, scratch / "all");
+  TrainAndSave(&run, 2, scratch / "all");
   spec.keys.emplace_back("precondition_dims", "smaller");
   Trainee smaller(spec);
-  smaller.Train(1, 2);
-  RequireSave(&smaller.rank, scratch / "smaller");
+  TrainAndSave(&smaller, 2, scratch / "smaller");
   const auto check_refused = [&](const char* value, const char* checkpoint, const std::vector<std::string>& words) {
     RankSpec other = spec;
     other.keys.emplace_back("precondition_dims", value);

@@ -90,26 +90,19 @@ std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec
   // The shape and the elements of each block, by the name of its parameter and its number, as in keys.
   std::map<std::string, std::pair<Indices, Indices>> blocks;
   std::map<int32_t, int> counts;
-  int64_t count = 0;
-  shampoo_plan_block_count(rank.plan, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_block_info info = SHAMPOO_BLOCK_INFO_INIT;
-    shampoo_plan_block(rank.plan, i, &info);
+  for (const shampoo_block_info& info : BlocksOf(rank)) {
     const ParamSpec& param = params[static_cast<size_t>(info.param)];
     blocks[param.name + "/" + std::to_string(counts[info.param]++)] = {Indices(info.shape, info.shape + info.ndim),
                                                                        ElementsOf(info, param)};
   }
   std::vector<PlacedEntry> entries;
-  shampoo_state_count(rank.optimizer, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry description = SHAMPOO_STATE_ENTRY_INIT;
-    shampoo_state_describe(rank.optimizer, i, &description);
+  for (const StateEntry& description : EntriesOf(rank)) {
     const std::string key = description.key;
     const size_t slash = key.rfind('/');
     const auto block = blocks.find(key.substr(0, slash));
     if (block == blocks.end()) continue;  // an entry of a group
     PlacedEntry& entry = entries.emplace_back();
-    entry.index = i;
+    entry.index = description.index;
     entry.param = key.substr(0, key.rfind('/', slash - 1));
     entry.state = key.substr(slash + 1);
     entry.shape.assign(description.shape, description.shape + description.ndim);

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -27,15 +26,14 @@ void Spoil(const std::string& directory) {
 TEST_CASE("after failed loads, training continues with results bit-identical to those of a run without the loads") {
   const Scratch scratch;
   Trainee saver(SmallModel());
-  saver.Train(1, 4);
-  RequireSave(&saver.rank, scratch / "spoiled");
+  TrainAndSave(&saver, 4, scratch / "spoiled");
   RequireSave(&saver.rank, scratch / "whole");
   Spoil(scratch / "spoiled");
   RankSpec renamed = SmallModel();
   renamed.params[2].name = "tables";
   Trainee with_other_names(renamed);
   RequireSave(&with_other_names.rank, scratch / "renamed");
-  Trainee with_other_blocks(SmallModel({{"max_preconditioner_dim", "5"}}));
+  Trainee with_other_blocks(SmallModel("max_preconditioner_dim=5"));
   RequireSave(&with_other_blocks.rank, scratch / "blocks");
   for (const int steps : {0, 1, 3}) {
     CAPTURE(steps);
@@ -61,47 +59,41 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
 
 // Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
 // ladder can compute the root of a zero factor matrix.
-RankSpec FailingRoots() {
-  RankSpec spec;
-  spec.keys = {{"exponent_multiplier", "10"}, {"root_failure_tolerance", "2"}};
-  spec.params = {{"zero", {1}}};
-  return spec;
-}
+const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {
-  for (int t = 0; t < steps; ++t) {
-    RequireStep(rank);
-  }
+  for (int t = 0; t < steps; ++t) RequireStep(rank);
+}
+
+// Checks that the next step reports an error of an earlier step.
+void CheckDeferredError(Rank* rank, const std::vector<std::string>& words) {
+  rank->Step();
+  CHECK(rank->status == SHAMPOO_E_NUMERIC);
+  CHECK(MissingWord(rank->error, words) == "");
 }
 
 TEST_CASE("deferred errors of earlier steps are discarded by a load that replaces their state") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
-  Rank saver(FailingRoots());
+  Rank saver(kFailingRoots);
   RequireSave(&saver, directory);
   for (const bool loads : {false, true}) {
     CAPTURE(loads);
-    Rank roots(FailingRoots());
+    Rank roots(kFailingRoots);
     StepWithZeros(&roots, 3);
     Rank moves(SmallModel());
     Fill(1, &moves.g);
     REQUIRE(shampoo_optimizer_set(moves.optimizer, 0, "lr", 3e38) == SHAMPOO_OK);
-    moves.Step();
-    CHECK(moves.status == SHAMPOO_OK);
+    RequireStep(&moves);
     CHECK(moves.Stat("nonfinite_blocks") > 0);
     if (!loads) {
-      roots.Step();
-      CHECK(roots.status == SHAMPOO_E_NUMERIC);
-      CHECK(MissingWord(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
-      moves.Step();
-      CHECK(moves.status == SHAMPOO_E_NUMERIC);
-      CHECK(MissingWord(moves.error, {"the direction of block", "was not finite"}) == "");
+      CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
+      CheckDeferredError(&moves, {"the direction of block", "was not finite"});
       continue;
     }
     RequireLoad(&roots, directory);
     StepWithZeros(&roots, 3);  // the count has restarted
-    roots.Step();
-    CHECK(MissingWord(roots.error, {"could not be computed at 3 refreshes in a row"}) == "");
+    CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
     Rank other(SmallModel());
     other.Save(scratch / "other");
     RequireLoad(&moves, scratch / "other");
@@ -109,20 +101,17 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
     RequireStep(&moves);
   }
   // A load that fails replaces nothing.
-  Rank roots(FailingRoots());
+  Rank roots(kFailingRoots);
   StepWithZeros(&roots, 3);
   roots.Load(scratch / "other");
   CHECK(roots.status == SHAMPOO_E_INVALID);
-  roots.Step();
-  CHECK(roots.status == SHAMPOO_E_NUMERIC);
+  CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
 }
 
-TEST_CASE(
-    "with arenas of the host, a load writes to the last state_out, and a failed load leaves both arenas unchanged") {
+TEST_CASE("with arenas of the host, a load writes to the last state_out, and a failed load changes no arena") {
   const Scratch scratch;
   Trainee saver(SmallModel());
-  saver.Train(1, 3);
-  RequireSave(&saver.rank, scratch / "whole");
+  TrainAndSave(&saver, 3, scratch / "whole");
   RequireSave(&saver.rank, scratch / "spoiled");
   Spoil(scratch / "spoiled");
   for (const bool in_place : {true, false}) {

@@ -15,8 +15,6 @@ namespace {
 
 constexpr uint64_t kSalt = 17;
 
-void Create(Grid* grid) { RequireCreate(grid); }
-
 void WriteAndSave(Grid* grid, const std::string& directory) {
   for (int rank = 0; rank < grid->world(); ++rank) {
     for (const PlacedEntry& entry : EntriesOf((*grid)[rank], grid->spec(rank).params)) {
@@ -38,27 +36,19 @@ int64_t CountExpected(Grid* grid, bool elementwise) {
   return count;
 }
 
-RankSpec Matrix(int64_t rows, int64_t columns, const char* max_dim, const char* on_block_mismatch = "error") {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", max_dim},
-               {"momentum", "0.9"},
-               {"beta1", "0"},
-               {"use_merge_dims", "false"},
-               {"on_block_mismatch", on_block_mismatch}};
-  spec.params = {{"matrix", {rows, columns}}};
-  return spec;
+RankSpec Matrix(int64_t rows, int64_t columns, const Keys& more) {
+  return {.keys = "momentum=0.9 beta1=0 use_merge_dims=false" + more, .params = {{"matrix", {rows, columns}}}};
 }
 
 TEST_CASE("a parameter that is larger than the window for assembling blocks is loaded") {
   const Scratch scratch;
   constexpr int64_t kRows = 1100;  // 2^20 elements end in row 1048
-  const RankSpec saved = Matrix(kRows, 1000, "90");
+  const RankSpec saved = Matrix(kRows, 1000, "max_preconditioner_dim=90");
   Grid saver(saved, 1, Divide(saved.params, Division::kRows, 2));
-  Create(&saver);
+  RequireCreate(&saver);
   WriteAndSave(&saver, scratch / "checkpoints");
-  const RankSpec loaded = Matrix(kRows, 1000, "75", "reset");
-  Grid loader(loaded, 1, Divide(loaded.params, Division::kFlat, 3));
-  Create(&loader);
+  Grid loader(Matrix(kRows, 1000, "max_preconditioner_dim=75 on_block_mismatch=reset"), 1, 3);
+  RequireCreate(&loader);
   RequireLoad(&loader, scratch / "checkpoints");
   int64_t states = 0;
   for (int rank = 0; rank < 3; ++rank) {
@@ -71,7 +61,7 @@ TEST_CASE("a parameter that is larger than the window for assembling blocks is l
 }
 
 TEST_CASE("shards that end where blocks end keep their factor matrices when loaded without shards, and vice versa") {
-  const RankSpec spec = Matrix(256, 200, "160");
+  const RankSpec spec = Matrix(256, 200, "max_preconditioner_dim=160");
   Shards shards(2, spec.params);
   shards[0][0].CutFlat(0, int64_t{160} * 200);
   shards[1][0].CutFlat(int64_t{160} * 200, int64_t{96} * 200);
@@ -82,79 +72,72 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
     Grid whole(spec, 1, 1);
     Grid* const saver = from_shards ? &sharded : &whole;
     Grid* const loader = from_shards ? &whole : &sharded;
-    Create(saver);
-    Create(loader);
+    RequireCreate(saver);
+    RequireCreate(loader);
     WriteAndSave(saver, scratch / "checkpoints");
     RequireLoad(loader, scratch / "checkpoints");
     CHECK(CountExpected(loader, true) == 4);
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
   // If the first shard has one more row, the shards do not end where blocks end.
-  for (auto& shard : shards) {
-    (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
-  }
+  for (auto& shard : shards) (shard[0].flat_offset == 0 ? shard[0].flat_count : shard[0].flat_offset) += 200;
   shards[1][0].flat_count -= 200;
   const Scratch scratch;
   Grid whole(spec, 1, 1);
-  Create(&whole);
+  RequireCreate(&whole);
   WriteAndSave(&whole, scratch / "checkpoints");
   Grid other(spec, 1, shards);
-  Create(&other);
+  RequireCreate(&other);
   other.Load(scratch / "checkpoints");
-  CHECK_MESSAGE(other.All(SHAMPOO_E_INVALID), other.Errors());
-  CHECK_MESSAGE(Has(other[0].error, "does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""),
-                other[0].error);
+  CheckFailed(&other, SHAMPOO_E_INVALID, {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""});
 }
 
 TEST_CASE("blocks that differ only after thousands of elements are not matched") {
-  RankSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "130"}, {"beta1", "0"}};
-  spec.params = {{"tensor", {2, 2, 130, 130}}};
+  const RankSpec spec = {.keys = "max_preconditioner_dim=130 beta1=0", .params = {{"tensor", {2, 2, 130, 130}}}};
   // The first shard has the first and second, or the first and third of four matrices: both are blocks of 2 x 130 x
   // 130.
   Shards first(2, spec.params);
   Shards second(2, spec.params);
-  for (int rank = 0; rank < 2; ++rank) {
-    first[static_cast<size_t>(rank)][0].CutAlong(0, rank, 1);
-    second[static_cast<size_t>(rank)][0].CutAlong(1, rank, 1);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    first[rank][0].CutAlong(0, static_cast<int64_t>(rank), 1);
+    second[rank][0].CutAlong(1, static_cast<int64_t>(rank), 1);
   }
   const Scratch scratch;
   Grid saver(spec, 1, first);
   Grid loader(spec, 1, second);
-  Create(&saver);
-  Create(&loader);
+  RequireCreate(&saver);
+  RequireCreate(&loader);
   WriteAndSave(&saver, scratch / "checkpoints");
   loader.Load(scratch / "checkpoints");
-  CHECK_MESSAGE(loader.All(SHAMPOO_E_INVALID), loader.Errors());
-  CHECK_MESSAGE(Has(loader[0].error, "does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at 0\""),
-                loader[0].error);
+  CheckFailed(&loader, SHAMPOO_E_INVALID,
+              {"does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at 0\""});
 }
 
 TEST_CASE("more entries than fit one file are written to several files") {
   const Scratch scratch;
-  RankSpec spec = Matrix(1, 1, "1");
+  RankSpec spec = Matrix(1, 1, "max_preconditioner_dim=1");
   spec.params = {{"vector", {5000}}};
   Grid saver(spec, 2, 1);
-  Create(&saver);
+  RequireCreate(&saver);
   WriteAndSave(&saver, scratch / "two");
   // Each block has four entries, and each rank has half of the blocks.
   CHECK(NamesIn(scratch / "two") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00002.safetensors",
                                                              "checkpoint-000001.rank-00001-of-00002.safetensors"});
+  const auto check_loads = [](Grid* loader, const std::string& directory) {
+    RequireCreate(loader);
+    RequireLoad(loader, directory);
+    CHECK(CountExpected(loader, true) == 5000);
+    CHECK(CountExpected(loader, false) == 15000);
+  };
   Grid one(spec, 1, 1);
-  Create(&one);
-  RequireLoad(&one, scratch / "two");
-  CHECK(CountExpected(&one, true) == 5000);
-  CHECK(CountExpected(&one, false) == 15000);
+  check_loads(&one, scratch / "two");
   RequireSave(&one, scratch / "one");
   CHECK(NamesIn(scratch / "one") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00001.part-2.safetensors",
                                                              "checkpoint-000001.rank-00000-of-00001.safetensors"});
   Grid back(spec, 2, 1);
-  Create(&back);
-  RequireLoad(&back, scratch / "one");
-  CHECK(CountExpected(&back, true) == 5000);
-  CHECK(CountExpected(&back, false) == 15000);
+  check_loads(&back, scratch / "one");
 }
 
 }  // namespace

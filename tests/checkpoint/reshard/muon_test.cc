@@ -39,9 +39,7 @@ std::vector<float> MomentOf(const Rank& rank, int block) {
 std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<float>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));
-  saver.Train(1, 3);
-  RequireOk(saver.rank);
-  RequireSave(&saver.rank, scratch / "checkpoints");
+  TrainAndSave(&saver, 3, scratch / "checkpoints");
   *saved = MomentOf(saver.rank, 0);
   const std::vector<float> second = MomentOf(saver.rank, 1);
   saved->insert(saved->end(), second.begin(), second.end());

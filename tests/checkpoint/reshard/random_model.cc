@@ -53,7 +53,7 @@ RandomModel::World RandomModel::DrawWorld(bool may_drop, const char* on_block_mi
                        {"on_block_mismatch", on_block_mismatch}};
   world.drops_momentum = may_drop && OneIn(8);
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const Keys keys = groups_[g] + BlockKeys() + (world.drops_momentum ? Keys{{"momentum", "0"}} : Keys{});
+    const Keys keys = groups_[g] + BlockKeys() + (world.drops_momentum ? Keys("momentum=0") : Keys{});
     if (g == 0) {
       spec.keys = keys + of_all;
     } else {
@@ -83,8 +83,7 @@ void RandomModel::CutParam(size_t p, Shards* shards) {
   for (size_t i = 0; i < 4; ++i) {
     ParamSpec& param = (*shards)[order[i]][p];
     param.CutAlong(0, first[i / 2], first[i / 2 + 1] - first[i / 2]);
-    param.local_offset[1] = second[i % 2];
-    param.local_shape[1] = second[i % 2 + 1] - second[i % 2];
+    param.CutAlong(1, second[i % 2], second[i % 2 + 1] - second[i % 2]);
   }
 }
 

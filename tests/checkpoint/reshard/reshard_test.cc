@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/expected_states.h"
 #include "tests/checkpoint/reshard/random_model.h"
@@ -29,9 +30,7 @@ class ModelJob {
  public:
   explicit ModelJob(const RandomModel::World& world) : grid(world.spec, world.replicas, world.shards) {
     RequireCreate(&grid);
-    for (int rank = 0; rank < grid.world(); ++rank) {
-      entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
-    }
+    for (int rank = 0; rank < grid.world(); ++rank) entries.push_back(EntriesOf(grid[rank], grid.spec(rank).params));
     groups = static_cast<int>(world.spec.groups.size()) + 1;
   }
 
@@ -62,8 +61,7 @@ void CheckLoaded(ModelJob* job, uint64_t salt, const std::set<std::string>& save
   job->ForEach([&](const Rank& rank, const PlacedEntry& entry) {
     const Bytes bytes = ReadBytes(rank, entry);
     const bool is_carried_over = entry.is_elementwise() || saved_blocks.contains(entry.block());
-    CAPTURE(entry.block());
-    CAPTURE(entry.state);
+    CAPTURE_ALL(entry.block(), entry.state);
     CHECK(bytes == (is_carried_over ? ExpectedBytes(entry, salt) : initial.at({&rank, entry.index})));
   });
   for (int rank = 0; rank < job->grid.world(); ++rank) {
@@ -107,9 +105,7 @@ void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
     CheckLoaded(&loader, salt, saved_blocks, initial);
   } else {
     ++seen->refused;
-    CHECK_MESSAGE(loader.grid.All(SHAMPOO_E_INVALID), loader.grid.Errors());
-    CHECK_MESSAGE(loader.grid.SameError(), loader.grid.Errors());
-    CHECK_MESSAGE(Has(loader.grid[0].error, "on_block_mismatch"), loader.grid[0].error);
+    CheckFailed(&loader.grid, SHAMPOO_E_INVALID, {"on_block_mismatch"});
     CHECK(Everything(&loader.grid) == before);
   }
   CHECK(loader.grid.timeouts() == 0);

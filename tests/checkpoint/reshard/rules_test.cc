@@ -17,11 +17,7 @@ namespace {
 // Saves an optimizer of this spec after three steps.
 class Saved {
  public:
-  explicit Saved(const RankSpec& spec) : saver(spec) {
-    saver.Train(1, 3);
-    RequireOk(saver.rank);
-    RequireSave(&saver.rank, scratch / "checkpoints");
-  }
+  explicit Saved(const RankSpec& spec) : saver(spec) { TrainAndSave(&saver, 3, path()); }
   std::string path() const { return scratch / "checkpoints"; }
 
   Scratch scratch;
@@ -106,26 +102,26 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
     const char* state;
     const char* warning;
   };
-  const Rule rules[] = {{{{"momentum", "0.9"}},
-                         {{"momentum", "0"}},
+  const Rule rules[] = {{"momentum=0.9",
+                         "momentum=0",
                          {"no momentum of parameter \"weight\"", "saved with momentum 0", "momentum is 0.9 here",
                           "set it to the saved value"},
                          "momentum",
                          "momentum 0 (0.9)"},
-                        {{{"beta1", "0.8"}},
-                         {{"beta1", "0"}},
+                        {"beta1=0.8",
+                         "beta1=0",
                          {"no filtered_grad of parameter \"weight\"", "saved with beta1 0", "beta1 is 0.8 here",
                           "set it to the saved value"},
                          "filtered_grad",
                          "beta1 0 (0.8)"},
-                        {{{"grafting", "adam"}},
-                         {{"grafting", "sgd"}},
+                        {"grafting=adam",
+                         "grafting=sgd",
                          {"no grafting of parameter \"weight\"", "saved with grafting sgd", "grafting is adam here",
                           "set it to the saved value"},
                          "grafting",
                          "grafting sgd (adam)"}};
   for (const Rule& rule : rules) {
-    CAPTURE(std::string(rule.state));
+    CAPTURE(rule.state);
     CheckRefusal(Saved(SmallModel(rule.without)), SmallModel(rule.with), rule.words);
     const Saved saved(SmallModel(rule.with));
     Trainee loader(SmallModel(rule.without));
@@ -145,7 +141,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
 
 TEST_CASE("the grafting state of one method is not loaded into another method") {
   const Saved saved(SmallModel());
-  CheckRefusal(saved, SmallModel({{"grafting", "rmsprop"}}),
+  CheckRefusal(saved, SmallModel("grafting=rmsprop"),
                {"group 0", "grafting is rmsprop here and was adam", "set grafting adam"});
 }
 
@@ -154,7 +150,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   REQUIRE(shampoo_optimizer_set(saved.saver.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
   RequireSave(&saved.saver.rank, saved.path());
   // Keys such as threads do not change the results, so there is no warning about them.
-  Trainee loader(SmallModel({{"lr", "0.125"}, {"root_method", "newton"}, {"threads", "2"}, {"balance", "cost"}}));
+  Trainee loader(SmallModel("lr=0.125 root_method=newton threads=2 balance=cost"));
   REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 1);
@@ -174,12 +170,12 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
-  const Keys other = {{"max_preconditioner_dim", "5"}};
+  const Keys other = "max_preconditioner_dim=5";
   CheckRefusal(saved, SmallModel(other),
                {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
                 " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
   Trainee fresh(SmallModel(other));
-  Trainee loader(SmallModel(other + Keys{{"on_block_mismatch", "reset"}}));
+  Trainee loader(SmallModel(other + "on_block_mismatch=reset"));
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
@@ -192,7 +188,7 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
     CHECK((states.at(key) == bytes) == !elementwise);
   }
   // Only the block of table differs, because it was saved without merging dims.
-  RankSpec longer = SmallModel({{"max_preconditioner_dim", "16"}});
+  RankSpec longer = SmallModel("max_preconditioner_dim=16");
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
   RankSpec unmerged = longer;
   unmerged.keys.emplace_back("use_merge_dims", "false");
@@ -202,13 +198,13 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
 }
 
 TEST_CASE("vectors saved without factor matrices start with new ones, and unneeded factor matrices are skipped") {
-  const Keys with = {{"grafting", "adam"}, {"precondition_1d", "true"}};
-  const Keys without = {{"grafting", "adam"}, {"precondition_1d", "false"}};
+  const Keys with = "grafting=adam precondition_1d=true";
+  const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));
   CheckRefusal(saved, SmallModel(with),
                {"\"bias/0 (4) at 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch reset"});
   Trainee fresh(SmallModel(with));
-  Trainee loader(SmallModel(with + Keys{{"on_block_mismatch", "reset"}}));
+  Trainee loader(SmallModel(with + "on_block_mismatch=reset"));
   (void)Load(saved, &loader);
   const States states = StatesOf(loader.rank);
   const States of_fresh = StatesOf(fresh.rank);

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "tests/capture.h"
 #include "tests/checkpoint/faults/files.h"
 #include "tests/checkpoint/reshard/trainee.h"
 #include "tests/distributed/require.h"
@@ -19,29 +20,21 @@ TEST_CASE("a group without elements on a shard is saved with the steps of the ot
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};
   for (int odd = 0; odd < 3; ++odd) {
     for (const int replicas : {1, 2}) {
-      CAPTURE(odd);
-      CAPTURE(replicas);
+      CAPTURE_ALL(odd, replicas);
       const Scratch scratch;
       Shards shards = Divide(spec.params, Division::kFlat, 3);
       for (int rank = 0; rank < 3; ++rank) shards[static_cast<size_t>(rank)][1].CutFlat(rank > odd, rank == odd);
       Grid grid(spec, replicas, shards);
-      RequireCreate(&grid);
-      grid.FillParams(1);
+      RequireStart(&grid);
       Grid resumed(spec, replicas, shards);
       RequireCreate(&resumed);
-      const auto train = [](Grid* job, uint64_t first, uint64_t last) {
-        for (uint64_t t = first; t <= last; ++t) {
-          job->FillGradients(t);
-          RequireStep(job);
-        }
-      };
-      train(&grid, 1, 3);
+      RunSteps(&grid, 1, 3);
       RequireSave(&grid, scratch / "checkpoints");
       RequireLoad(&resumed, scratch / "checkpoints");
       for (int rank = 0; rank < grid.world(); ++rank) resumed[rank].w = grid[rank].w;
-      train(&grid, 4, 6);
-      train(&resumed, 4, 6);
-      for (int rank = 0; rank < grid.world(); ++rank) CHECK(SameBits(resumed[rank].w, grid[rank].w));
+      RunSteps(&grid, 4, 6);
+      RunSteps(&resumed, 4, 6);
+      CHECK(SameBits(ParamsOf(&resumed), ParamsOf(&grid)));
       RankSpec whole = spec;
       whole.keys.emplace_back("on_block_mismatch", "reset");
       Rank loader(whole);
@@ -57,9 +50,7 @@ TEST_CASE("a parameter that is whole on all shard ranks or on one of them is sav
   for (const char* const mode : {"local", "gather"}) {
     for (const int replicas : {1, 2}) {
       for (const char* const held : {"whole", "flat", "rectangle", "by one"}) {
-        CAPTURE(std::string(mode));
-        CAPTURE(replicas);
-        CAPTURE(std::string(held));
+        CAPTURE_ALL(mode, replicas, held);
         // If a parameter is whole on each rank but described as a shard, shard_mode gather needs
         // shampoo_plan_add_shard, which this case does not call.
         if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))

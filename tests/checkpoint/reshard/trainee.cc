@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/checkpoint/reshard/trainee.h"
 
-#include <doctest/doctest.h>
-
 #include <functional>
 #include <random>
+
+#include "tests/distributed/require.h"
 
 namespace shampoo_test {
 namespace {
@@ -19,15 +19,8 @@ void FillByName(const std::string& name, uint64_t seed, std::vector<float>* valu
 }  // namespace
 
 RankSpec SmallModel(const Keys& more) {
-  RankSpec spec;
-  spec.keys = Keys{{"max_preconditioner_dim", "4"},
-                   {"grafting", "adam"},
-                   {"momentum", "0.9"},
-                   {"precondition_frequency", "2"},
-                   {"beta2", "0.99"}} +
-              more;
-  spec.params = {{"weight", {9, 7}}, {"bias", {7}}, {"table", {3, 5}}};
-  return spec;
+  return {.keys = "max_preconditioner_dim=4 grafting=adam momentum=0.9 precondition_frequency=2 beta2=0.99" + more,
+          .params = {{"weight", {9, 7}}, {"bias", {7}}, {"table", {3, 5}}}};
 }
 
 Trainee::Trainee(const RankSpec& made_from) : spec(made_from), rank(made_from) {
@@ -54,20 +47,18 @@ void Trainee::TakeParams(const std::map<std::string, std::vector<float>>& params
   for (size_t p = 0; p < spec.params.size(); ++p) rank.w[p] = params.at(spec.params[p].name);
 }
 
+void TrainAndSave(Trainee* saver, int steps, const std::string& path) {
+  saver->Train(1, steps);
+  RequireOk(saver->rank);
+  RequireSave(&saver->rank, path);
+}
+
 States StatesOf(const Rank& rank) {
   States states;
-  int64_t count = 0;
-  shampoo_state_count(rank.optimizer, &count);
-  for (int64_t i = 0; i < count; ++i) {
-    shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
-    shampoo_state_describe(rank.optimizer, i, &entry);
+  for (const StateEntry& entry : EntriesOf(rank)) {
     if (std::string(entry.key).ends_with("/step")) continue;  // an entry of a group
-    int64_t elements = 1;
-    for (int32_t k = 0; k < entry.ndim; ++k) elements *= entry.shape[k];
-    std::vector<char>& bytes = states[entry.key];
-    bytes.resize(static_cast<size_t>(elements) * sizeof(double));  // room for any dtype
-    REQUIRE(shampoo_state_read(rank.optimizer, i, 0, elements, bytes.data(), bytes.size(), SHAMPOO_CPU, nullptr) ==
-            SHAMPOO_OK);
+    states[entry.key] = ReadBytes(rank, entry);
+    REQUIRE(!states[entry.key].empty());
   }
   return states;
 }

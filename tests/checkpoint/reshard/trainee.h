@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,6 +29,9 @@ class Trainee {
   RankSpec spec;
   Rank rank;
 };
+
+// Makes steps 1 to `steps`, which must succeed, and saves the optimizer.
+void TrainAndSave(Trainee* saver, int steps, const std::string& path);
 
 // The bytes of all entries of blocks, by key.
 using States = std::map<std::string, std::vector<char>>;

@@ -30,9 +30,12 @@ void World::Load(const std::string& directory) {
 }
 
 bool World::All(shampoo_status status) const {
-  return comm_.timeouts() == 0 && std::all_of(calls_.begin(), calls_.end(), [&](const Call& call) {
-           return call.status == status && call.error == calls_[0].error;
-         });
+  return comm_.timeouts() == 0 &&
+         std::all_of(calls_.begin(), calls_.end(), [&](const Call& call) { return call.status == status; });
+}
+
+bool World::SameError() const {
+  return std::all_of(calls_.begin(), calls_.end(), [&](const Call& call) { return call.error == calls_[0].error; });
 }
 
 std::string World::Errors() const {

@@ -34,8 +34,10 @@ class World {
   void Load() { Run(&shampoo_load); }
   void Save(const std::string& directory);  // all ranks use the same directory
   void Load(const std::string& directory);
-  // Returns whether the last call had this status on all ranks with the same text and without a timeout.
+  // Returns whether the last call had this status on all ranks, and no call has timed out.
   bool All(shampoo_status status) const;
+  // Returns whether the error messages of all ranks are equal.
+  bool SameError() const;
   std::string Errors() const;
 
  private:

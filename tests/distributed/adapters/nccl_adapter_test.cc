@@ -28,6 +28,17 @@ void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& b
   }
 }
 
+shampoo_comm_ops OpsOf(ncclComm_t comm) {
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  REQUIRE(shampoo_nccl_ops(comm, &ops) == ncclSuccess);
+  return ops;
+}
+shampoo_comm_ops AbortableOpsOf(ncclComm_t* comm) {
+  shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
+  REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+  return ops;
+}
+
 // Returns byte i of the data that a sender sends in a round. The data differs between senders and between rounds.
 char SentByte(int sender, int round, size_t i) {
   return static_cast<char>(sender * 41 + round * 7 + static_cast<int>(i));
@@ -138,8 +149,7 @@ TEST_CASE("all_gather works in place and out of place") {
   for (int world = 1; world <= 4; ++world) {
     CAPTURE(world);
     OnRanks(world, [](int, ncclComm_t* comm) {
-      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-      REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+      shampoo_comm_ops ops = OpsOf(*comm);
       CHECK(GatherOften(ops) == 0);
     });
   }
@@ -149,8 +159,7 @@ TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 a
   for (int world = 1; world <= 4; ++world) {
     CAPTURE(world);
     OnRanks(world, [](int, ncclComm_t* comm) {
-      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-      REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+      shampoo_comm_ops ops = OpsOf(*comm);
       CHECK(ExchangeOften(ops) == 0);
       REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
       CHECK(ExchangeOften(ops) == 0);
@@ -164,8 +173,7 @@ TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 a
 TEST_CASE("the callbacks wait for a non-blocking communicator") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    shampoo_comm_ops ops = OpsOf(*comm);
     CHECK(GatherOften(ops) == 0);
     CHECK(ExchangeOften(ops) == 0);
     ncclComm_t group = nullptr;
@@ -181,17 +189,14 @@ TEST_CASE("split communicators gather within groups of consecutive ranks") {
       CAPTURE(group_size);
       ncclComm_t group = nullptr;
       REQUIRE(shampoo_nccl_split(*comm, group_size, &group) == ncclSuccess);
-      shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-      REQUIRE(shampoo_nccl_ops(group, &ops) == ncclSuccess);
+      shampoo_comm_ops ops = OpsOf(group);
       CHECK(ops.world == group_size);
       CHECK(ops.rank == rank % group_size);
       CHECK(GatherOften(ops) == 0);
       // Gather the ranks that the members of the group have in the original communicator.
       std::vector<int> members(static_cast<size_t>(group_size));
       CHECK(ops.all_gather(ops.user, &rank, members.data(), sizeof rank, nullptr) == 0);
-      for (int i = 0; i < group_size; ++i) {
-        CHECK(members[static_cast<size_t>(i)] == rank - rank % group_size + i);
-      }
+      for (int i = 0; i < group_size; ++i) CHECK(members[static_cast<size_t>(i)] == rank - rank % group_size + i);
       ncclCommDestroy(group);
     }
     ncclComm_t group = nullptr;
@@ -205,8 +210,7 @@ TEST_CASE("split communicators gather within groups of consecutive ranks") {
 
 TEST_CASE("the callbacks report a failure of NCCL") {
   OnRanks(1, [](int, ncclComm_t* comm) {
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    shampoo_comm_ops ops = OpsOf(*comm);
     CHECK(ops.async_error(ops.user) == 0);
     ncclStandinBreak(*comm, ncclSystemError);
     char byte = 0;
@@ -219,8 +223,7 @@ TEST_CASE("the callbacks report a failure of NCCL") {
 
 TEST_CASE("a receive that NCCL rejects is reported, and the NCCL group is ended") {
   OnRanks(1, [](int, ncclComm_t* comm) {
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    shampoo_comm_ops ops = OpsOf(*comm);
     const char byte = 0;
     const size_t one = 1;
     CHECK(ops.all_to_all(ops.user, &byte, &one, nullptr, &one, nullptr) == ncclInvalidArgument);
@@ -231,8 +234,7 @@ TEST_CASE("a receive that NCCL rejects is reported, and the NCCL group is ended"
 
 TEST_CASE("different sizes are an error on every rank") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_ops(*comm, &ops) == ncclSuccess);
+    shampoo_comm_ops ops = OpsOf(*comm);
     std::vector<char> own(2), all(6);
     CHECK(ops.all_gather(ops.user, own.data(), all.data(), rank == 1 ? 2 : 1, nullptr) == ncclInvalidArgument);
     // Rank 1 and the other ranks all detect the difference.
@@ -243,8 +245,7 @@ TEST_CASE("different sizes are an error on every rank") {
 
 TEST_CASE("abort ends the wait of a rank and sets the communicator to NULL") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+    const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(GatherOnce(ops, 0, true) == 0);
     if (rank == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
@@ -266,8 +267,7 @@ TEST_CASE("abort ends the wait of a rank and sets the communicator to NULL") {
 
 TEST_CASE("abort ends the wait for a message") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
-    shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
-    REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
+    const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(ExchangeOnce(ops, 0) == 0);
     if (rank == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
