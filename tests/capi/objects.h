@@ -57,7 +57,7 @@ inline PlanPtr MakePlan(const Keys& keys = {}, const shampoo_plan_desc& desc = S
   return PlanPtr(plan);
 }
 
-// Checks that these keys do not give a plan, and returns the error.
+// Checks that a plan cannot be created with these keys, and returns the error.
 inline std::string PlanError(const Keys& keys) {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;

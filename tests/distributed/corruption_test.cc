@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// invalid number returns SHAMPOO_E_COMM. The other ranks are informed of this error as of a failed collective. Whatever
-// bytes a rank receives, it does not access memory out of bounds and does not wait forever.
+// invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as they learn of a failed
+// collective. Whatever bytes a rank receives, it does not access memory out of bounds and does not wait forever.
 #include <cstring>
 #include <random>
 
@@ -19,7 +19,7 @@ namespace {
 struct Number {
   Kind kind;
   const char* what;
-  int64_t from_segment;  // bytes from the start of that rank's segment
+  int64_t from_segment;  // offset of the number in the segment of the other rank, in bytes
   int64_t value;
   size_t bytes = 8;
 };
@@ -55,8 +55,8 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   };
 }
 
-// Steps every rank until it fails. If once_more is true, the faulty rank then steps again. Checks that all ranks fail
-// without a timeout.
+// Makes steps on every rank until the rank fails. If once_more is true, the faulty rank then makes another step. Checks
+// that all ranks fail without a timeout.
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
   Arm(grid, number, faulty, kCallsOfCreate + 1);
@@ -83,7 +83,7 @@ TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the wai
   }
 }
 
-TEST_CASE("without an abort, the next exchange informs the other ranks of an invalid number") {
+TEST_CASE("without abort, the next exchange informs the other ranks of an invalid number") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE_ALL(number.what, number.value, bucket);
@@ -115,9 +115,9 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // All ranks except the last overwrite the number of the last rank. A rank makes call 3 only if it finds
-          // different hashes in call 2. In tests of call 3, every rank therefore also overwrites a hash in call 2, and
-          // the last rank overwrites the numbers of rank 0 in both calls.
+          // Every rank except the last overwrites what it received from the last rank. A rank makes call 3 only if it
+          // finds different hashes in call 2. In tests of call 3, every rank therefore also overwrites a received hash
+          // in call 2. In both calls, the last rank overwrites what it received from rank 0.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -137,7 +137,7 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   }
 }
 
-// Changes a few random bytes, more often at the start of a segment, where the numbers are.
+// Changes a few random bytes, more often at the start of a segment, where statuses, sizes and other numbers are.
 class Garbler {
  public:
   explicit Garbler(uint64_t seed) : random_(seed) {}

@@ -69,7 +69,7 @@ TEST_CASE("an export succeeds after a step that failed because one rank had no g
     CHECK(grid[0].status != SHAMPOO_OK);
     const Exported after = Export(&grid, 1);
     RequireOk(grid);
-    // Replicas that did not see the error have updated their states.
+    // With several replicas, the replicas that had not learned of the error have updated their states.
     if (kind.replicas == 1) CHECK(SameBits(after, before));
   }
 }
@@ -85,7 +85,7 @@ std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   return {};
 }
 
-TEST_CASE("averages are computed from the parameters that all ranks have, also with a narrow communication dtype") {
+TEST_CASE("averages follow the parameters of all ranks, even if these are rounded to a narrow communication_dtype") {
   for (const Keys& keys :
        Combinations("method=adam lr=0.1 weight_ema=0.5 communication_dtype=bf16 communicate=updates|params")) {
     CAPTURE(keys);
@@ -93,7 +93,7 @@ TEST_CASE("averages are computed from the parameters that all ranks have, also w
     Grid grid(spec, 2, 1);
     RequireStart(&grid);
     RunSteps(&grid, 101, 101);
-    Tensors average = grid[0].w;  // starts after the first step
+    Tensors average = grid[0].w;  // the average starts with the parameters after the first step
     for (uint64_t seed = 102; seed <= 104; ++seed) {
       RunSteps(&grid, seed, seed);
       for (size_t p = 0; p < average.size(); ++p) {
@@ -181,7 +181,7 @@ TEST_CASE("replicas export the averages that their last steps wrote, in place or
   }
 }
 
-TEST_CASE("any collective that fails in an export fails all ranks in this and in all later calls") {
+TEST_CASE("if any collective of an export fails on all ranks, the export and all later calls fail on all ranks") {
   for (const Kind kind : kExportingKinds) {
     if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard
     for (int64_t k = 1; k <= 3; ++k) {

@@ -24,7 +24,7 @@ int64_t Calls(Grid* grid) {
   return calls;
 }
 
-// Checks that every step fails at once after all ranks know of a failure.
+// Checks that further steps fail on all ranks without an exchange. All ranks already know of a failure.
 void CheckOver(Grid* grid) {
   const int64_t calls = Calls(grid);
   for (int i = 0; i < 2; ++i) {
@@ -37,7 +37,7 @@ void CheckOver(Grid* grid) {
   CHECK(grid->comm().released() == grid->world());
 }
 
-TEST_CASE("any collective that fails on all ranks fails all ranks in this and in all later steps") {
+TEST_CASE("if any collective fails on all ranks, this step and all later steps fail on all ranks") {
   for (const Kind kind : kFailingKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
       for (const bool dead : {false, true}) {  // false: the collective fails once; true: all later ones fail, too
@@ -95,7 +95,7 @@ TEST_CASE("if a collective has exchanged its data and then fails on one rank, th
   }
 }
 
-TEST_CASE("in steps of several exchanges, a failure on one rank fails the others if the rank steps again") {
+TEST_CASE("in steps of several exchanges, a failure on one rank fails all ranks once this rank makes another step") {
   struct Bad {
     const char* on_nonfinite;
     float value;  // of an element of the gradient
@@ -105,7 +105,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails the others
     for (const char* const bucket : {"0", "600"}) {
       if (kind.replicas == 1 && !kind.gathers()) continue;  // only one exchange
       for (const int faulty : {0, world - 1}) {
-        // 2e18 fits the states, but needs an exact check.
+        // A gradient of 2e18 overflows no state, but it is so large that its blocks get an exact check.
         for (const Bad bad : {Bad{"skip_step", 0}, {"skip_step", NAN}, {"skip_step", 2e18F}, {"error", NAN}}) {
           // With replicas only, the test omits errors in the gradients: if the collective fails on one rank in the
           // exchange in which another rank reports its error, the two ranks wait in different exchanges

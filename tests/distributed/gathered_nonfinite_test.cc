@@ -27,7 +27,7 @@ struct GatheredPair {
     RequireOk(one);
     Fill(1, &one.w);
   }
-  // Sets the gradients: all of `whole` on the single rank, and its part on each rank of the grid.
+  // Sets the gradients to `whole` on the single rank, and to the part that a rank holds on each rank of the grid.
   void SetGradients(const Tensors& whole) {
     one.g = whole;
     grid.SetGradients(whole);
@@ -92,7 +92,7 @@ TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that h
   }
 }
 
-TEST_CASE("a parameter with elements that equal the mark of a skipped update, a NaN, is updated as on one rank") {
+TEST_CASE("a parameter with elements that equal the NaN that marks a skipped update is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);

@@ -177,7 +177,7 @@ TEST_CASE("missing gradients on one rank or on all, or of a whole group, give re
   CheckStepFails(&grid, SHAMPOO_E_INVALID, {"shard rank", "gradient for parameter \"matrix\"", "nothing has changed"});
 }
 
-TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
+TEST_CASE("a plan reports that gathered blocks are whole and which rank owns them") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = GatheredSpec();
     Rank one(Whole(spec));
@@ -209,7 +209,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and who owns them") {
     }
     CHECK(entries == EntriesOf(one).size() - 2);
   }
-  // The other shard mode with the same shards.
+  // With shard_mode local and the same shards, each block belongs to one shard instead.
   Grid grid(GatheredSpec("shard_mode=local"), 1, 3);
   RequireCreate(&grid);
   const shampoo_block_info info = BlocksOf(grid[1])[0];

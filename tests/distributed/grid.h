@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind);
 // 2 or 4 ranks that are all replicas or all shards.
 inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
-// The number of calls of each communicator of steps in Grid::Create.
+// How often Grid::Create calls each communicator of the steps.
 inline constexpr int64_t kCallsOfCreate = 2;
 
 // Divides parameters into equal shards. The last shards may be smaller or empty.
@@ -41,17 +41,17 @@ Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks)
 // Returns a rank's part of whole tensors.
 Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
-// The ranks of a job: replicas of the parameters, each divided into shards. The ranks are threads; the shards of a
+// The ranks of a job: replicas of the parameters, each divided into shards. The ranks are threads. The shards of a
 // replica have consecutive ranks. Steps communicate over one ThreadComm for the replicas of each shard and one for the
-// shards of each replica; a ThreadComm of a single rank is not used. Checkpoints use another ThreadComm, which connects
-// all ranks.
+// shards of each replica. If such a ThreadComm would have a single rank, it is not used. Checkpoints use another
+// ThreadComm, which connects all ranks.
 class Grid {
  public:
   // whole: the specification of a single rank with the whole parameters. The grid derives the specifications of its
   // ranks from it.
   Grid(const RankSpec& whole, int replicas, const Shards& shards, bool with_abort = false);
   Grid(const RankSpec& whole, int replicas, int shards, bool with_abort = false);
-  // With flat shards.
+  // The same with flat shards.
   Grid(const RankSpec& whole, const Kind& kind, bool with_abort = false);
 
   int world() const { return replicas_ * shards_; }
@@ -64,7 +64,7 @@ class Grid {
   ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }
   // Returns the communicator that connects all ranks in steps. Only for a grid with one replica or one shard.
   ThreadComm& comm() { return replicas_ > 1 ? replicas_of(0) : shards_of(0); }
-  ThreadComm& all() { return *all_comm_; }  // of checkpoints
+  ThreadComm& all() { return *all_comm_; }  // the communicator of checkpoints
   std::vector<ThreadComm*> comms();         // the communicators of steps
   void SetPatience(std::chrono::milliseconds patience);
   void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create
@@ -74,7 +74,7 @@ class Grid {
   void Step();
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Each rank makes steps until one fails, and then `more` steps.
+  // Makes steps on each rank until a step of the rank fails, and then `more` steps.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
   // Copy each rank's part of whole tensors to the rank.

@@ -160,8 +160,8 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     RunStepsWithMissingGradients(&grid, 1, 2);
     grid.FillGradients(103);
     const float kept = std::exchange(grid[bad_rank].g[0][1], NAN);
-    // With skip_block, NaN alone is no error. The two replicas of this shard detect that their gradients differ. The
-    // other shard finds no error.
+    // With skip_block, NaN itself is not an error. The two replicas of this shard detect that their gradients differ.
+    // The other shard finds no error.
     const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
@@ -189,7 +189,7 @@ TEST_CASE("replicas that are divided differently are rejected on all ranks") {
 TEST_CASE("a failure of any communicator ends the job on all ranks") {
   struct Mode {
     Keys keys;
-    int64_t calls;       // there is one job for each k in 1..calls, in which the k-th call fails
+    int64_t calls;       // there is one job for each k from 1 to calls, in which the k-th call fails
     bool skips = false;  // every step is skipped because the gradient has NaN
   };
   for (const Mode& mode : {Mode{"shard_mode=local comm_bucket_bytes=0", 2},

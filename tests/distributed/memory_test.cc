@@ -153,8 +153,8 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
 TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall as 1 / ranks, as the plan predicts") {
   constexpr int64_t kTravels = 12;    // bytes of each element: gradient, parameter, update
   constexpr int64_t kKept = 3 * 8;    // bytes of each element in the buffers of sent, received and whole blocks
-  constexpr int64_t kHeader = 16;     // to each rank
-  constexpr int64_t kAlignment = 64;  // of each buffer
+  constexpr int64_t kHeader = 16;     // bytes of a header, which is sent to each rank
+  constexpr int64_t kAlignment = 64;  // bytes to which each buffer is aligned
   const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;
   const RankSpec spec = Transformer();
   CountedGrid one(spec, {1, 1, "gather"});
@@ -168,7 +168,7 @@ TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall
     grid.comm().ResetCounts();
     RequireStep(&grid);
     for (int rank = 0; rank < ranks; ++rank) {
-      const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // the status
+      const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // without the status of 64 bytes
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
       // All blocks have the same shape, so each rank needs as much workspace for its steps as a single rank.

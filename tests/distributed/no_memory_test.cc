@@ -12,14 +12,14 @@
 namespace shampoo_test {
 namespace {
 
-// Makes an allocation of rank 1 fail in a call that fails on all ranks anyway: its first allocation, then its second,
-// and so on, until the call makes fewer allocations. Checks that each rank returns one of `allowed`, and that rank 0
-// returns `status` at least once. `prepare` runs after a step. `call` receives a rank and its number, makes the call on
-// this rank, and returns the status.
+// Repeats a call that fails on all ranks in any case. In the n-th repetition, the n-th allocation of rank 1 fails,
+// until the call makes fewer than n allocations. Checks that each rank returns one of `allowed`, and that rank 0
+// returns `status` at least once. `prepare` runs after one step and before the call. `call` receives a rank and its
+// number, makes the call on this rank, and returns the status.
 template <typename Prepare, typename Call>
 void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowed, shampoo_status status,
                         Prepare&& prepare, Call&& call) {
-  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // only that allocation, or all later ones, too
+  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // the n-th allocation only, or all from the n-th on
     std::set<shampoo_status> returned;
     bool has_failed = true;
     int64_t n = 1;

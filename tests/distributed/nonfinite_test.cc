@@ -55,7 +55,7 @@ struct LocalPair {
   std::vector<std::unique_ptr<Rank>> alone;
 };
 
-TEST_CASE("NaN on all ranks is an error that changes nothing, and the run continues like one rank") {
+TEST_CASE("an invalid gradient on all ranks is an error that changes nothing, and the run continues like one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kLocalKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
@@ -108,7 +108,7 @@ TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped 
   }
 }
 
-TEST_CASE("a shard that skips a step makes all shards skip it") {
+TEST_CASE("if the gradient of one shard has NaN, skip_step skips the step on all shards") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
     CAPTURE(kind);
     LocalPair pair(NonfiniteSpec("on_nonfinite=skip_step"), kind);
@@ -162,7 +162,7 @@ TEST_CASE("a state that would overflow is an error on all ranks, although only i
   }
 }
 
-TEST_CASE("a state that would overflow is skipped on all ranks, although only its owner can detect it") {
+TEST_CASE("a state that would overflow makes all ranks skip its block, although only its owner can detect it") {
   for (const Keys& keys : Combinations("on_nonfinite=skip_block|skip_step communicate=updates|params")) {
     for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
       CAPTURE_ALL(keys, kind);
@@ -268,7 +268,7 @@ TEST_CASE("all ranks return a deferred error in the same call, even if one rank 
   }
 }
 
-TEST_CASE("an update that overflows the parameter only after rounding to the communication dtype is skipped") {
+TEST_CASE("an update that overflows the parameter only because of rounding to communication_dtype is skipped") {
   // The first update is rounded to 0x1.02p+120 in bfloat16. The second one is exact.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {
     CAPTURE(update);

@@ -23,7 +23,7 @@ RankSpec MixedSpec(const Keys& more = {}) {
               {"matrix", {20, 13}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}, {"empty", {0, 4}}}};
 }
 
-// Returns the parameters after some steps on one rank, for comparison.
+// Returns the parameters after `steps` steps on one rank.
 std::vector<std::vector<float>> OneRank(const RankSpec& spec, uint64_t steps) {
   Rank rank(spec);
   RequireOk(rank);
@@ -113,7 +113,7 @@ TEST_CASE("a skipped step copies the state from one arena to the other") {
   }
 }
 
-TEST_CASE("a wrong call on one rank fails on all ranks without waiting") {
+TEST_CASE("a wrong argument on one rank fails the call on all ranks, and no rank waits") {
   Grid refused(MixedSpec(), 3, 1);
   refused.spec(1).device_id = 1;  // invalid on the CPU; ranks may otherwise have different device ids
   refused.Create();

@@ -85,7 +85,7 @@ void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::str
     CHECK_MESSAGE(Has((*ranks)[0].error, word), word, " is not in ", ranks->Errors());
 }
 
-// Checks that a step fails like this on all ranks and changes nothing.
+// Checks that a step fails on all ranks with this status and these words, and changes nothing.
 inline void CheckStepFails(Grid* grid, shampoo_status status, const std::vector<std::string>& words = {}) {
   const auto before = Everything(grid);
   grid->Step();

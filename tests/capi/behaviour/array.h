@@ -21,8 +21,8 @@ inline size_t SizeOfDtype(int32_t dtype) {
   return dtype == SHAMPOO_F64 || dtype == SHAMPOO_I64 ? 8 : dtype == SHAMPOO_F32 || dtype == SHAMPOO_I32 ? 4 : 2;
 }
 
-// A floating-point format: bits of the significand including the hidden bit, exponent of the smallest normal number,
-// largest number.
+// A floating-point format. `precision` is the number of bits of the significand, including the hidden bit.
+// `least_exponent` is the exponent of the smallest normal number. `largest` is the largest finite number.
 struct Format {
   int precision;
   int least_exponent;
@@ -42,8 +42,8 @@ inline Format FormatOf(int32_t dtype) {
   }
 }
 
-// Rounds to the nearest number of the format, ties to even, directly from the definition: the result is a multiple of
-// the quantum of its binade.
+// Returns the nearest number of the dtype, with ties to even. The computation follows the definition: the result is a
+// multiple of the quantum, which is the distance between neighboring numbers with the exponent of `value`.
 inline double Rounded(double value, int32_t dtype) {
   if (dtype == SHAMPOO_F64 || value == 0 || !std::isfinite(value)) return value;
   const Format format = FormatOf(dtype);
@@ -81,7 +81,7 @@ class Array {
     return sign * std::ldexp(fraction + (1 << fraction_bits), least + exponent - 1);
   }
 
-  // Rounds to the dtype.
+  // Rounds the value to the dtype and stores it.
   void Set(size_t i, double value) {
     if (dtype_ == SHAMPOO_F64) return Store(i, value);
     if (dtype_ == SHAMPOO_I32) return Store(i, static_cast<int32_t>(value));
@@ -143,7 +143,7 @@ inline double NormOf(const std::vector<double>& values) {
   return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
-// Returns the largest difference between elements.
+// Returns the largest absolute difference between corresponding elements.
 inline double DistanceOf(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;

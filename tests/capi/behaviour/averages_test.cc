@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The keys averaging and weight_ema, and shampoo_optimizer_export. The models here store the average itself, while the
-// library stores its difference from the parameter.
+// The keys averaging and weight_ema, and shampoo_optimizer_export. The references in this file store the average
+// itself, while the library stores its difference from the parameter.
 #include <cmath>
 #include <limits>
 
@@ -16,7 +16,7 @@ constexpr int kSteps = 9;
 // Returns a learning rate that rises, is 0 for a step, and falls.
 double RateOf(int step) { return step == 3 ? 0 : 0.02 * std::min(step, 12 - step); }
 
-// Writes the export of all parameters to arrays.
+// Exports all parameters and returns the exported arrays.
 std::vector<Array> Export(Host* host, double blend) {
   std::vector<Array> weights;
   std::vector<void*> addresses;
@@ -26,13 +26,13 @@ std::vector<Array> Export(Host* host, double blend) {
   return weights;
 }
 
-// Averaging of one element with SGD, as the papers write it: X is the average, Z is the newest iterate, and gradients
-// are computed at Y = train * X + (1 - train) * Z.
+// Averaging of one element with SGD, by the formulas of the papers: X is the average, Z is the newest iterate, and
+// gradients are computed at Y = train * X + (1 - train) * Z.
 struct AveragedElement {
   double x, z, lr_sum = 0;
 
   void Step(double lr, double decay, double gradient, double train, double eval, double power) {
-    // Weight decay shrinks Z and leaves Y as it is.
+    // Weight decay shrinks Z. X is changed so that Y stays the same.
     x += lr * decay * z * (1 - train) / train;
     z -= lr * decay * z;
     double keep = eval;
@@ -71,17 +71,17 @@ void CheckAveraging(const Keys& keys, double train, double eval, double power) {
   }
 }
 
-TEST_CASE("averaging gpa trains and exports the points of its definition") {
+TEST_CASE("with averaging gpa, parameters and exports are the points of its formulas") {
   CheckAveraging("averaging=gpa average_train=0.7 average_eval=0.6", 0.7, 0.6, -1);
   CheckAveraging("averaging=gpa", 0.8, 0.9, -1);
 }
 
-TEST_CASE("averaging schedule_free trains and exports the points of its definition") {
+TEST_CASE("with averaging schedule_free, parameters and exports are the points of its formulas") {
   CheckAveraging("averaging=schedule_free average_train=0.9", 0.9, 0, 2);
   CheckAveraging("averaging=schedule_free average_lr_power=0", 0.8, 0, 0);
 }
 
-TEST_CASE("with averaging schedule_free, the average of a parameter also counts steps without its gradient") {
+TEST_CASE("with averaging schedule_free, lr_sum also grows in steps in which only other parameters have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
   std::mt19937_64 random = host.FillFrom(2);
@@ -94,7 +94,7 @@ TEST_CASE("with averaging schedule_free, the average of a parameter also counts 
   CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
 }
 
-TEST_CASE("with averaging schedule_free, a step counts only for the groups that have gradients") {
+TEST_CASE("with averaging schedule_free, lr_sum grows only in the groups that have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   std::vector<shampoo_param_desc> params = {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)};
   params[1].group = 1;
@@ -109,7 +109,7 @@ TEST_CASE("with averaging schedule_free, a step counts only for the groups that 
   CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(0.02));
 }
 
-TEST_CASE("with averaging schedule_free, a skipped step does not count, and a skipped block does not stop the count") {
+TEST_CASE("with averaging schedule_free, lr_sum grows in steps that skip a block, but not in skipped steps") {
   for (const bool skips_step : {true, false}) {
     CAPTURE(skips_step);
     Host host(kSgd + "averaging=schedule_free lr=0.1" + Keys{{"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
@@ -151,7 +151,7 @@ TEST_CASE("weight_ema averages the parameter after every call of step, from weig
   }
 }
 
-TEST_CASE("a step that skips a block still moves the average of the block towards its parameter") {
+TEST_CASE("a step that skips a block or is skipped still moves the average of the block towards its parameter") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     Host host(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}, {"on_nonfinite", choice}},
               {Param("w", {5}, SHAMPOO_F64)});
@@ -165,9 +165,7 @@ TEST_CASE("a step that skips a block still moves the average of the block toward
   }
 }
 
-TEST_CASE(
-    "averaging keeps what is lost when the parameter is rounded to bfloat16, and weight_ema averages rounded "
-    "parameters") {
+TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter, and weight_ema loses them") {
   // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
   const double lr = 0.000244140625;
   Host ema(kSgd + "weight_ema=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
@@ -177,11 +175,11 @@ TEST_CASE(
     for (int step = 1; step <= 4; ++step) host->Step();
     for (size_t i = 0; i < 4; ++i) CHECK(host->tensors[0].w.Get(i) == 1);
   }
-  CHECK(ema.Read("w/0/ema_offset").Get(0) == 0);  // the average of 1 is 1
+  CHECK(ema.Read("w/0/ema_offset").Get(0) == 0);  // the parameter was always 1, and so is its average
   CHECK(gpa.Read("w/0/iterate_offset").Get(0) == -4 * lr);
 }
 
-TEST_CASE("averages follow the parameter of a host that adds the updates itself") {
+TEST_CASE("weight_ema averages the parameter even if the host adds the updates to it") {
   const Keys keys = kSgd + "weight_ema=0.5 lr=0.1";
   const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
   Host direct(keys, params);
@@ -219,7 +217,7 @@ TEST_CASE("an export changes neither parameters nor state, and skips parameters 
   CHECK(host.Everything() == before);
   CHECK(plain == host.tensors[1].w);
   CHECK(!(average == host.tensors[0].w));
-  // The memory of a gradient may be used for the weights.
+  // An export may overwrite a gradient.
   void* const gradients[] = {host.tensors[0].g.data(), nullptr, nullptr};
   RequireOk(shampoo_optimizer_export(host.optimizer, 1, 3, gradients));
   CHECK(host.tensors[0].g == average);

@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever the order of the columns") {
+TEST_CASE("if factor matrices have not changed, a refresh changes no direction, for all values of basis_sort") {
   std::mt19937_64 random(11);
   std::vector<BasisVector> gradients;
   for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
@@ -43,7 +43,7 @@ TEST_CASE("a refresh with unchanged factor matrices changes no update, whatever 
   }
 }
 
-TEST_CASE("tensors without factor matrices take the steps of method adam from their second gradient on, bit for bit") {
+TEST_CASE("parameters of soap and kl_shampoo without factor matrices take the steps of adam after the first gradient") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     for (const Keys& method : {kSoap + "relative_epsilon=0", kKlSoap, kKlShampoo}) {
       for (const Keys& common : Combinations("beta1=0.9 beta2=0.97 epsilon=1e-6 lr=0.01 weight_decay=0.1 "
@@ -51,7 +51,8 @@ TEST_CASE("tensors without factor matrices take the steps of method adam from th
         CAPTURE_ALL(dtype, method, common);
         const std::vector<shampoo_param_desc> params = {Param("vector", {37}, dtype), Param("matrix", {7, 5}, dtype)};
         Host host(method + common + "skip_dim_size=4", params);
-        // Each parameter has an optimizer of its own, because method adam counts the steps of the group.
+        // For adam, each parameter has a separate optimizer, because adam counts the steps of the group instead of the
+        // gradients of the parameter.
         Host vector_by_adam("method=adam" + common, {params[0]});
         Host matrix_by_adam("method=adam" + common, {params[1]});
         Host* const by_adam[] = {&vector_by_adam, &matrix_by_adam};
@@ -100,7 +101,8 @@ struct AdamReference {
   }
 };
 
-// Gradients whose largest element changes: the eigenvalues cross, and refreshes change the order of the columns.
+// Returns the diagonals of gradients. The largest element moves to another position, so the eigenvalues cross, and
+// refreshes change the order of the columns.
 std::vector<BasisVector> CrossingDiagonals() {
   std::vector<BasisVector> diagonals;
   for (int i = 0; i < 7; ++i) diagonals.push_back({2, 1, 0.5});
@@ -108,7 +110,7 @@ std::vector<BasisVector> CrossingDiagonals() {
   return diagonals;
 }
 
-TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues cross") {
+TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eigenvalues have crossed") {
   for (const Keys& keys : Combinations("epsilon=1e-8 relative_epsilon=0 basis_method=eigen|qr "
                                        "basis_transport=rotate|permute precondition_frequency=1|3|10")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
@@ -123,14 +125,14 @@ TEST_CASE("with diagonal gradients method soap is Adam, also after eigenvalues c
       const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
       difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
     }
-    // A rounding error of the gradient, divided by epsilon.
+    // A rounding error of the gradient is divided by epsilon.
     CHECK(difference < (is_eigen ? 1e-13 : 1e-7));
-    // The columns have been sorted again: the first one belongs to the last element.
+    // Refreshes have sorted the columns again: the first column now belongs to the last element.
     CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
   }
 }
 
-TEST_CASE("with first_step use, Adam's first update uses the first gradient, in the eigenbasis of this gradient") {
+TEST_CASE("with first_step use, the first gradient already makes a step of Adam, in the eigenbasis of this gradient") {
   Host host(kSoap + "first_step=use relative_epsilon=0 precondition_frequency=3", {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
@@ -139,7 +141,7 @@ TEST_CASE("with first_step use, Adam's first update uses the first gradient, in 
   }
 }
 
-TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
+TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps of Adam in these bases") {
   // G = U diag(g) V^T with two rotations.
   const double a = 0.4, b = 1.1;
   const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
@@ -160,28 +162,28 @@ TEST_CASE("method soap is Adam in fixed eigenbases of both sides") {
       const BasisVector diagonal = i < 7 ? BasisVector{2, 1} : BasisVector{-0.1 * (i % 3), 3};
       const BasisVector direction = DirectionOf(&host, rotated(diagonal));
       const BasisVector expected = i == 0 ? BasisVector(2) : adam.Update(diagonal);
-      // A unit roundoff times |G| / epsilon is 3e-12.
+      // The unit roundoff times |G| / epsilon is 3e-12.
       CHECK(DistanceOf(direction, rotated(expected)) < 3e-11);
     }
   }
 }
 
-TEST_CASE("relative_epsilon adds a multiple of the largest root of the block's second moment to the divisor") {
+TEST_CASE("soap divides by sqrt(V) + epsilon + relative_epsilon times the largest sqrt(V) of the block") {
   Host host(kSoap + "relative_epsilon=0.25 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
-  // With bias correction the root of the second moment is |G| = (8, 2), and the divisors are larger by 0.5 + 0.25 * 8.
+  // With bias correction, sqrt(V) is |G| = (8, 2). The divisors are larger than sqrt(V) by 0.5 + 0.25 * 8.
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 10.5, 2 / 4.5})) < 1e-14);
 }
 
-TEST_CASE("inverse_exponent 1 divides by the second moment itself, and epsilon is added after the power") {
+TEST_CASE("with inverse_exponent 1, soap divides by V + epsilon, where V is the second moment") {
   Host host(kSoap + "inverse_exponent=1 relative_epsilon=0 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
 }
 
-TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
+TEST_CASE("with beta2 1, the second moment of soap is a sum, without bias correction") {
   Host host(kSoap + "relative_epsilon=0 beta1=0 beta2=1 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({4, 2})), DiagonalMatrix({4 / 4.5, 2 / 2.5})) < 1e-14);
@@ -190,7 +192,7 @@ TEST_CASE("with beta2 1 the second moment is a sum without bias correction") {
 
 const Keys kExample = kKlShampoo + "beta1=0.9 beta2=0.9 shampoo_beta=0.9 epsilon=0 kl_init=0.1";
 
-TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
+TEST_CASE("kl_shampoo gives the numbers of an example that is computed by hand") {
   Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
   CHECK(DirectionOf(&host, DiagonalMatrix({3, 1})) == BasisVector(4));
   // F = 0.1 * 2 / 4 * G G^T
@@ -201,16 +203,17 @@ TEST_CASE("method kl_shampoo gives the numbers of a worked example") {
     const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
     CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
   }
-  // The term of factor.1 is multiplied by the square of the old inverse root of dim 0, which is 10.
+  // The term that is added to factor.1 is multiplied by 10, the square of the old inverse root of the eigenvalues of
+  // dim 0.
   CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
   const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
   CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
 }
 
-TEST_CASE("epsilon of method kl_shampoo is added to the root of the product of the eigenvalues") {
+TEST_CASE("kl_shampoo divides by epsilon plus the square root of the product of the eigenvalues of both dims") {
   Host host(kExample + "epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
-  // The direction without epsilon is (1, 2) = (0.1, 0.2) / 0.1.
+  // The filtered gradient is (0.1, 0.2), and the divisor without epsilon is 0.1.
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
 }
 
@@ -234,7 +237,7 @@ struct DiagonalKlReference {
   }
 };
 
-TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow their columns when these are sorted") {
+TEST_CASE("with diagonal gradients, a refresh of kl_shampoo that reorders columns reorders their eigenvalues, too") {
   for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=1|10 "
                                        "basis_sort=before|after|ascending")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
@@ -244,7 +247,7 @@ TEST_CASE("with diagonal gradients the eigenvalues of method kl_shampoo follow t
     CAPTURE(keys);
     Host host(kExample + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
     DiagonalKlReference reference{10};
-    std::vector<BasisVector> directions;  // by update
+    std::vector<BasisVector> directions;  // one for each gradient
     for (int gradient = 1; gradient <= 40; ++gradient) {
       const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
       const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
@@ -318,7 +321,7 @@ TEST_CASE("rotating a basis by 30 degrees changes a second moment of (4, 1) to (
   }
 }
 
-TEST_CASE("factor matrices are averages of the contracted gradient, with the weights that the keys set") {
+TEST_CASE("factor matrices of soap add up contractions of the gradients, with the weights that the keys specify") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const struct {
@@ -355,7 +358,7 @@ TEST_CASE(
       expected.push_back(GramOf(g[0], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-14);
     }
-    // All eigenvalues are still kl_init, so that whitening multiplies by the root of 2 along two dims.
+    // All eigenvalues are still kl_init, so whitening multiplies by sqrt(2) along each of the two other dims.
     const BasisVector eigenvalues = host.Read("w/0/kl_scale.0").Values();
     CHECK(DistanceOf(eigenvalues, {std::sqrt(2.0), std::sqrt(2.0)}) < 1e-15);
     DirectionOf(&host, g[1]);
@@ -375,7 +378,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with one factor matrix, factor_correction kl whitens along no dim") {
+TEST_CASE("with factor_correction kl, gradients of a block with one factor matrix are not whitened") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(12, &random), RandomElements(12, &random)};
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
@@ -406,8 +409,7 @@ void CheckEigenvectors(const Host& host, size_t k, bool ascending) {
   }
 }
 
-TEST_CASE(
-    "the first gradient and every precondition_frequency-th update give eigenvectors in the order of basis_sort") {
+TEST_CASE("after the first gradient and each refresh, columns of bases are eigenvectors in the order of basis_sort") {
   for (const Keys& method : kBasisMethods) {
     for (const std::string sort : {"before", "after", "ascending", "none"}) {
       CAPTURE_ALL(method, sort);
@@ -421,8 +423,8 @@ TEST_CASE(
   }
 }
 
-// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v, which are
-// orthonormal. u, v: n x r.
+// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v. Both are n x r
+// matrices with orthonormal columns.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
   BasisVector inner(r * r);  // U^T D V
   for (size_t i = 0; i < n; ++i) {

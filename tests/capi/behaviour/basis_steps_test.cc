@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a run that stops after the first gradient or later continues with bit-identical results") {
+TEST_CASE("a run of soap or kl_shampoo that continues from copied states is bit-identical to the uninterrupted run") {
   for (const Keys& method : kBasisMethods) {
     for (const int stop : {1, 2, 4}) {
       CAPTURE_ALL(method, stop);
@@ -29,7 +29,7 @@ TEST_CASE("a run that stops after the first gradient or later continues with bit
   }
 }
 
-TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter") {
+TEST_CASE("NaN in a state of soap or kl_shampoo never reaches the parameter") {
   const std::vector<shampoo_param_desc> params = {Param("w", {4, 3}, SHAMPOO_F64)};
   for (const Keys& method : kBasisMethods) {
     for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=2 lr=0.01")) {
@@ -60,7 +60,7 @@ TEST_CASE("NaN in a state of a method in eigenbases never reaches the parameter"
   }
 }
 
-TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
+TEST_CASE("with basis_tolerance 1, no refresh changes a basis") {
   for (const Keys& keys : Combinations("precondition_frequency=1 basis_tolerance=1 basis_method=eigen|qr")) {
     Host host(kSoap + keys, {Param("w", {3, 4}, SHAMPOO_F64)});
     std::mt19937_64 random(8);
@@ -71,7 +71,7 @@ TEST_CASE("with basis_tolerance 1 no refresh changes a basis") {
   }
 }
 
-TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of the earlier gradients") {
+TEST_CASE("with basis_order after, a direction uses only bases and eigenvalues of earlier gradients") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method);
     Host refreshes(method + "precondition_frequency=1 shampoo_beta=0.5", {Param("w", {4, 3}, SHAMPOO_F64)});
@@ -82,7 +82,7 @@ TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of
       const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
       CHECK(is_same == (gradient <= 2));
       if (gradient == 2) {
-        // The gradient was whitened in the old bases, too.
+        // The gradient was also whitened in the old bases.
         CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
         CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
         CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
@@ -91,13 +91,13 @@ TEST_CASE("with basis_order after, a direction uses the bases and eigenvalues of
   }
 }
 
-TEST_CASE("with basis_order before, a step at start_preconditioning_step uses the basis of its own gradient") {
+TEST_CASE("with basis_order before, bases change at start_preconditioning_step and at each later refresh") {
   Host host(kSoap + "basis_order=before precondition_frequency=3 start_preconditioning_step=4",
             {Param("w", {3, 4}, SHAMPOO_F64)});
   CHECK(BasisChanges(&host, 9, [] {}) == std::vector<int>{4, 6, 9});
 }
 
-TEST_CASE("steps without a gradient change nothing: leaving these steps out gives the same results") {
+TEST_CASE("with soap and kl_shampoo, leaving out steps without a gradient of a parameter does not change its results") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method);
     const Keys keys = method + "precondition_frequency=2 lr=0.01 weight_decay=0.1";
@@ -150,7 +150,7 @@ TEST_CASE("weight decay acts on the parameter before or after the update, and no
   }
 }
 
-TEST_CASE("dims above skip_dim_size have no factor matrix and are neither split nor merged") {
+TEST_CASE("dims longer than skip_dim_size have no factor matrix and are neither split nor merged") {
   const struct {
     std::vector<int64_t> shape;
     Keys keys;
@@ -208,7 +208,7 @@ TEST_CASE("steps of methods in eigenbases are bit-identical for every number of 
   }
 }
 
-TEST_CASE("an impossible gradient_count is rejected, and nothing changes") {
+TEST_CASE("a step with an invalid gradient_count in the state fails and changes nothing") {
   for (const Keys& method : kBasisMethods) {
     Host host(method, {Param("w", {4, 3}), Param("b", {5})});
     host.StepFrom(8);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create and shampoo_config_parse: create an optimizer from tensors and a string of options.
+// shampoo_create creates an optimizer from tensors and a string of options. shampoo_config_parse sets keys from such a
+// string.
 #include <cstring>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct Tensors {
   shampoo_tensor tensors[2] = {{"weight", weight.data(), weight_grad.data(), 0, 2, {2, 3}, 0, 0, 0, 0},
                                {nullptr, bias.data(), bias_grad.data(), SHAMPOO_F32, 1, {2}, SHAMPOO_CPU, 0, 0, 0}};
 
-  // The gradient of half the squared norm.
+  // Sets the gradients to those of half the squared norm of each parameter.
   void FillGradients() {
     weight_grad = weight;
     bias_grad = bias;
@@ -40,7 +41,7 @@ OptimizerPtr CreateFrom(const Tensors& model) {
   return OptimizerPtr(opt);
 }
 
-TEST_CASE("shampoo_create gives results bit-identical to an optimizer created from a config and a plan") {
+TEST_CASE("an optimizer of shampoo_create has results bit-identical to those of one made from a config and a plan") {
   Tensors simple, full;
   const OptimizerPtr first = CreateFrom(simple);
 
@@ -83,7 +84,7 @@ TEST_CASE("shampoo_create gives results bit-identical to an optimizer created fr
   }
 }
 
-TEST_CASE("shampoo_create uses the defaults without options and accepts zero tensors") {
+TEST_CASE("shampoo_create accepts options that are NULL or empty, and zero tensors") {
   Tensors model;
   CHECK(Create(model, nullptr) == SHAMPOO_OK);
   CHECK(Create(model, "") == SHAMPOO_OK);

@@ -39,7 +39,7 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
   }
 }
 
-TEST_CASE("a run with mixed dtypes equals a run in the computation dtype with each output rounded once") {
+TEST_CASE("a run with mixed dtypes equals a run in the computation dtype whose outputs are each rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
@@ -95,7 +95,7 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE("without a gradient, out is the parameter or a zero update, copy is the parameter; each is rounded once") {
+TEST_CASE("without a gradient, out gets the parameter or a zero update, copy gets the parameter, both rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -127,7 +127,7 @@ TEST_CASE("without a gradient, out is the parameter or a zero update, copy is th
   }
 }
 
-TEST_CASE("float32 parameters computed in float64 equal the rounded results of the float64 run") {
+TEST_CASE("float32 parameters with computation_dtype f64 equal the rounded parameters of a float64 run") {
   Host single(kKeys + "computation_dtype=f64", {Param("w", kShape)});
   Host wide(kKeys, {Param("w", kShape, SHAMPOO_F64)});
   Host plain(kKeys, {Param("w", kShape)});
@@ -145,7 +145,7 @@ TEST_CASE("float32 parameters computed in float64 equal the rounded results of t
   CHECK(!(single.tensors[0].w == plain.tensors[0].w));
 }
 
-TEST_CASE("float64 parameters computed in float32 equal the parameters of a float32 run") {
+TEST_CASE("float64 parameters with computation_dtype f32 equal the parameters of a float32 run") {
   const Keys narrow = kKeys + "computation_dtype=f32";
   Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
   Host single(narrow, {Param("w", kShape)});
@@ -160,7 +160,7 @@ TEST_CASE("float64 parameters computed in float32 equal the parameters of a floa
   }
 }
 
-TEST_CASE("a root is computed in the root dtype") {
+TEST_CASE("inverse roots are computed in root_dtype") {
   const Keys keys = "use_bias_correction=false use_merge_dims=false epsilon=1e-3";
   struct Case {
     int32_t param_dtype;
@@ -182,10 +182,10 @@ TEST_CASE("a root is computed in the root dtype") {
   }
 }
 
-// Compares two runs. The first stores a state in another dtype, and the second stores it in the computation dtype. In
-// the second run, the test rounds the state after each step. Within a step, both runs use the new value of the state
-// before it is rounded. Therefore all other results must be equal.
-TEST_CASE("a state in another dtype is rounded once, at the end of a step") {
+// Compares two runs. The first run stores one state in another dtype, and the second run stores it in the computation
+// dtype. In the second run, the test rounds this state after each step. Within a step, both runs use the new value of
+// the state before it is rounded. Therefore all other results must be equal.
+TEST_CASE("a state that is not stored in the computation dtype is rounded once, at the end of a step") {
   const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
                                                         {"inverse_dtype", "inverse"},
                                                         {"filtered_grad_dtype", "filtered_grad"},

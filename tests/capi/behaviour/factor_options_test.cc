@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Keys that choose when factor matrices are updated and which dimensions have them, and norm_control.
+// Keys that select when factor matrices are updated and which dims have a factor matrix, and keys that control norms.
 #include <set>
 
 #include "tests/capi/behaviour/basis_host.h"
@@ -18,7 +18,7 @@ const std::vector<FactorMethod> kFactorMethods = {{"shampoo", "refresh_growth=0 
                                                   {"KL-SOAP", "method=soap factor_correction=kl"},
                                                   {"kl_shampoo", "method=kl_shampoo"}};
 
-// Makes one step for each number. The number is the seed of the random gradients.
+// Makes one step for each element of `gradients`. The element is the seed of the random gradients of the step.
 void StepWith(Host* host, const std::vector<uint64_t>& gradients) {
   for (const uint64_t number : gradients) host->StepFrom(number);
 }
@@ -108,7 +108,7 @@ std::set<int> DimsWithFactors(const Host& host) {
   return dims;
 }
 
-TEST_CASE("precondition_dims smaller and larger choose one dim, and the first one if dims are equal") {
+TEST_CASE("precondition_dims smaller and larger give a factor matrix to one dim, the first one if dims are equal") {
   const struct {
     std::vector<int64_t> shape;
     int smaller, larger;
@@ -127,7 +127,7 @@ TEST_CASE("precondition_dims smaller and larger choose one dim, and the first on
     Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
     CHECK(BlocksOf(split.plan).size() == 2);
-    // A vector has no dims to choose from.
+    // The only dim of a vector has a factor matrix.
     CHECK(DimsWithFactors(Host(method.keys + "precondition_dims=smaller precondition_1d=true", {Param("w", {5})})) ==
           std::set<int>{0});
   }
@@ -167,8 +167,8 @@ TEST_CASE(
       const std::vector<double> after = host.tensors[0].w.Values();
       CHECK(NormOf(after) == doctest::Approx(radius).epsilon(1e-13));
       const double moved = NormOf(SumOf(1, after, -1, before));
-      // The step moves by lr times the radius in any direction and then returns to the sphere. This second move
-      // increases the distance from the start only slightly, if at all.
+      // The step moves the parameter by lr times the radius and then back to the sphere. This second move increases the
+      // distance from the start only slightly, if at all.
       CHECK(moved <= 0.01 * radius * (1 + 1e-2));
       CHECK(moved > 0.001 * radius);
     }

@@ -35,8 +35,9 @@ void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
   std::copy(sizes.begin(), sizes.end(), desc->row_splits);
 }
 
-// Returns the index of each element in the fused parameter, part by part. The length of the divided dim is the sum of
-// the sizes. `outer` is the product of the dims before the divided dim, and `inner` the product of the dims after it.
+// Returns the indices in the fused parameter of the elements of the parts, part by part. The parts have the sizes
+// `sizes`, whose sum is the length of the divided dim. `outer` is the product of the dims before the divided dim, and
+// `inner` the product of the dims after it.
 std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<size_t> elements;
@@ -81,7 +82,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
         params.back().fan = SHAMPOO_IN_OUT;
       }
       const Keys unmerged = keys + "use_merge_dims=false";
-      const std::string method = keys[0].second;  // only methods with factor matrices read the key
+      const std::string method = keys[0].second;  // only methods with factor matrices read use_merge_dims
       const bool merges = method != "adam" && method != "muon" && method != "sign";
       Host one(merges ? unmerged : keys, {fused});
       Host many(merges ? unmerged : keys, params);
@@ -124,13 +125,13 @@ TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts"
       CheckSame(&one, &many);
     }
   }
-  // Rows 1 to 7 and columns 2 to 4 of 9 x 5 contain 3, 2 and 2 rows of the parts.
+  // The shard has rows 1 to 7 and columns 2 to 4 of the 9 x 5 parameter. It contains 3, 2 and 2 rows of the parts.
   shampoo_param_desc fused = RectangleShard(Param("qkv", {9, 5}), {1, 2}, {7, 3});
   SetRowSplits({4, 2, 3}, &fused);
   Host one(keys, {fused});
   Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
   CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
-  // The same with fan in_out: columns 1 to 7 and rows 2 to 4 of 5 x 9.
+  // With fan in_out, the same shard has columns 1 to 7 and rows 2 to 4 of the 5 x 9 parameter.
   shampoo_param_desc turned = RectangleShard(Param("qkv", {5, 9}), {2, 1}, {3, 7});
   turned.fan = SHAMPOO_IN_OUT;
   SetRowSplits({4, 2, 3}, &turned);
@@ -160,7 +161,7 @@ TEST_CASE("parameters with a role have no factor matrices and are updated like v
       CHECK(FactorsOf(keys, table) == 0);
       CHECK(FactorsOf(keys + "route=off", table) == 2);
       Host one(keys, {table});
-      Host many(keys, {Param("table", {30})});  // the same elements as a vector
+      Host many(keys, {Param("table", {30})});  // a vector of the same elements
       CheckSame(&one, &many);
     }
   }

@@ -20,7 +20,7 @@ std::vector<shampoo_param_desc> ParamsOf(int32_t group) {
   return params;
 }
 
-// Three groups in one optimizer, and the same three groups in separate optimizers.
+// Three groups in one optimizer (`all`), and each of the three groups in a separate optimizer (`alone`).
 struct Together {
   Together() : all({kFirst, kSecond, kThird}, Interleaved(), 2) {
     int32_t group = 0;
@@ -38,7 +38,8 @@ struct Together {
       for (Host::Tensors& tensor : host->tensors) tensor.separate = true;
     }
   }
-  // a, b, c, a2, b2, c2
+  // Returns the index of a parameter of `all`. The parameters are a, b, c, a2, b2 and c2: the first of each group, then
+  // the second of each group.
   static size_t At(size_t group, size_t param) { return param * 3 + group; }
   static std::vector<shampoo_param_desc> Interleaved() {
     std::vector<shampoo_param_desc> params;
@@ -96,7 +97,7 @@ TEST_CASE("a group or a parameter without gradients is unchanged while the other
   CHECK(both.all.Stat("steps") == 12);
 }
 
-TEST_CASE("a step without any gradient increases the statistic steps, but not the step counters of groups") {
+TEST_CASE("a step without any gradient increases the statistic named steps, but not the step counters of groups") {
   Host host(kFirst, {Param("w", {3, 2})});
   std::mt19937_64 random = host.FillFrom(2);
   host.RandomStep(random);
@@ -138,13 +139,13 @@ TEST_CASE("a bound scalar changes only its own group") {
   }
   RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
   lr = 77;
-  both.Step(100);  // the value that was read last still applies
+  both.Step(100);  // the scalar is no longer bound: the value that was read last applies
   RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 0.75));
   RequireOk(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", 0.75));
   both.Step(101);
 }
 
-TEST_CASE("get returns the resolved value of each group") {
+TEST_CASE("get returns the value that a key has in each group, including defaults") {
   Host host({Keys("grafting=rmsprop precondition_frequency=4"), Keys("grafting=adam start_preconditioning_step=9"),
              Keys("grafting=adagrad use_nesterov=true start_preconditioning_step=0")},
             {Param("w", {2})}, 3);

@@ -11,8 +11,8 @@
 
 namespace shampoo_test {
 
-// An optimizer of parameters with any dtypes and groups, and the arrays of its host. Updates are in place where
-// possible.
+// An optimizer of parameters with any dtypes and groups, together with the arrays of the parameters. Steps update
+// parameters in place, except those of which `separate` is true.
 class Host {
  public:
   struct Tensors {
@@ -46,7 +46,7 @@ class Host {
   void Fill(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.w.Fill(random);
   }
-  // Draws the parameters from a new generator and returns it.
+  // Draws the parameters with a new random generator and returns the generator.
   std::mt19937_64 FillFrom(uint64_t seed) {
     std::mt19937_64 random(seed);
     Fill(random);
@@ -79,9 +79,9 @@ class Host {
     }
   }
 
-  // Makes a step whose buffers are bound.
+  // Makes a step. The buffers must be bound.
   shampoo_status TryStep() { return shampoo_optimizer_step(optimizer, nullptr); }
-  // Checks that such a step fails with this status and these words, and changes nothing.
+  // Checks that a step with bound buffers fails with this status and these words, and changes nothing.
   void CheckStepFails(shampoo_status status, std::initializer_list<const char*> words) {
     const auto before = Everything();
     CHECK(TryStep() == status);
@@ -92,12 +92,12 @@ class Host {
     FillGradients(random);
     Step();
   }
-  // Makes a step with gradients from a new generator.
+  // Makes a step with gradients from a new random generator.
   void StepFrom(uint64_t seed) {
     std::mt19937_64 random(seed);
     RandomStep(random);
   }
-  // Copy from a host with the same parameters, or with these parameters and others after them.
+  // Copy the parameters or gradients of a host whose first parameters are those of this host.
   void CopyParams(const Host& from) {
     for (size_t p = 0; p < tensors.size(); ++p) tensors[p].w = from.tensors[p].w;
   }
@@ -177,7 +177,7 @@ class Host {
       CHECK_MESSAGE(Read(entry) == other.Read(entry.info.key), std::string(entry.info.key));
     }
   }
-  // Everything that a step writes, as bytes.
+  // Returns everything that a step writes, as bytes.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all;
     for (const Tensors& tensor : tensors)

@@ -24,7 +24,8 @@ double MeanSquare(const BasisVector& values) {
   return sum / static_cast<double>(values.size());
 }
 
-TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square, and is itself whitened by them") {
+TEST_CASE(
+    "with kl_init auto, the first gradient sets all eigenvalues to a root of its mean square, and they whiten it") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -40,7 +41,7 @@ TEST_CASE("the first gradient sets all eigenvalues to a root of its mean square,
       expected.push_back(GramOf(g[0], shape, k, weight));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The second gradient is whitened by the same eigenvalues. They have no weight in the averages.
+    // The second gradient is whitened by the same eigenvalues. These start values have no weight in the averages.
     DirectionOf(&host, g[1]);
     for (size_t k = 0; k < 3; ++k) {
       const double weight = static_cast<double>(shape[k]) / 24 / (first * first);
@@ -70,7 +71,7 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
       for (size_t i = 0; i < 2; ++i) {
         CHECK(direction[3 * i] == doctest::Approx(t > 0 ? g[i] / value[i] : 0).epsilon(1e-13));
         if (t == 0) continue;
-        // A mean over two columns, one of which is 0.
+        // The term is a mean over two columns, and the element of one column is 0.
         const double term = g[i] * g[i] / value[i] / 2;
         sum[i] = beta * sum[i] + term;
         weights[i] = beta * weights[i] + 1;
@@ -81,12 +82,12 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
   }
 }
 
-TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no influence") {
+TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients does not change directions") {
   std::mt19937_64 random(7);
   std::vector<BasisVector> gradients;
   for (int t = 0; t < 14; ++t) {
     gradients.push_back(RandomElements(42, &random));
-    // The eigenvalues of a row of zeros are limited by the cap.
+    // The row of zeros has an eigenvalue of 0, whose inverse root is limited by the cap.
     for (size_t i = 0; i < 6; ++i) gradients.back()[i] = 0;
   }
   for (const Keys& method : kKlMethods) {
@@ -113,7 +114,8 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients has no in
   }
 }
 
-// The first basis is the identity, and the gradient is diagonal.
+// The gradient that is not zero is diagonal, and the first basis is the identity, so the numbers can be computed by
+// hand.
 TEST_CASE("after gradients of zeros, the first gradient that is not zero sets the eigenvalues") {
   for (const Keys& method : kKlMethods) {
     for (const double scale : {1.0, 1e-5, 1e5}) {
@@ -141,7 +143,7 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
   }
 }
 
-TEST_CASE("gradients of zeros between others change no eigenvalue") {
+TEST_CASE("after other gradients, gradients of zeros change no eigenvalue") {
   std::mt19937_64 random(11);
   for (const Keys& method : kKlMethods) {
     CAPTURE(method);
@@ -160,7 +162,7 @@ TEST_CASE("gradients of zeros between others change no eigenvalue") {
   }
 }
 
-TEST_CASE("gradients whose squares are not normal numbers leave the eigenvalues at 0.1") {
+TEST_CASE("gradients whose squares are subnormal or 0 leave the eigenvalues at 0.1") {
   for (const Keys& method : kKlMethods) {
     Host host(method + "beta1=0", {Param("w", {2, 2}, SHAMPOO_F32)});
     for (const double element : {1e-21, 1e-40, 1.0}) {
@@ -178,7 +180,7 @@ TEST_CASE("gradients whose squares are not normal numbers leave the eigenvalues 
   }
 }
 
-TEST_CASE("an automatic cap is relative to the mean eigenvalue of its dim") {
+TEST_CASE("with kl_cap auto, the cap of eigenvalues is relative to the mean eigenvalue of their dim") {
   Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
   for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
   // If m is the mean eigenvalue, the eigenvalues are 2 m and 0, and the cap raises the second one to m / 10^2.

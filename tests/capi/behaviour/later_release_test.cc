@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys that exist for trajectories of a later release of the reference: momentum_dampening, trace_scaling,
-// row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The numbers are computed by hand.
+// The keys that reproduce runs of a later release of the reference implementation: momentum_dampening, trace_scaling,
+// row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The expected numbers are computed by
+// hand.
 #include <cmath>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace {
 const Keys kMomentum = "method=sgd lr=1 momentum=0.5 momentum_dampening=0.25";
 // Shampoo with sums as factor matrices. With beta1 0, the filtered gradient is the gradient.
 const Keys kSums = "preset=shampoo_2024 lr=1 beta1=0 initial_inverse=identity use_merge_dims=false";
-// The same with averages as factor matrices.
+// The same keys, but factor matrices are averages.
 const Keys kAverages = kSums + "beta2=0.5";
 
 // Makes one step. The gradient of the first parameter is the matrix with this diagonal. Returns the diagonal of the
@@ -69,11 +70,11 @@ TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of 
   }
 }
 
-TEST_CASE("trace_scaling takes the trace after bias correction, also of a snapshot") {
+TEST_CASE("trace_scaling uses the trace after bias correction, even if root_async computes roots from a snapshot") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   Host host(kAverages + "trace_scaling=1", matrix);
   CheckDiagonal(StepDiagonal(&host, {2, 1}), {-std::sqrt(5.0), -std::sqrt(5.0)});
-  // The roots of step 4 are used from step 5 on.
+  // With root_async 1, the roots of step 4 are used from step 5 on.
   const Keys keys = kAverages + "trace_scaling=1 precondition_frequency=2";
   Host async(keys + "root_async=1", matrix);
   Host now(keys, matrix);
@@ -105,7 +106,7 @@ TEST_CASE("with row_sum_epsilon, the epsilon of higher_order is relative to the 
   double x[4] = {};
   shampoo_root_info info = SHAMPOO_ROOT_INFO_INIT;
   RequireOk(shampoo_matrix_inverse_root(config.get(), 2, SHAMPOO_F64, a, x, 1, 1, &info));
-  // The inverse of A + 3 I.
+  // The result is the inverse of A + 3 I, because 3 is the largest row sum of A.
   const double expected[] = {4.0 / 19, -1.0 / 19, -1.0 / 19, 5.0 / 19};
   for (size_t i = 0; i < 4; ++i) {
     CAPTURE(i);
@@ -113,7 +114,8 @@ TEST_CASE("with row_sum_epsilon, the epsilon of higher_order is relative to the 
   }
 }
 
-TEST_CASE("drop_weighting adds terms with weight 1 and corrects no bias, also in method shampoo and its grafting") {
+TEST_CASE(
+    "with method shampoo, drop_weighting adds terms with weight 1 and corrects no bias, also in grafting states") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   const Keys keys = kAverages + "drop_weighting=true";
   Host host(keys, matrix);
@@ -140,7 +142,8 @@ TEST_CASE("count_empty_steps counts the steps in which no parameter of a group h
   }
   CHECK(counts.Steps(0) == 1);
   CHECK(skips.Steps(0) == 0);
-  // The first refresh is in step 2. The factor matrix is 0.5 * 4 / (1 - 0.5^2).
+  // The first refresh is in step 2. The first element of the factor matrix after bias correction is 0.5 * 4 / (1 -
+  // 0.5^2).
   CheckDiagonal(StepDiagonal(&counts, {2, 1}), {-2 / std::sqrt(8.0 / 3), -1 / std::sqrt(2.0 / 3)});
   CheckDiagonal(StepDiagonal(&skips, {2, 1}), {-2, -1});
   CHECK(counts.Steps(0) == 2);

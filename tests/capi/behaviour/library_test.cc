@@ -89,7 +89,7 @@ TEST_CASE("the keys of this version have the expected names, scopes and flags") 
   CHECK(names == of_group);
 }
 
-TEST_CASE("a clone is independent of its config, and a plan keeps the values it was created with") {
+TEST_CASE("a clone is independent of its config, and a plan keeps the values with which it was created") {
   ConfigPtr config = MakeConfig("lr=0.5");
   shampoo_config* clone = nullptr;
   RequireOk(shampoo_config_clone(&clone, config.get()));

@@ -62,7 +62,7 @@ TEST_CASE("elements outside the range of the root dtype become neither infinitie
   }
 }
 
-TEST_CASE("a 1 x 1 matrix is treated as a number") {
+TEST_CASE("the inverse root of a 1 x 1 matrix is the inverse root of its element") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     const Root root = InverseRoot("epsilon=1", ArrayOf(dtype, {15}), 4);
     CHECK(root.status == SHAMPOO_OK);
@@ -115,7 +115,7 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
   }
 }
 
-TEST_CASE("the exponent is multiplier * denominator / numerator") {
+TEST_CASE("the inverse root is the power -exponent_multiplier * root_den / root_num") {
   const Array a = RandomMatrix(SHAMPOO_F64, 6, 1);
   struct Case {
     int32_t root_num, root_den;

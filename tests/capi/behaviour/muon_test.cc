@@ -48,7 +48,7 @@ void CheckNear(const MuonValues& values, const MuonValues& expected, double tole
   }
 }
 
-// A Householder reflection I - 2 v v^T of order 3.
+// Returns a 3 x 3 Householder reflection I - 2 v v^T.
 MuonValues Reflection() {
   const MuonValues v = {1.0 / 3, 2.0 / 3, -2.0 / 3};
   MuonValues reflection(9);
@@ -115,14 +115,14 @@ TEST_CASE(
   const MuonValues row = {3, -1, 0, 2, 0.5};
   CheckNear(FirstDirection(keys, Param("w", {1, 5}, SHAMPOO_F64), row), row);
   CheckNear(FirstDirection(keys + "shape_scale=none", Param("w", {5, 1}, SHAMPOO_F64), row), row);
-  // The filtered gradient is corrected unless use_bias_correction is false.
+  // The bias of the filtered gradient is corrected unless use_bias_correction is false.
   const Keys sign = "method=sign dual_norm_scale=true beta1=0.75 lr=1";
   CheckNear(FirstDirection(sign, Param("w", {5}, SHAMPOO_F64), row), {6.5, -6.5, 0, 6.5, 6.5});
   CheckNear(FirstDirection(sign + "use_bias_correction=false", Param("w", {5}, SHAMPOO_F64), row),
             {1.625, -1.625, 0, 1.625, 1.625});
 }
 
-TEST_CASE("an orthogonalized direction does not depend on the bias correction, which cancels") {
+TEST_CASE("the first orthogonalized direction does not depend on use_bias_correction and beta1, which only scale H") {
   const MuonValues g = {2, 1, -1, 0.5, 3, 1};
   const shampoo_param_desc desc = Param("w", {2, 3}, SHAMPOO_F64);
   const Keys keys = "method=muon orthogonalization=exact lr=1";
@@ -161,7 +161,8 @@ TEST_CASE("the second moment of the direction has one mean for each row, index o
   const Keys keys = kExactMuon + "beta2=0.75 epsilon=0 shape_scale=none";
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
-  // The means of the squares of rows are 0.5, 0.18, 0.32, then 0.18, 0.5, 0.32.
+  // The means of the squares of the rows are 0.5, 0.18 and 0.32 in the first step, and 0.18, 0.5 and 0.32 in the second
+  // step.
   const double v[] = {0.75 * 0.125 + 0.045, 0.75 * 0.045 + 0.125, 0.75 * 0.08 + 0.08};
   const double equal = std::sqrt(2.0 / 3);
   MuonValues divided = {0.6 / std::sqrt(v[0]), 0, 0, 1 / std::sqrt(v[1]), 0.8 / std::sqrt(v[2]), 0};
@@ -210,7 +211,7 @@ TEST_CASE("a direction of 0 stays 0 with every second moment") {
 TEST_CASE("vectors, embeddings and heads in a group of method muon take the steps of method adam with adam_lr") {
   const Keys adam_keys = "adam_lr=0.01 adam_beta1=0.8 adam_beta2=0.97 adam_epsilon=1e-5";
   const Keys as_adam = "method=adam lr=0.01 beta1=0.8 beta2=0.97 epsilon=1e-5";
-  // Keys that method adam does not share: they act on the matrices only.
+  // The other keys of the group of method muon. They change only the updates of matrices.
   const Keys of_matrices =
       "method=muon lr=0.25 second_moment=row update_norm=rms norm_control=radial update_floor=3 max_update_rms=0.1 "
       "shape_scale=sqrt_max";
@@ -273,7 +274,7 @@ TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
   }
 }
 
-TEST_CASE("each kind of weight decay gives the numbers of its formula") {
+TEST_CASE("each weight_decay_type gives the numbers of its formula") {
   const struct {
     const char* type;
     double fraction;
@@ -290,7 +291,7 @@ TEST_CASE("each kind of weight decay gives the numbers of its formula") {
     host.Set("lr", 0.25);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
     CHECK(StepTo(&host, {3, 2}) == expected);
-    // Only independent decay does not depend on the learning rate.
+    // Independent decay is the only type that does not depend on the learning rate.
     host.Set("lr", 0);
     const bool decays = kind.type == std::string("independent");
     CHECK(StepTo(&host, {1, -1}) == Scaled(expected, decays ? 0.75 : 1));
@@ -308,7 +309,8 @@ TEST_CASE("momentum accumulates corrected decay with the direction") {
   CHECK(StepTo(&host, {1}) == MuonValues{1.228515625});  // P = 1 + 0.125 * 1.6875 + 0.5 * 1.25
 }
 
-TEST_CASE("cautious decay leaves out elements whose direction and value have opposite signs, but no zeros") {
+TEST_CASE(
+    "cautious_decay decays elements of direction 0, but not those whose direction and value have opposite signs") {
   const MuonValues w = {1, -1, 1, -1, 0, 0, 2, -2};
   const MuonValues g = {1, 1, -1, -1, 1, 0, 0, 0};
   const MuonValues expected = {0.375, -1.5, 1.5, -0.375, -0.5, 0, 1.75, -1.75};  // decay 0.125, step 0.5
@@ -325,11 +327,12 @@ TEST_CASE("cautious decay leaves out elements whose direction and value have opp
     CAPTURE(kind.type);
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
     CHECK(FirstStep(of_kind, {8}, w, g) == expected);
-    // The pass of norm_control applies the same mask. With these values, norm_control itself changes nothing.
+    // The code of norm_control leaves out the same elements. With these values of its keys, norm_control itself changes
+    // nothing.
     const Keys free = "norm_control=radial_brake radial_outward=1 radial_inward=1";
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
-  // The product of the direction and the value underflows.
+  // Here the product of the direction and the value underflows.
   Host tiny(Keys("method=sgd lr=0.5 weight_decay=0.25 cautious_decay=true"), {Param("w", {2})});
   const double number = std::ldexp(1, -100);
   tiny.tensors[0].w = ArrayOf(SHAMPOO_F32, {number, number});
@@ -370,7 +373,7 @@ TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and 
   }
 }
 
-TEST_CASE("with a direction of 0, the norm changes only by weight decay, and on the hyperball not at all") {
+TEST_CASE("with a direction of 0, only weight decay changes the norm, and nothing does with norm_control hyperball") {
   const MuonValues w = {3, 0, 0, 4};
   for (const Keys& keys : Combinations("method=muon|sign|sgd lr=0.5 radial_inward=0.5 "
                                        "norm_control=none|hyperball|relative|radial_brake|radial")) {
@@ -382,7 +385,7 @@ TEST_CASE("with a direction of 0, the norm changes only by weight decay, and on 
   }
 }
 
-TEST_CASE("norm_control gives a matrix the numbers of its formulas, after weight decay") {
+TEST_CASE("each norm_control gives the numbers of its formula, and weight decay is applied before it") {
   // Decay leaves (3, 0; 0, 4) of norm 5. The direction is (0, 2; -1, 2) of norm 3, and <D, W> = 8.
   const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};
@@ -465,10 +468,10 @@ TEST_CASE("norm_control radial ends at the origin if a step would go beyond it")
   CheckNear(FirstStep(keys + "lr=2", {2, 2}, w, w), {0, 0, 0, 0});
 }
 
-TEST_CASE("the hyperball has the norm that the parameter had in the first step that updated it") {
+TEST_CASE("norm_control hyperball keeps the norm that the parameter had before the first update that was not skipped") {
   const Keys keys = "method=sgd lr=1 norm_control=hyperball";
   Host host(keys, {Param("w", {2, 2}, SHAMPOO_F16)});
-  // On the hyperball, the first element would be larger than float16 allows.
+  // On the hyperball, the first element would be larger than float16 allows, so this update is skipped.
   host.tensors[0].w = ArrayOf(SHAMPOO_F16, {60000, 60000, 60000, 60000});
   host.tensors[0].g = ArrayOf(SHAMPOO_F16, {-1, 0, 0, 0});
   ErrorAfterSkippedUpdate(&host);
@@ -478,7 +481,7 @@ TEST_CASE("the hyperball has the norm that the parameter had in the first step t
   CHECK(NormOf(StepTo(&host, {-1, 0, 0, 0})) == doctest::Approx(5).epsilon(0.001));
 }
 
-TEST_CASE("if the coefficients diverge, the update is skipped, and the next step reports the parameter") {
+TEST_CASE("if the iteration of muon diverges, the update is skipped, and the next step reports the parameter") {
   for (const char* const moment : {"none", "row", "short", "element"}) {
     CAPTURE(moment);
     const Keys keys =

@@ -58,7 +58,7 @@ TEST_CASE("after an error about an infinite gradient, a run is bit-identical to 
   }
 }
 
-TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing and is counted") {
+TEST_CASE("with skip_step, a step with an invalid gradient succeeds, changes nothing and is counted") {
   Listener listener(1);
   Host host(kAll + "on_nonfinite=skip_step", Params(), 2);
   listener.Take();
@@ -77,7 +77,7 @@ TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing a
     CHECK(host.Stat("nonfinite_blocks") == skipped + 1);
     listener.CheckOneMessage({"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"});
   }
-  // Two blocks are counted, but logged once and without the advice to set on_nonfinite.
+  // Two blocks are counted. The log has one message about both, without the advice to set on_nonfinite.
   const double counted = host.Stat("nonfinite_blocks");
   for (const size_t at : {0, 29}) host.tensors[0].g.Set(at, NAN);
   host.Step();
@@ -91,7 +91,7 @@ TEST_CASE("with skip_step a step with a NaN gradient succeeds, changes nothing a
   CHECK(host.Steps(0) == 2);
 }
 
-TEST_CASE("with skip_step, separate outputs are written completely") {
+TEST_CASE("a step that skip_step skips writes the unchanged parameter or a zero update to a separate output") {
   for (const char* output : {"parameters", "updates"}) {
     CAPTURE(output);
     shampoo_param_desc desc = Param("w", {6, 5});
@@ -111,7 +111,7 @@ TEST_CASE("with skip_step, separate outputs are written completely") {
   }
 }
 
-TEST_CASE("with skip_block the affected block is unchanged, and the others are updated as usual") {
+TEST_CASE("with skip_block, the affected block is unchanged, and the other blocks are updated as usual") {
   Listener listener(1);
   Host host(kAll + "on_nonfinite=skip_block", Params(), 2);
   Host sound(kAll, Params(), 2);

@@ -17,7 +17,7 @@ double LimitOf(int32_t dtype) {
   return dtype == SHAMPOO_F64 ? std::numeric_limits<double>::max() : FormatOf(dtype).largest;
 }
 
-// Block "bad/0" has the values of the case; "sound" has ordinary values.
+// The only block of parameter "bad" has the values of the case. Parameter "sound" has ordinary values.
 struct Overflowing : Host {
   Overflowing(const OverflowCase& one, const Keys& more, int32_t dtype)
       : Host("lr=1" + more + one.keys, {Param("bad", {6, 5}, dtype), Param("sound", {5}, dtype)}, 2) {
@@ -129,7 +129,7 @@ TEST_CASE("no successful step produces a number that is not finite, for any size
     CAPTURE(run);
     const int32_t dtype = kFloatDtypes[random() % 4];
     const double limit = LimitOf(dtype);
-    // A power of the largest number of the dtype: an exponent of 0 to 0.1 or, just as often, of 0.9 to 1.
+    // Returns a power of the largest number of the dtype. The exponent is in [0, 0.1] or, equally often, in [0.9, 1].
     const auto size = [&] {
       const double fraction = static_cast<double>(random() % 1000) / 1000;
       return std::pow(limit, random() % 2 == 0 ? fraction * 0.1 : 1 - fraction * 0.1) * (random() % 3 == 0 ? 1 : 0.5);

@@ -34,10 +34,11 @@ std::vector<double> DifferencesFromReference(const std::vector<int>& shape, cons
   return found;
 }
 
-TEST_CASE("a step with packed states agrees with the reference") {
+TEST_CASE("steps with factor matrices and inverse roots that are stored as triangles agree with the reference") {
   for (const std::vector<int>& shape : kShapes) {
     CAPTURE_ALL(shape.size(), shape[0]);
-    // Factor matrix and inverse root share an array if their dtypes are equal. Otherwise, each is packed separately.
+    // A factor matrix and its inverse root share an array if their dtypes are equal. Otherwise, each triangle has a
+    // separate array.
     const std::vector<double> differences = DifferencesFromReference(
         shape, {{}, "factor_dtype=f32 inverse_dtype=f32", "factor_dtype=f32", "inverse_dtype=f32"});
     CHECK(differences[0] < 1e-9);
@@ -45,7 +46,8 @@ TEST_CASE("a step with packed states agrees with the reference") {
   }
 }
 
-TEST_CASE("packed states are read in full and written from their lower triangle, and copies continue bit-identically") {
+TEST_CASE(
+    "a triangular state is read as a whole matrix, written from its lower triangle, and bit-identical in copies") {
   for (const Keys& dtypes : {Keys{}, Keys("inverse_dtype=bf16"), Keys("factor_dtype=f16 inverse_dtype=f16")}) {
     const Keys keys =
         Keys("grafting=adam momentum=0.9 filtered_grad_dtype=f16 precondition_frequency=2 max_preconditioner_dim=200") +
@@ -72,7 +74,7 @@ TEST_CASE("packed states are read in full and written from their lower triangle,
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
                     bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * d * size), char{77});
-        // Writes two ranges, whose border is within a row.
+        // The matrix is written in two ranges whose border is within a row.
         const auto cut = static_cast<int64_t>(d * d / 2 + 1);
         RequireOk(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
                                       nullptr));

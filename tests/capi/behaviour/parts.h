@@ -9,9 +9,9 @@
 
 namespace shampoo_test {
 
-// Checks that the steps of `one`, which has one parameter, and of `many`, which has its parts as separate parameters,
-// are bit-identical. Element i of `many`, counted through all its parameters, corresponds to element order[i] of `one`,
-// or to element i if `order` is empty.
+// Checks that the steps of `one` and `many` are bit-identical. `one` has one parameter, and `many` has the parts of
+// this parameter as separate parameters. Element i of `many`, counted through all its parameters, corresponds to
+// element order[i] of `one`, or to element i if `order` is empty.
 inline void CheckSame(Host* one, Host* many, std::vector<size_t> order = {}) {
   if (order.empty()) {
     order.resize(one->tensors[0].w.size());

@@ -132,7 +132,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
       CHECK(state <= of_blocks + 512);
       CHECK(PlanBytes(plan.get(), rank, "total") == state + workspace);
       CHECK((comm > 0) == (world > 1));
-      // A rank without blocks needs little more than the gather buffer.
+      // The workspace of a rank without blocks is little larger than the gather buffer.
       CHECK((of_blocks > 0) == (workspace > comm * world + 512));
     }
   }

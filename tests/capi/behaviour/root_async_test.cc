@@ -21,11 +21,12 @@ namespace {
 const Keys kAsync =
     "precondition_frequency=4 root_async=2 start_preconditioning_step=5 use_merge_dims=false grafting=adam "
     "momentum=0.9";
-// Roots of step 5 are used at once, those of step 8 from step 10 on, those of step 12 from step 14 on.
+// With these keys, the roots of step 5 are used at once, those of step 8 from step 10 on, and those of step 12 from
+// step 14 on.
 
 double SnapshotStep(const Host& host, const std::string& param) { return host.Read(param + "/0/snapshot_step").Get(0); }
 
-TEST_CASE("a step uses roots that were started root_async steps earlier, except the first ones") {
+TEST_CASE("roots are used root_async steps after their refresh, except the first roots, which are used at once") {
   struct Schedule {
     int frequency, start, async;
     bool spread;
@@ -53,7 +54,7 @@ TEST_CASE("a step uses roots that were started root_async steps earlier, except 
   }
 }
 
-TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an optimizer without root_async") {
+TEST_CASE("delayed roots in triangles or narrow dtypes equal those of an optimizer without root_async") {
   const Keys narrow = "factor_dtype=bf16 inverse_dtype=f16 epsilon=0.1";
   for (const Keys& more : {Keys{}, narrow}) {
     for (const int threads : {1, 3}) {
@@ -62,7 +63,7 @@ TEST_CASE("delayed roots of packed triangles and narrow dtypes equal those of an
       Host host(kAsync + more, params, threads);
       waiting.FillFrom(1);
       host.FillFrom(1);
-      std::vector<std::vector<double>> expected;  // of step 8
+      std::vector<std::vector<double>> expected;  // the inverse roots of step 8
       const auto inverses = [](const Host& of) {
         std::vector<std::vector<double>> values;
         for (const char* key : {"a/0/inverse.0", "a/0/inverse.1", "b/0/inverse.0"})
@@ -205,7 +206,7 @@ TEST_CASE("training continues with bit-identical results from a checkpoint of an
       first.FillFrom(1);
       second.FillFrom(1);
       for (uint64_t t = 1; t <= saved; ++t) step(&first, t);
-      for (uint64_t t = 20; t < 29; ++t) second.StepFrom(t);  // so that it has pending roots
+      for (uint64_t t = 20; t < 29; ++t) second.StepFrom(t);  // so that it has pending roots to replace
       RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
       RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
       second.CopyParams(first);

@@ -80,12 +80,12 @@ TEST_CASE("with pseudo_inverse, directions without gradient are not part of the 
   }
 }
 
-TEST_CASE("the rank is cut off at the larger of the relative and the absolute tolerance") {
+TEST_CASE("pseudo_inverse treats eigenvalues up to the larger of the relative and the absolute tolerance as 0") {
   const auto root = [](const char* rtol, const char* atol) {
     const ConfigPtr config = MakeConfig("root_rank_handling=pseudo_inverse epsilon=0" +
                                         Keys{{"root_rank_rtol", rtol}, {"root_rank_atol", atol}});
     std::vector<double> a = {100, 0, 0, 0, 4, 0, 0, 0, 0.01};
-    a[1] = a[3] = 1e-9;  // not diagonal
+    a[1] = a[3] = 1e-9;  // so that the matrix is not diagonal
     std::vector<double> x(9);
     RequireOk(shampoo_matrix_inverse_root(config.get(), 3, SHAMPOO_F64, a.data(), x.data(), 2, 1, nullptr));
     return x;

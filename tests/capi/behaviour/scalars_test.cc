@@ -80,7 +80,7 @@ void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::stri
   }
 }
 
-TEST_CASE("a scalar that is changed takes effect in the next step") {
+TEST_CASE("a changed scalar takes effect in the next step") {
   const std::map<std::string, std::vector<double>> values = {{"lr", {0, 0.5, 3}},
                                                              {"beta1", {0, 0.25, 0.875}},
                                                              {"beta2", {0.25, 1, 0.875}},
@@ -106,7 +106,7 @@ TEST_CASE("a scalar that is changed takes effect in the next step") {
   }
 }
 
-TEST_CASE("nine scalars that change one after another in one run take effect") {
+TEST_CASE("nine scalars that are changed one after another in one run all take effect") {
   CheckSchedule({}, {{1, {"lr", 0.5}},
                      {3, {"beta1", 0.75}},
                      {4, {"gradient_scale", 0.5}},

@@ -45,7 +45,7 @@ TEST_CASE("random flat shards are bit-identical to separate parameters with the 
     std::vector<int64_t> shape(1 + random() % 4);
     int64_t elements = 1;
     for (int64_t& dim : shape) elements *= dim = 1 + static_cast<int64_t>(random() % 6);
-    // Up to two stack dims; a shard may begin and end within a layer.
+    // There are up to two stack dims. A shard may begin and end within a stacked tensor.
     const size_t stacked = shape.size() > 2 && round % 3 == 0 ? 1 + random() % 2 : 0;
     shampoo_param_desc desc = Param("w", shape);
     desc.stack_dims = static_cast<int32_t>(stacked);

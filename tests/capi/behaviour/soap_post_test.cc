@@ -16,7 +16,7 @@ const Keys kPost = "soap_post=orthogonalize";
 const Keys kOrders[] = {
     {}, "factor_correction=kl", "basis_order=before grafting=adam", "orthogonalization=exact first_step=use"};
 
-TEST_CASE("soap_post orthogonalizes the direction of soap, as a matrix of outputs and inputs") {
+TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose sides are the outputs and the inputs") {
   shampoo_param_desc kernel = Param("kernel", {2, 3, 4}, SHAMPOO_F64);
   kernel.fan = SHAMPOO_IN_OUT;
   const std::pair<shampoo_param_desc, int64_t> cases[] = {
@@ -33,11 +33,11 @@ TEST_CASE("soap_post orthogonalizes the direction of soap, as a matrix of output
         std::vector<double> expected = DirectionOf(&plain, gradient);
         const std::vector<double> found = DirectionOf(&post, gradient);
         const bool is_grafted = order.Value("grafting") == "adam";
-        if (!(is_grafted && step < 2) && NormOf(expected) > 0) {  // the first direction is grafting's
+        if (!(is_grafted && step < 2) && NormOf(expected) > 0) {  // the first direction is that of grafting
           const double length = NormOf(expected);
           RequireOk(shampoo_matrix_orthogonalize(config.get(), rows, static_cast<int64_t>(expected.size()) / rows,
                                                  SHAMPOO_F64, expected.data(), expected.data()));
-          // The length of grafting's direction.
+          // Grafting determines the length of the direction, also after the orthogonalization.
           if (is_grafted) expected = Scaled(expected, length / NormOf(expected));
         }
         for (size_t i = 0; i < expected.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));
@@ -60,7 +60,7 @@ TEST_CASE("soap_post leaves vectors and heads as they are, and shape_scale is mu
   }
   for (size_t p = 0; p < params.size(); ++p) CHECK(plain.tensors[p].w.bytes() == post.tensors[p].w.bytes());
 
-  // A tall matrix with r / c = 4: muon doubles the direction.
+  // The matrix has 4 times as many rows as columns, so shape_scale muon doubles the direction.
   Host doubled(unset + kPost, {Param("w", {8, 2}, SHAMPOO_F64)});
   Host single(kPlainSoap + kPost, {Param("w", {8, 2}, SHAMPOO_F64)});
   std::mt19937_64 random(7);

@@ -20,7 +20,7 @@ TEST_CASE("before the start step without grafting, initial_inverse decides wheth
   }
 }
 
-TEST_CASE("the diagonal shortcut needs a factor matrix that was diagonal at every refresh") {
+TEST_CASE("the state diagonal of a factor matrix is 1 only if the matrix was diagonal at every refresh") {
   Host host(Keys("use_merge_dims=false beta1=0 beta2=0.5 epsilon=0.5 use_bias_correction=false"), kMatrix);
   const auto step = [&](const std::vector<double>& gradient) {
     host.tensors[0].g = ArrayOf(SHAMPOO_F64, gradient);

@@ -44,7 +44,8 @@ inline std::vector<double> Diagonalize(int d, std::vector<double>* a) {
   return q;
 }
 
-// Returns (a + epsilon)^-exponent after shifting the eigenvalues until the least is not negative.
+// Returns (a + epsilon I)^-exponent. If the smallest eigenvalue is negative, all eigenvalues are first increased until
+// it is 0.
 inline std::vector<double> InversePower(int d, std::vector<double> a, double epsilon, double exponent) {
   const std::vector<double> q = Diagonalize(d, &a);
   double least = 0;
@@ -67,7 +68,7 @@ inline std::vector<double> InversePower(int d, std::vector<double> a, double eps
 struct TensorReference {
   std::vector<int> shape;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-4, momentum = 0.5, weight_decay = 0.01, scale = 1;
-  double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root 0: twice the order
+  double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root: 0 means twice the order
   bool nesterov = false, coupled = false, bias_correction = true;
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
@@ -92,7 +93,7 @@ struct TensorReference {
     for (const int d : shape) size *= static_cast<size_t>(d);
     return size;
   }
-  // Distance between neighbors along dim k.
+  // Returns the distance between neighbors along dim k.
   size_t Stride(size_t k) const {
     size_t stride = 1;
     for (size_t i = k + 1; i < shape.size(); ++i) stride *= static_cast<size_t>(shape[i]);
@@ -100,7 +101,7 @@ struct TensorReference {
   }
   size_t Index(size_t at, size_t k) const { return at / Stride(k) % static_cast<size_t>(shape[k]); }
 
-  // sum over i of x(j, i) h(.., i, ..)
+  // Returns the tensor whose element at index j of dim k is the sum over i of x(j, i) h(.., i, ..).
   std::vector<double> Contract(const std::vector<double>& h, size_t k, const std::vector<double>& x) const {
     const auto d = static_cast<size_t>(shape[k]);
     std::vector<double> result(h.size(), 0);
@@ -111,7 +112,7 @@ struct TensorReference {
     return result;
   }
 
-  // The weight of a new term in a sum (beta 1) or in an average.
+  // Returns the weight of a new term in a sum (if beta is 1) or in an average.
   static double WeightOf(double beta) { return beta == 1 ? 1 : 1 - beta; }
 
   // Makes step t of the group. The block may have missed earlier steps.

@@ -93,8 +93,8 @@ TEST_CASE("merged dims form one dim of the block") {
   }
 }
 
-// Each dim is divided into chunks of at most 3. Each block is also stepped as a separate tensor.
-TEST_CASE("a parameter of many blocks has the same values as its blocks stepped alone, even with missing gradients") {
+// Each dim is divided into chunks of at most 3. Each block has a separate reference.
+TEST_CASE("a parameter of many blocks agrees with a separate reference for each block, even if gradients are missing") {
   const std::vector<int> shape = {4, 7, 5};
   const auto linear = [&](int i, int j, int k) { return static_cast<size_t>((i * shape[1] + j) * shape[2] + k); };
   struct Piece {

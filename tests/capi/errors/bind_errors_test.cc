@@ -42,7 +42,7 @@ TEST_CASE("a step before bind names the parameter that has no buffers") {
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("a step rejects NULL and streams, and bind_state rejects NULL") {
+TEST_CASE("shampoo_optimizer_step rejects a NULL optimizer and a stream, and bind_state rejects a NULL optimizer") {
   SteppedModel model;
   const auto before = model.Everything();
   int stream = 0;
@@ -61,12 +61,12 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
   CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count 2", "2 parameters"});
   CheckBindRefused(&model, INT32_MAX, {own}, {"first is " + Text(INT32_MAX)});
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, -1, &own), "count -1", "2 parameters");
-  // Rejected before any element is read: the array has only one.
+  // The call is rejected before it reads any element. The array has only one element.
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), "count " + Text(INT32_MAX), "2 parameters");
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), "buffers is NULL");
   CHECK_INVALID(shampoo_optimizer_bind(nullptr, 0, 1, &own), "opt is NULL");
   CHECK(shampoo_optimizer_bind(model.get(), 0, 0, nullptr) == SHAMPOO_OK);
-  // If one element is wrong, none is bound.
+  // If one element of the array is wrong, none of them is bound.
   shampoo_buffers elsewhere = own, bad = bias;
   elsewhere.out = own.copy;
   elsewhere.copy = nullptr;

@@ -10,7 +10,7 @@ struct Calls {
   int released = 0;
 };
 
-// The callbacks of a communicator with one rank: a gather copies nothing.
+// Returns the callbacks of a communicator with one rank. The all_gather only counts its calls.
 shampoo_comm_ops OpsOf(Calls* account) {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.user = account;
@@ -45,7 +45,7 @@ TEST_CASE("shampoo_comm_from_ops rejects wrong callbacks without calling release
   shampoo_comm_destroy(nullptr);
 }
 
-TEST_CASE("without NCCL in the process an NCCL communicator is rejected") {
+TEST_CASE("if the process has no NCCL, creating an NCCL communicator fails") {
   int anything = 0;
   shampoo_comm* comm = nullptr;
   CHECK_INVALID(shampoo_comm_from_nccl(nullptr, &anything, nullptr), "out is NULL");
@@ -73,7 +73,7 @@ TEST_CASE("an optimizer on the CPU rejects communicators of device memory") {
   CHECK(account.released == 2);
 }
 
-TEST_CASE("the key output must not be updates with communicate params") {
+TEST_CASE("communicate params is rejected with output updates") {
   PlanError("communicate=params output=updates");
   CHECK(MissingWord({"communicate", "params", "output"}) == "");
 }

@@ -98,7 +98,7 @@ TEST_CASE("every i64 and bool key rejects an integer outside its range") {
     if (flag) wrong.insert(wrong.end(), {-1, 2});
     if (!flag) {
       for (const double value : OutsideOf(key)) wrong.push_back(static_cast<int64_t>(std::floor(value)));
-      // As a double this value equals its neighbor, which is allowed.
+      // Converted to double, this value equals the integer below it, which is allowed.
       if (std::string_view(key.range).find("2^53") != std::string_view::npos) wrong.push_back((INT64_C(1) << 53) + 1);
     }
     for (const int64_t value : wrong) {

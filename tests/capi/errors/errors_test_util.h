@@ -22,7 +22,8 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
   return "";
 }
 
-// CHECK_ERROR(call, code, {"words", "of the message"})
+// Checks that a call returns this code and that its error has these words: CHECK_ERROR(call, code, {"words", "of the
+// message"})
 #define CHECK_ERROR(call, expected, ...)                          \
   do {                                                            \
     REQUIRE(shampoo_set_log(nullptr, nullptr, 77) != SHAMPOO_OK); \
@@ -30,7 +31,7 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
     CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
-// CHECK_INVALID(call, "words", "of the message")
+// The same for SHAMPOO_E_INVALID: CHECK_INVALID(call, "words", "of the message")
 #define CHECK_INVALID(call, ...) CHECK_ERROR(call, SHAMPOO_E_INVALID, {__VA_ARGS__})
 
 // Returns a number as the library writes it: in its shortest form, independent of the locale.

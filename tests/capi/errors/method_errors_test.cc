@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a key that the method does not read is rejected with the key, its value, the method and an expectation") {
+TEST_CASE("a key that the method does not read is an error with the key, its value, the method and what is expected") {
   const struct {
     const char* method;
     std::vector<std::string> keys;
@@ -40,7 +40,7 @@ TEST_CASE("a key that the method does not read is rejected with the key, its val
   }
 }
 
-TEST_CASE("norms of whole parameters are rejected for a parameter of several blocks, with the size that is needed") {
+TEST_CASE("keys for norms are rejected for a parameter of several blocks, and the error has the needed block size") {
   for (const Keys& keys : {Keys("update_norm=rms"), Keys("max_update_rms=1"), Keys("norm_control=hyperball")}) {
     for (const char* const method : {"shampoo", "soap", "kl_shampoo"}) {
       CAPTURE_ALL(method, keys[0].first);

@@ -20,7 +20,7 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0}) {
     CAPTURE(dtype);
     BoundModel model(kEveryState, dtype);
-    BoundModel other(kEveryState, dtype);  // never sees a bad gradient
+    BoundModel other(kEveryState, dtype);  // its gradients are always finite
     int seed = 1;
     const auto both = [&] {
       StepWell(&model, seed);
@@ -73,7 +73,7 @@ TEST_CASE("a gradient whose factor matrices would overflow is rejected") {
   CheckStepFails(&wide, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
 }
 
-TEST_CASE("coupled weight decay is part of the overflow check, and the error names a NaN parameter") {
+TEST_CASE("with coupled weight decay, the error of a step names a parameter that is NaN or would overflow a state") {
   BoundModel model("weight_decay=1 weight_decay_type=coupled");
   model.tensors[1].w.Set(3, 1e25);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "nothing has changed"});
@@ -95,7 +95,7 @@ TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its
 TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype") {
   BoundModel model("factor_dtype=f16");
   model.FillGradients(1);
-  model.tensors[1].g.Set(2, 150);  // 22500 more at each step; f16 ends at 65504
+  model.tensors[1].g.Set(2, 150);  // adds 22500 in each step; the largest number of f16 is 65504
   for (int step = 0; step < 2; ++step) RequireOk(model.TryStep());
   CheckStepFails(&model, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});
@@ -105,7 +105,8 @@ TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype
 TEST_CASE("the overflow check of a factor matrix uses its largest row, not the sum of all rows") {
   BoundModel model("factor_dtype=f16 use_merge_dims=false");
   model.FillGradients(1);
-  // In different rows and columns: |G|^2 does not fit f16, but each row does.
+  // The large elements are in different rows and columns. The sum of their squares does not fit f16, but each square
+  // does.
   for (size_t i = 0; i < 4; ++i) model.tensors[0].g.Set(i * 7, 200);
   CHECK(model.TryStep() == SHAMPOO_OK);
 }
@@ -114,26 +115,26 @@ TEST_CASE("a step is rejected if a sum in the grafting state would overflow its 
   const Keys narrow = "grafting_dtype=f16 beta2=0.5 beta1=0";
   BoundModel sum(narrow + "grafting=adagrad");
   sum.FillGradients(1);
-  sum.tensors[1].g.Set(2, 200);  // 40000 more at each step
+  sum.tensors[1].g.Set(2, 200);  // adds 40000 in each step
   RequireOk(sum.TryStep());
   CheckStepFails(&sum, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
   BoundModel average(narrow + "grafting=adam");
-  average.tensors[1].g.Set(2, 300);  // its square does not fit f16, but a thousandth of it does
+  average.tensors[1].g.Set(2, 300);  // the square does not fit f16, but a thousandth of the square does
   CHECK(average.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE("terms of coupled weight decay that cancel are rejected if each is too large") {
+TEST_CASE("a gradient and its coupled decay that cancel are rejected if each of them is too large") {
   BoundModel model("gradient_scale=10 weight_decay=10 weight_decay_type=coupled");
   model.tensors[1].g.Set(3, 3e38);
   model.tensors[1].w.Set(3, -3e38);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
 }
 
-TEST_CASE("terms of coupled weight decay that cancel are rejected if their rounding would overflow a factor matrix") {
+TEST_CASE("a gradient and its coupled decay that cancel are rejected if rounding would overflow a factor matrix") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
-  // In float64 the terms cancel; in float32 the rounding of the decay leaves 6e26.
+  // In float64, the gradient and the decay cancel. In float32, the rounding error of the decay is 6e26.
   const double decay = -static_cast<double>(grad) / static_cast<double>(param);
   BoundModel model("weight_decay_type=coupled weight_decay=" + Text(decay));
   model.tensors[1].w.Set(3, static_cast<double>(param));

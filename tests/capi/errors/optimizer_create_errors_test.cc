@@ -16,7 +16,8 @@ void CheckCreateRefused(const PlanPtr& plan, const shampoo_optimizer_desc& desc,
   CHECK(optimizer == untouched);
 }
 
-// An allocator that fails at one call, or returns a misaligned pointer, and records its allocations.
+// The user struct of an allocator that records its allocations. Call number fail_at fails, and call number misalign_at
+// returns a misaligned pointer. If a number is -1, there is no such call.
 struct Account {
   int fail_at = -1;
   int misalign_at = -1;
@@ -134,7 +135,7 @@ TEST_CASE("an allocator needs both functions, and an executor needs its function
   CHECK(executor_released == 0);
 }
 
-TEST_CASE("if any call of the allocator fails, all memory is returned and the allocator is not released") {
+TEST_CASE("if any call of the allocator fails, create deallocates all memory and does not call release") {
   const PlanPtr plan = MakeSmallPlan();
   Account whole;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;

@@ -52,7 +52,7 @@ TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const Keys early = "start_preconditioning_step=3 precondition_frequency=5";
   CheckCreateRefused("epsilon=0", desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
-  // Contradictions in a second group. The plan still has one group afterwards.
+  // A second group with contradictions is rejected. The plan still has one group afterwards.
   const PlanPtr plan = MakePlan("threads=2");
   int32_t group = -5;
   const auto add = [&](const Keys& values) {
@@ -150,7 +150,7 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc.shard_form = 1;
   desc.flat_count = 20;
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
-  // A rank that holds nothing of the parameter finds the same errors.
+  // A rank that holds nothing of the parameter reports the same errors.
   desc.flat_count = 0;
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
   desc.row_splits[0] = 0;
@@ -190,7 +190,7 @@ TEST_CASE("a shard must be within its parameter") {
     desc.shard_form = form;
     CheckParamRefused(desc, {"\"p\"", "shard_form is " + Text(form), "0", "2"});
   }
-  // Fields of another form must be 0.
+  // Fields that belong to another shard form must be 0.
   desc = Param("p", {10});
   desc.flat_offset = desc.flat_count = 5;
   CheckParamRefused(desc, {"\"p\"", "flat_offset is 5", "shard_form is 0", "set shard_form to 1"});

@@ -6,7 +6,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("set rejects keys that cannot change and lists those that can") {
+TEST_CASE("shampoo_optimizer_set rejects keys that cannot be changed and lists those that can be changed") {
   const SmallModel model;
   for (const shampoo_key_info& key : KeyTable()) {
     if (key.changeable == 1) continue;
@@ -23,9 +23,9 @@ TEST_CASE("set rejects keys that cannot change and lists those that can") {
   CHECK(model.Get("lr") == 0.01);
 }
 
-TEST_CASE("set rejects a value outside the range of its key") {
+TEST_CASE("shampoo_optimizer_set rejects a value outside the range of its key") {
   const SmallModel model;
-  // A key that the method does not read has no value.
+  // Reading the value of a key that the method does not read fails. The status is therefore compared, too.
   const auto status_and_value = [&model](const char* key) {
     double value = 0;
     const shampoo_status status = shampoo_optimizer_get(model.get(), 0, key, &value);
@@ -57,7 +57,7 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
     const PlanPtr plan = MakeSmallPlan(keys, /*finished=*/false);
     CHECK_INVALID(shampoo_plan_finish(plan.get()), "parameter \"weight\"", std::string("key ") + key,
                   "computation_dtype of f32");
-    const SmallModel wide(keys, SHAMPOO_F64);  // it fits float64
+    const SmallModel wide(keys, SHAMPOO_F64);  // the number fits float64
     const SmallModel model(Keys("grafting=adam"));
     const double before = model.Get(key);
     const double number = std::strtod(value, nullptr);
@@ -86,7 +86,7 @@ TEST_CASE("beta1 and momentum cannot be set if the plan has no state for them") 
   CHECK(adagrad.Get("grafting_beta2") == 1);
 }
 
-TEST_CASE("get returns numbers only, and changes nothing on failure") {
+TEST_CASE("shampoo_optimizer_get rejects keys that are not numbers, and a failed get leaves *value_out unchanged") {
   const SmallModel model;
   double value = -77;
   for (const shampoo_key_info& key : KeyTable()) {

@@ -36,7 +36,7 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
   refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
   refused(0, 1, Flat(10, 5),
-          {"shard rank 1", "differs from", "shampoo_plan_add_param for this rank"});  // this rank itself
+          {"shard rank 1", "differs from", "shampoo_plan_add_param for this rank"});  // shard rank 1 is this rank
   shampoo_param_desc odd = Flat(0, 10);
   odd.shard_form = 0;
   refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
@@ -47,7 +47,7 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   CHECK_INVALID(shampoo_plan_add_shard(plan.get(), 0, 0, nullptr), "desc is NULL");
 
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);
-  CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same again
+  CHECK(shampoo_plan_add_shard(plan.get(), 0, 0, &first) == SHAMPOO_OK);  // the same description again
   refused(0, 0, Flat(0, 9), {"shard rank 0", "differs from", "an earlier call"});
   const shampoo_param_desc last = Flat(14, 10);
   CHECK(shampoo_plan_add_shard(plan.get(), 0, 2, &last) == SHAMPOO_OK);
@@ -71,7 +71,8 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
 }
 
 TEST_CASE("gathered shards must be known, and contain each element once unless each is the whole parameter") {
-  // Known layouts: equal chunks of elements, equal chunks of rows, the whole parameter.
+  // The plan knows the shards of the other ranks if all shards are equal chunks of elements, equal chunks of rows, or
+  // the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
   CheckFinish(Param("p", {6, 4}), nullptr, nullptr, {});
@@ -119,7 +120,7 @@ TEST_CASE("a flat shard is recognized only if it is an equal chunk of dim 0 or o
   CHECK(finish(1, {1}, 0, 1) == SHAMPOO_E_INVALID);
 }
 
-TEST_CASE("gathered shards need a communicator; other modes and plans without shards do not") {
+TEST_CASE("gathered shards need shard_comm, but local shards and plans without shards do not") {
   const auto create = [](const PlanPtr& plan) {
     RequireOk(shampoo_plan_finish(plan.get()));
     return TryCreate(plan);

@@ -9,7 +9,8 @@
 
 namespace shampoo_test {
 
-// An optimizer of the small parameters with separate outputs and copies, so that steps do not change the parameters.
+// An optimizer of the parameters of SmallParams(). Its outputs and copies are separate arrays, so steps do not change
+// the parameters.
 struct SmallModel : Host {
   static constexpr size_t kElements[2] = {30, 5};
   static constexpr const char* kNames[2] = {"weight", "bias"};
@@ -49,7 +50,7 @@ struct BoundModel : SmallModel {
   explicit BoundModel(const Keys& keys = {}, int32_t dtype = SHAMPOO_F32) : SmallModel(keys, dtype) { Bind(); }
 };
 
-// Checks that a step fails like this and changes nothing.
+// Checks that a step fails with this status and these words, and changes nothing.
 inline void CheckStepFails(BoundModel* model, shampoo_status status, std::initializer_list<std::string> words) {
   const auto before = model->Everything();
   CHECK_ERROR(model->TryStep(), status, words);

@@ -17,9 +17,9 @@ namespace {
 
 struct CommFault {
   const char* what;
-  bool after;       // the faulty rank fails after it has taken part
-  bool all;         // all ranks are faulty; otherwise only `rank`
-  bool with_abort;  // abort is provided; otherwise the other ranks notice the failure by a timeout
+  bool after;       // the faulty rank fails after the exchange instead of before it
+  bool all;         // all ranks are faulty; otherwise only one rank
+  bool with_abort;  // whether the communicator has abort; otherwise, a timeout ends the waiting of the other rank
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
                                      {"on all ranks, after the exchange", true, true, false},
@@ -30,7 +30,7 @@ constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
 
 void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   job->NewComm(kind.with_abort);
-  // The timeout is long if no rank has to wait for it.
+  // The timeout is long if no rank is expected to time out.
   job->comm().patience = std::chrono::milliseconds(kind.all || kind.with_abort ? 20000 : 20);
   (kind.after ? job->comm().after : job->comm().before) = [=](int own, int64_t call) {
     return (kind.all || own == rank) && call == number ? 7 : 0;
@@ -73,7 +73,7 @@ int CheckLoadedOrUnchanged(SavingJob* job, const std::vector<Bytes>& loaded, con
   return successes;
 }
 
-// Returns the number of collectives that a rank takes part in.
+// Returns the number of collectives in work(), which is a save or a load of the job.
 int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
   job->NewComm();
   work();
@@ -114,7 +114,7 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
 // Makes `rank` receive the wrong number. If rank is 2, both ranks receive it.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
-  job->comm().patience = std::chrono::milliseconds(200);  // for the case that one rank ends and the other continues
+  job->comm().patience = std::chrono::milliseconds(200);  // how long a rank waits if the other returns early
   job->comm().change = [=](int own, int64_t call, char* received, size_t bytes) {
     if (call != number.call || (rank != 2 && own != rank)) return;
     std::memcpy(received + (own == 0 ? bytes / 2 : 0) + number.at, &number.value, sizeof number.value);
@@ -195,7 +195,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
     if (any_saved) CHECK(is_newer);
     newer_ones += is_newer ? 1 : 0;
     CHECK(saves.Loads(is_newer ? saves.newer : saves.older));
-    // The communicator has failed permanently.
+    // A communicator that has failed once fails in all later calls.
     saves.Save();
     CHECK_MESSAGE(!saves.job.All(SHAMPOO_OK), saves.job.Errors());
     saves.CheckNextSave();

@@ -19,7 +19,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the name of each tensor of a safetensors file. The key is the offset of its bytes.
+// Returns the names of the tensors of a safetensors file. The keys of the map are the offsets of their data in the
+// file.
 std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -91,10 +92,10 @@ void FlipBits(size_t bits) {
   damaged.CheckWhole();
 }
 
-TEST_CASE("a flipped bit in any byte is detected, and the error names the entry") { FlipBits(1); }
+TEST_CASE("a flipped bit in any byte is detected, and the error names the damaged state") { FlipBits(1); }
 
 TEST_SUITE("long") {
-  TEST_CASE("any flipped bit is detected, and the error names the entry") { FlipBits(8); }
+  TEST_CASE("any flipped bit is detected, and the error names the damaged state") { FlipBits(8); }
 }
 
 TEST_CASE("a file that is cut off anywhere or has additional bytes is detected") {
@@ -196,7 +197,7 @@ TEST_CASE("a file that is not a regular file is rejected on both ranks without w
       damaged.CheckFails(path, std::string("is not a regular file, it is ") + odd.kind);
       job.Load(damaged.saves().directory);
       CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});
-      // The same applies if the load is given the path of the index.
+      // The load also fails if it gets the path of the index instead of the directory.
       if (name.ends_with(".json") && odd.kind != std::string("a directory")) {
         job.Load(path);
         CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});

@@ -18,12 +18,12 @@ std::vector<FileCall> CallsOf(SavingJob* job, int rank, const std::function<void
 std::vector<int> ErrorsOf(const FileCall& call);
 // Returns the message of an errno, such as "No space left on device".
 std::string ReasonOf(int error);
-// Returns a text for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
+// Returns a description of a call for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
 std::string Describe(const FileCall& call);
 // Returns a handler that makes one call fail. All other calls are unaffected.
 FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
-// A directory with a checkpoint, and a job that is one step further.
+// A directory with a checkpoint, and the job that saved it and then made another step.
 class Saves {
  public:
   // leftovers: the directory also contains files of killed saves.

@@ -24,7 +24,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns "" if a save or load returned this status on all ranks with this text in its error.
+// Returns "" if a save or load returned this status on all ranks and its error contains this text. Otherwise, returns a
+// description of the difference.
 std::string Expect(const char* what, SavingJob* job, shampoo_status status, const std::string& in_text = "") {
   if (job->All(status) && job->SameError() && Has((*job)[0].error, in_text)) return "";
   return std::string(what) + ", expected " + std::to_string(status) + " " + in_text + ": " + job->Errors();
@@ -73,7 +74,7 @@ bool MountMemory(const std::string& at, const std::string& size) {
 
 constexpr char kMayNot[] = "this process may not mount a file system";
 
-// Checks the message of a child process. If the child may not mount a file system, prints this and does not fail.
+// Checks the message of a child process. If the child may not mount a file system, prints that the case is skipped.
 void CheckUnlessSkipped(const std::string& wrong) {
   if (wrong == kMayNot) {
     std::printf("skipped: %s\n", kMayNot);

@@ -51,7 +51,7 @@ TEST_CASE("a process that is killed at any call of a save leaves the older check
   });
 }
 
-// Progress that a child reports through shared memory.
+// Progress that a child process reports through shared memory.
 struct Progress {
   std::atomic<bool> saves{false};
   std::atomic<bool> has_saved{false};

@@ -45,7 +45,7 @@ TEST_CASE("after a failed read in the second pass of a load, steps fail until a 
           doctest::test_suite("long")) {
   struct Kind {
     int64_t blocks;
-    bool lost[2];  // whether a rank has more state than is backed up
+    bool lost[2];  // for each rank, whether its state is too large to be backed up
     int rank;      // the rank whose read fails
   };
   for (const Kind kind : {Kind{40, {true, true}, 0}, Kind{39, {true, false}, 1}, Kind{10, {false, false}, 1}}) {

@@ -34,7 +34,8 @@ void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, 
   };
 }
 
-// Tests every stride-th allocation, and every large one.
+// Makes saves in each mode. The first allocation that fails is every stride-th allocation in turn, or every large one
+// if only large allocations fail.
 void FailSaves(int64_t stride) {
   Saves saves;
   const int descriptors = OpenDescriptors();

@@ -111,7 +111,7 @@ void Check(const Model& model, const char* other_dim) {
 
 int main(int argc, char** argv) {
   using shampoo_test::Check;
-  // A huge page would count as a whole when its first byte is touched.
+  // A huge page would be counted as a whole when its first byte is accessed.
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const bool is_long = argc > 1 && std::string(argv[1]) == "--long";
   if (is_long) {

@@ -22,8 +22,9 @@ int64_t PublishedBy(const std::vector<FileCall>& calls) {
   return synced == calls.end() ? INT64_MAX : synced->number;
 }
 
-// Returns whether the save succeeds although this call fails. This is the case for calls after publishing, for hints,
-// for interrupted calls, which are retried, and for closing a file that was only read.
+// Returns whether the save succeeds although this call fails. This is the case for calls after publishing, for calls
+// that are only hints for the system, for interrupted calls, which are retried, and for closing a file that was only
+// read.
 bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int error) {
   if (call.number > PublishedBy(calls) || call.name == "sync_file_range") return true;
   if (error == EINTR) return true;

@@ -12,7 +12,7 @@ RankSpec SmallSpec() {
 }
 
 RankSpec LargeSpec() {
-  // Without roots, which take most of the time of a step.
+  // No roots are computed, because they would take most of the time of a step.
   return {.keys = "max_preconditioner_dim=256 grafting=adam momentum=0.9 start_preconditioning_step=1000000",
           .params = {{"matrix", {512, 512}}, {"wide", {256, 1024}}}};
 }

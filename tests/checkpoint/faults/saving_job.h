@@ -14,7 +14,7 @@
 
 namespace shampoo_test {
 
-// Return models whose states have a few KiB (small) or some MiB (large).
+// Return models whose states have a few KiB (SmallSpec) or some MiB (LargeSpec).
 RankSpec SmallSpec();
 RankSpec LargeSpec();
 

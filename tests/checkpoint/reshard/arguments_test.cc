@@ -112,7 +112,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
                                                "pass a communicator of all ranks of the job"}) == "");
     }
   }
-  World half(2);  // as large as the replicas or the shards alone
+  World half(2);  // has as many ranks as the replica or the shard communicator, but not all 4
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     half[rank % 2].opts = {grid[rank].optimizer};

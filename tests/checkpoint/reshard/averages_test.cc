@@ -55,7 +55,7 @@ TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of
   }
 }
 
-TEST_CASE("on_block_mismatch reset needs the sum of the weights of iterates") {
+TEST_CASE("on_block_mismatch reset rejects a checkpoint without the sum of the weights of iterates") {
   const Scratch scratch;
   Trainee saver = MakeTrainee("averaging=gpa", "4");
   TrainAndSave(&saver, 3, scratch / "checkpoints");

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of methods in eigenbases: a run continues exactly, blocks without factor matrices may be divided
-// differently, and other blocks cannot be converted.
+// Checkpoints of the methods in eigenbases (soap and kl_shampoo). A run continues with bit-identical results. Blocks
+// without factor matrices may be divided differently, but blocks with eigenbases may not.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ RankSpec EigenbasisModel(const Keys& keys) {
           .params = {{"weight", {9, 7}}, {"bias", {41}}}};
 }
 
-TEST_CASE("a run of a method in eigenbases that is saved after any step continues with bit-identical results") {
+TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues with bit-identical results") {
   for (const Keys& method : kEigenbasisMethods) {
     for (const int stop : {1, 2, 4}) {  // between the first gradient and the first update; before and after a refresh
       CAPTURE_ALL(method, stop);
@@ -74,7 +74,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
     RequireSave(&whole, scratch / "checkpoints");
     RequireLoad(&halves, scratch / "checkpoints");
     halves.SetParams(whole[0].w);
-    // Another number of gradients would give other bias corrections, or skip the next update.
+    // With another number of gradients, the bias corrections would be different, or the next update would be skipped.
     for (int rank = 0; rank < 2; ++rank) {
       const States states = StatesOf(halves[rank]);
       CHECK(states.at("bias/0/gradient_count") == std::vector<char>{3, 0, 0, 0, 0, 0, 0, 0});
@@ -82,7 +82,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
     RunSteps(&whole, 4, 6);
     RunSteps(&halves, 4, 6);
     CHECK(halves.AllHold(whole[0].w));
-    // One rank loads the checkpoint of the halves.
+    // One rank loads the checkpoint of the two halves.
     RequireSave(&halves, scratch / "halves");
     Grid joined(spec, 1, 1);
     RequireCreate(&joined);
@@ -114,7 +114,7 @@ TEST_CASE("with on_block_mismatch reset, blocks with other eigenbases start like
   }
 }
 
-TEST_CASE("a checkpoint with eigenbases of other dims is an error that names the keys") {
+TEST_CASE("loading eigenbases of other dims is an error that names the keys") {
   const Scratch scratch;
   RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
   spec.params = {{"weight", {5, 4}}};

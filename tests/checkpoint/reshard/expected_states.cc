@@ -87,7 +87,8 @@ int64_t PlacedEntry::elements() const {
 }
 
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params) {
-  // The shape and the elements of each block, by the name of its parameter and its number, as in keys.
+  // The shape and the elements of each block. The keys of the map are the beginnings of state keys: the name of the
+  // parameter and the number of the block.
   std::map<std::string, std::pair<Indices, Indices>> blocks;
   std::map<int32_t, int> counts;
   for (const shampoo_block_info& info : BlocksOf(rank)) {

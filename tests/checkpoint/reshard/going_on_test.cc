@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads into an optimizer that has made steps: with deferred errors, with arenas of the host, and after a failed load.
+// Loads into an optimizer that has made steps: after errors that the next step would report, with arenas of the host,
+// and after a failed load.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -92,7 +93,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
       continue;
     }
     RequireLoad(&roots, directory);
-    StepWithZeros(&roots, 3);  // the count has restarted
+    StepWithZeros(&roots, 3);  // the load has reset the count of failures
     CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
     Rank other(SmallModel());
     other.Save(scratch / "other");
@@ -134,7 +135,7 @@ TEST_CASE("with arenas of the host, a load writes to the last state_out, and a f
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 3);
     if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));
-    // The arena from creation is a different one and is unchanged.
+    // The arena that was bound at creation is unchanged.
     Trainee fresh(SmallModel());
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data that is too large for one window of elements, one part of a block, or one file.
+// Checkpoints of parameters, blocks and numbers of entries that are so large that they are processed or stored in
+// several parts.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -24,7 +25,7 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
   RequireSave(grid, directory);
 }
 
-// Returns the number of entries that are equal to what was written.
+// Returns the number of entries whose elements are those that WriteAndSave wrote.
 int64_t CountExpected(Grid* grid, bool elementwise) {
   int64_t count = 0;
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -92,10 +93,10 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
   CheckFailed(&other, SHAMPOO_E_INVALID, {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""});
 }
 
-TEST_CASE("blocks that differ only after thousands of elements are not matched") {
+TEST_CASE("blocks that have the same first thousands of elements, but differ in later ones, are not matched") {
   const RankSpec spec = {.keys = "max_preconditioner_dim=130 beta1=0", .params = {{"tensor", {2, 2, 130, 130}}}};
-  // The first shard has the first and second, or the first and third of four matrices: both are blocks of 2 x 130 x
-  // 130.
+  // The parameter has four 130 x 130 matrices. The first shard of the saver has the first and the second matrix, and
+  // that of the loader the first and the third. Both shards are one block of shape 2 x 130 x 130.
   Shards first(2, spec.params);
   Shards second(2, spec.params);
   for (size_t rank = 0; rank < 2; ++rank) {

@@ -52,13 +52,13 @@ std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<
 
 bool IsPositive(float element) { return element > 0; }
 
-TEST_CASE("on_block_mismatch reset converts a second moment of elements of the direction") {
+TEST_CASE("on_block_mismatch reset keeps a second moment of the direction that has a number for each element") {
   std::vector<float> saved;
   CHECK(ReloadedMoment("element", &saved) == saved);
   CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));
 }
 
-TEST_CASE("on_block_mismatch reset clears means of the direction") {
+TEST_CASE("on_block_mismatch reset clears a second moment of the direction that has a mean for each row or column") {
   for (const char* const second_moment : {"row", "short"}) {
     CAPTURE(second_moment);
     std::vector<float> saved;

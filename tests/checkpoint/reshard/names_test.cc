@@ -57,7 +57,7 @@ TEST_CASE("any valid UTF-8 is accepted as a name, in the index and in the names 
   RequireLoad(&loader.rank, directory);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
-  // Also with shards: the keys of their blocks differ from those of blocks of whole parameters.
+  // The names are also accepted with shards, whose blocks have other keys than the blocks of whole parameters.
   Grid grid(OddNames("on_block_mismatch=reset"), 1, 2);
   RequireCreate(&grid);
   RequireLoad(&grid, directory);
@@ -166,7 +166,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   const std::string empty = scratch / "empty";
   REQUIRE(mkdir(empty.c_str(), 0777) == 0);
   fails(false, empty, {empty + " has no checkpoint", "checkpoint-<number>.json", "shampoo_save"});
-  // The files of a killed save.
+  // These are the files of a killed save.
   WriteFile(empty + "/checkpoint-000004.json.tmp", "{");
   WriteFile(empty + "/checkpoint-000004.rank-00000-of-00001.safetensors", "x");
   fails(false, empty, {empty + " has only unfinished checkpoints"});

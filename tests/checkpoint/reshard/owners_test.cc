@@ -213,7 +213,7 @@ TEST_CASE("ranks with identical states write them once") {
   world[1].opts = {part.optimizer()};
   check_refused(
       {"blocks of parameter \"weight\" have 126 elements in total, but the parameter has 63", "separate directories"});
-  // The same holds for different parameters of the same name, because the states of one would be lost.
+  // Different parameters with the same name are also rejected, because the states of one of them would be lost.
   Trainee other(SmallModel());
   other.Train(2, 4);
   RequireOk(other.rank);

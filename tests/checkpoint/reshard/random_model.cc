@@ -73,7 +73,7 @@ Shards RandomModel::CutAll(int64_t ranks) {
   return shards;
 }
 
-// Divides a parameter along one dim, along two dims, or flat.
+// Divides a parameter along one dim, along two dims, or into flat shards.
 void RandomModel::CutParam(size_t p, Shards* shards) {
   const Shape& shape = params_[p].shape;
   if (shards->size() != 4 || shape.size() < 2 || !OneIn(3)) return Cut(p, shape.empty() || OneIn(2), shards);

@@ -19,7 +19,7 @@
 namespace shampoo_test {
 namespace {
 
-// Counts of what the models covered, to detect a test that checks nothing.
+// Counts of the cases that the random models covered. The test fails if a case occurred too rarely.
 struct Seen {
   int64_t same_blocks = 0, other_blocks = 0, empty_shards = 0, refused = 0, stepped = 0;
 };

@@ -187,7 +187,7 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
     const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
     CHECK((states.at(key) == bytes) == !elementwise);
   }
-  // Only the block of table differs, because it was saved without merging dims.
+  // Only the block of parameter "table" differs, because it was saved without merged dims.
   RankSpec longer = SmallModel("max_preconditioner_dim=16");
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
   RankSpec unmerged = longer;

@@ -33,7 +33,7 @@ class Trainee {
 // Makes steps 1 to `steps`, which must succeed, and saves the optimizer.
 void TrainAndSave(Trainee* saver, int steps, const std::string& path);
 
-// The bytes of all entries of blocks, by key.
+// The bytes of all state entries of blocks, by key.
 using States = std::map<std::string, std::vector<char>>;
 States StatesOf(const Rank& rank);
 

@@ -18,7 +18,7 @@ class World {
     void* stream = nullptr;
     bool passes_opts = true;  // otherwise the call passes NULL
     int32_t count = kAll;
-    static constexpr int32_t kAll = -1000;  // the number of opts
+    static constexpr int32_t kAll = -1000;  // means: the number of elements of opts
 
     shampoo_status status = SHAMPOO_OK;  // of the last call
     std::string error;
