@@ -13,7 +13,7 @@ namespace shampoo_test {
 namespace {
 
 struct Adapter {
-  bool is_header;  // shampoo_nccl_ops(); otherwise the functions of shampoo_comm_from_nccl()
+  bool is_header;  // uses shampoo_nccl_ops(), otherwise the functions of shampoo_comm_from_nccl()
   bool is_non_blocking;
 };
 

@@ -27,7 +27,7 @@ std::string TextsOf(const DeviceRanks& ranks) {
   return texts;
 }
 
-// All ranks make a step, unless one has left the exchanges: then all fail.
+// Checks that the next step succeeds on all ranks, or fails on all ranks because one rank has left the exchanges.
 void CheckAllContinue(DeviceRanks* ranks) {
   ranks->Step(4);
   for (int rank = 0; rank < ranks->world(); ++rank) {

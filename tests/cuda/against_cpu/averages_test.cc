@@ -23,7 +23,8 @@ const std::vector<Keys> kMethods = {
     {{"method", "muon"}, {"adam_lr", "0.02"}, {"precondition_math", "f32"}},
     {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}}};
 
-// Tensors of one to three dims, some with several tiles, and with outputs in other dtypes.
+// Returns parameters of one to three dims. One has several tiles. The last one has a separate output in float64 and a
+// copy in float32.
 std::vector<ParamSpec> AveragedParams(int32_t dtype) {
   std::vector<ParamSpec> params = ParamsOf({{9, 7}, {3, 4, 5}, {6}, {1}, {90, 70}}, dtype);
   params.push_back({{5, 8}, dtype, dtype, SHAMPOO_F64, false, SHAMPOO_F32});
@@ -82,8 +83,9 @@ TEST_CASE("averages of method soap are those of the CPU") {
   }
 }
 
-TEST_CASE("averages keep what is lost when parameters are rounded, as on the CPU") {
-  // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
+TEST_CASE("an iterate keeps the updates that rounding removes from the parameter, as on the CPU") {
+  // Each update is below half a unit in the last place of the parameter, which therefore stays 1. With averaging, the
+  // iterate accumulates the updates. With weight_ema, the average follows the rounded parameter.
   for (const Keys& average : {Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}}, Keys{{"weight_ema", "0.5"}}}) {
     for (const bool in_place : {true, false}) {
       Course course{.steps = 4, .tolerance = 1e-10};
@@ -99,7 +101,7 @@ TEST_CASE("averages keep what is lost when parameters are rounded, as on the CPU
   }
 }
 
-TEST_CASE("groups without gradients, and steps and blocks that are skipped, count for averages as on the CPU") {
+TEST_CASE("steps without gradients, skipped steps and skipped blocks change averages as on the CPU") {
   for (const Keys& average : kAverages) {
     for (const char* choice : {"skip_block", "skip_step"}) {
       const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", choice}} + average;
@@ -116,7 +118,7 @@ TEST_CASE("groups without gradients, and steps and blocks that are skipped, coun
   }
 }
 
-TEST_CASE("averages after skipped updates, which would overflow the parameter, are those of the CPU") {
+TEST_CASE("averages after updates that are skipped because the parameter would overflow are those of the CPU") {
   for (const Keys& average : kAverages) {
     const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", "skip_block"}} + average;
     CAPTURE(NameOf(keys));

@@ -52,7 +52,7 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps a
   }
 }
 
-TEST_CASE("orthogonal iteration takes the same steps as on the CPU with every column order and every transport") {
+TEST_CASE("orthogonal iteration takes the same steps as on the CPU with all values of basis_sort and basis_transport") {
   for (const Keys& keys : Combinations({{"basis_method", {"qr"}},
                                         {"basis_sort", {"before", "after", "ascending", "none"}},
                                         {"basis_transport", {"rotate", "permute", "none"}}})) {
@@ -96,7 +96,9 @@ TEST_CASE("soap_post takes the same steps as on the CPU") {
 const std::vector<Keys> kPosts =
     Combinations({{"soap_post", {"orthogonalize"}}, {"orthogonalization", {"newton_schulz", "exact"}}});
 
-TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stacked matrices and parts as on the CPU") {
+TEST_CASE(
+    "soap_post orthogonalizes stacked and fused parameters, and kernels whose last dim is the output dim, as on the "
+    "CPU") {
   for (const Keys& keys : kPosts) {
     Course course = BasisCourseOf(kSoap + keys, {{3, 4, 5}, {5, 4}, {4, 5}, {2, 4, 4}, {9, 4}, {8, 3}}, 6);
     course.spec.params[0].fan = course.spec.params[1].fan = 1;
@@ -108,19 +110,20 @@ TEST_CASE("soap_post orthogonalizes kernels whose outputs are the last dim, stac
   }
 }
 
-TEST_CASE("soap_post orthogonalizes blocks of equal shapes that are different matrices as on the CPU") {
+TEST_CASE("soap_post orthogonalizes blocks of equal shape whose matrices have different shapes as on the CPU") {
   for (const Keys& post : kPosts) {
     const Keys keys = kSoap + post;
-    // 3 x 20 and 12 x 5. 3 x 12 and 12 x 3.
+    // The matrices of the first two blocks are 3 x 20 and 12 x 5, those of the last two 3 x 12 and 12 x 3.
     Course fans = BasisCourseOf(keys, {{3, 4, 5}, {3, 4, 5}, {3, 4, 3}, {3, 4, 3}}, 6);
     fans.spec.params[1].fan = fans.spec.params[3].fan = 1;
     CHECK(DifferenceWithoutSigns(fans) == "");
-    // 2 x 15, 6 x 5, 6 x 5 and 3 x 10. 5 x 6 and 5 x 6.
+    // After merging, four blocks have the shape 6 x 5. Their matrices are 2 x 15, 6 x 5, 6 x 5 and 3 x 10. The other
+    // two blocks and their matrices have the shape 5 x 6.
     const Keys merged = keys + Keys{{"use_merge_dims", "true"}, {"max_preconditioner_dim", "6"}};
     Course merges = BasisCourseOf(merged, {{2, 3, 5}, {6, 5}, {2, 3, 5}, {3, 2, 5}, {5, 6}, {5, 2, 3}}, 6);
     merges.spec.params[2].fan = 1;
     CHECK(DifferenceWithoutSigns(merges) == "");
-    // The matrix 1 x 2 and the vector become the same tensor. A vector is not orthogonalized.
+    // The 1 x 2 matrix, the 2 x 1 matrix and the vector have blocks of equal shape. The vector is not orthogonalized.
     const Keys vectors = merged + Keys{{"precondition_1d", "true"}};
     for (const Shapes& shapes : {Shapes{{1, 2}, {2}, {2, 1}}, {{2}, {1, 2}}}) {
       CHECK(DifferenceWithoutSigns(BasisCourseOf(vectors, shapes, 6)) == "");

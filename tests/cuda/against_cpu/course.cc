@@ -114,8 +114,8 @@ Results Run(const Course& course, int32_t device_type) {
 
 namespace {
 
-// Describes the differences between the results of a course on the device and on the CPU. tolerance_of(name): of a
-// buffer or state; negative: it is not compared.
+// Describes the differences between the results of a course on the device and on the CPU. tolerance_of(name) returns
+// the tolerance of a buffer or state, or a negative number if it is not compared.
 template <typename ToleranceOf>
 std::string DifferenceWithin(const Course& course, const ToleranceOf& tolerance_of) {
   const Results host = Run(course, SHAMPOO_CPU);

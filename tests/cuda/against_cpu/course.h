@@ -20,12 +20,12 @@ struct Course {
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
   std::function<void(int64_t t, Model* model)> before = {};  // called before each step, after its gradients are set
   // The largest difference that is allowed in each buffer and each state, relative to the largest value of that buffer
-  // or state. 0: depends on the dtypes.
+  // or state. 0: the tolerance depends on the dtypes.
   double tolerance = 0;
 };
 
-// Runs the course on the device and on the CPU. Describes differences that exceed the tolerance, and differing
-// counters; "" if there are none.
+// Runs the course on the device and on the CPU. Returns a description of the differences that exceed the tolerance and
+// of the counters that differ, or "" if there are none.
 std::string Difference(const Course& course);
 
 // Does the same for a method in eigenbases, with a tolerance of 1e-9. The signs of eigenvectors are arbitrary, so bases

@@ -17,7 +17,7 @@ Course CourseOf(const Keys& keys) {
           .steps = 5};
 }
 
-TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
+TEST_CASE("with all dtypes of parameters, gradients, outputs and copies, the device takes the same steps as the CPU") {
   for (const int32_t param : kDtypes) {
     for (const int32_t grad : kDtypes) {
       Course course = CourseOf({{"weight_decay", "0.1"}, {"grafting", "sgd"}, {"max_preconditioner_dim", "5"}});
@@ -37,7 +37,7 @@ TEST_CASE("dtypes of parameters, gradients, outputs and copies") {
   }
 }
 
-TEST_CASE("the dtype of each state") {
+TEST_CASE("with every dtype of each state, the device takes the same steps as the CPU") {
   const Keys keys = {{"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}, {"precondition_frequency", "2"}};
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
@@ -82,7 +82,7 @@ TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes 
   }
 }
 
-TEST_CASE("the dtypes of the computation, and of roots") {
+TEST_CASE("with all values of computation_dtype and root_dtype, the device takes the same steps as the CPU") {
   for (const Keys& keys : Combinations({{"computation_dtype", {"f32", "f64"}},
                                         {"root_dtype", {"f32", "f64"}},
                                         {"root_method", {"eigen", "newton", "higher_order", "cans"}}})) {
@@ -93,14 +93,14 @@ TEST_CASE("the dtypes of the computation, and of roots") {
   }
 }
 
-TEST_CASE("parameters of float32 and float64 in one step") {
+TEST_CASE("parameters in float32, float64 and bfloat16 in one step take the same steps as on the CPU") {
   Course course = CourseOf({{"grafting", "adagrad"}});
   course.spec.params.insert(course.spec.params.begin() + 1, {{8, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   course.spec.params.push_back({{8, 6}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("updates as output instead of parameters") {
+TEST_CASE("with each value of output, the outputs and copies are those of the CPU") {
   for (const char* output : {"updates", "parameters"}) {
     Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
     for (ParamSpec& param : course.spec.params) {

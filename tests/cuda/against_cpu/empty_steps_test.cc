@@ -73,7 +73,9 @@ TEST_CASE("with groups that count empty steps, soap and kl_shampoo count the gra
   CheckEmptySteps(Keys{{"method", "kl_shampoo"}, {"momentum", "0.5"}} + kRefreshes);
 }
 
-TEST_CASE("muon with groups that count empty steps takes the same steps as on the CPU, also for the parts of adam") {
+TEST_CASE(
+    "muon with groups that count empty steps takes the same steps as on the CPU, also for the parameters that adam "
+    "updates") {
   const Keys muon = {{"method", "muon"}, {"adam_lr", "0.02"}, {"weight_decay", "0.1"}, {"precondition_math", "f32"}};
   CheckEmptySteps(muon);
   CheckEmptySteps(muon + Keys{{"second_moment", "row"}, {"start_preconditioning_step", "4"}, {"grafting", "adam"}});
@@ -89,13 +91,13 @@ TEST_CASE("averages advance in empty steps as on the CPU") {
   }
 }
 
-TEST_CASE("outputs of updates are 0 in empty steps") {
+TEST_CASE("with output updates, the outputs are 0 in empty steps") {
   Course course = EmptySteps({{"method", "adam"}, {"output", "updates"}}, SHAMPOO_F64);
   for (ParamSpec& param : course.spec.params) param.in_place = false;
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("a step that is skipped because of a gradient does not count in an empty group, and a skipped block does") {
+TEST_CASE("empty groups do not count a step that skip_step skips, but count a step in which skip_block skips a block") {
   for (const char* choice : {"skip_step", "skip_block"}) {
     CAPTURE(std::string(choice));
     Course course = EmptySteps({{"method", "adam"}, {"on_nonfinite", choice}, {"weight_ema", "0.5"}}, SHAMPOO_F64);
@@ -108,7 +110,7 @@ TEST_CASE("a step that is skipped because of a gradient does not count in an emp
   }
 }
 
-TEST_CASE("an invalid counter of an empty group rejects the step as on the CPU") {
+TEST_CASE("a step is rejected as on the CPU if the counter of an empty group is invalid") {
   std::string texts[2];
   for (const int32_t device : {SHAMPOO_CPU, SHAMPOO_CUDA}) {
     ModelSpec spec = EmptySteps({{"method", "adam"}, {"status_lag", "0"}}, SHAMPOO_F64).spec;

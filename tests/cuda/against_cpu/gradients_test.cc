@@ -28,7 +28,7 @@ Course CourseWithGradients(const Keys& keys) {
   return course;
 }
 
-TEST_CASE("parameters, groups and whole steps without a gradient") {
+TEST_CASE("if parameters, groups or all parameters lack gradients, the device takes the same steps as the CPU") {
   for (const Keys& keys : Combinations({{"precondition_frequency", {"1", "3"}},
                                         {"root_spread", {"false", "true"}},
                                         {"output", {"parameters", "updates"}}})) {
@@ -46,7 +46,8 @@ TEST_CASE("parameters, groups and whole steps without a gradient") {
   }
 }
 
-TEST_CASE("without a gradient at the first preconditioned step, the initial inverse is used until the next refresh") {
+TEST_CASE(
+    "a block without a gradient at the first preconditioned step uses the initial inverse until the next refresh") {
   for (const char* initial : {"identity", "zero"}) {
     Course course = CourseWithGradients({{"precondition_frequency", "3"}, {"initial_inverse", initial}});
     course.has_gradient = [](int64_t t, size_t p) { return p != 1 || t != 3; };
@@ -55,7 +56,7 @@ TEST_CASE("without a gradient at the first preconditioned step, the initial inve
   }
 }
 
-TEST_CASE("gradients with NaN are skipped, by block or by step") {
+TEST_CASE("blocks or steps whose gradients have NaN or an infinity are skipped as on the CPU") {
   for (const Keys& keys :
        Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"max_preconditioner_dim", {"1024", "3"}}})) {
     CAPTURE(NameOf(keys));
@@ -90,12 +91,13 @@ void CheckDiagonal(const Keys& keys) {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("factor matrices that are diagonal at first and not later") {
+TEST_CASE("factor matrices that are diagonal only at first have the same roots as on the CPU") {
   CheckDiagonal({{"beta2", "0.9"}});
   CheckDiagonal({{"beta2", "0.9"}, {"precondition_frequency", "2"}, {"root_async", "1"}});
 }
 
-TEST_CASE("gradients of 0, and a state that is written between steps") {
+TEST_CASE(
+    "with gradients of 0, and states that are written between steps, the device takes the same steps as the CPU") {
   Course course = CourseWithGradients({});
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     return t % 2 == 1 ? std::vector<double>(elements, 0.0) : Sequence(static_cast<uint64_t>(t) * 10 + p, elements);
@@ -107,7 +109,7 @@ TEST_CASE("gradients of 0, and a state that is written between steps") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("hyper-parameters that are set between steps") {
+TEST_CASE("hyper-parameters that are set between steps have the same effect as on the CPU") {
   Course course = CourseWithGradients({{"weight_decay", "0.1"}});
   course.before = [](int64_t t, Model* model) {
     const std::pair<const char*, double> values[] = {{"lr", 0.3},

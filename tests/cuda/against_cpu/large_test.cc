@@ -21,7 +21,8 @@ Course CourseOf(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   return course;
 }
 
-// Disables the memory protection of the fake, which is slow for this much memory.
+// Compares the steps of a course on the device and on the CPU. Disables the memory protection of the fake, which is
+// slow for this much memory.
 void Check(const Shapes& shapes, int32_t dtype, const Keys& keys = {}) {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -29,21 +30,22 @@ void Check(const Shapes& shapes, int32_t dtype, const Keys& keys = {}) {
   CHECK(Difference(CourseOf(shapes, dtype, keys)) == "");
 }
 
-TEST_CASE("roots of matrices above size 128, with factor matrices in panels") {
+TEST_CASE("roots of matrices above size 128, and factor matrices that are computed in panels, are those of the CPU") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) Check({{257, 140}, {600}, {3, 130, 2}}, dtype);
   for (const char* method : {"newton", "higher_order"}) Check({{200, 129}}, SHAMPOO_F32, {{"root_method", method}});
   Check({{300, 150}}, SHAMPOO_F32, {{"root_async", "1"}, {"precondition_frequency", "2"}});
   Check({{300, 150}}, SHAMPOO_F32, {{"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}, {"epsilon", "1e3"}});
 }
 
-TEST_CASE("more roots of a shape than a chunk holds, and more blocks than the 65535 that a batched product accepts" *
-          doctest::test_suite("long")) {
+TEST_CASE(
+    "more roots than a chunk holds, and more blocks than the 65535 of a batched product, are processed as on the CPU" *
+    doctest::test_suite("long")) {
   Check({{3 * 17000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "3"}, {"precondition_frequency", "2"}});
   Check({{2 * 66000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "2"}, {"precondition_frequency", "2"}});
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("roots of sizes 512 to 2048") {
+  TEST_CASE("roots of sizes 512 to 2048 are those of the CPU") {
     const Keys once = {{"precondition_frequency", "2"}};
     Check({{768, 512}, {1024, 1030}, {2048, 16}}, SHAMPOO_F32, once);
     Check({{520, 140}}, SHAMPOO_F32, {{"precondition_frequency", "2"}, {"root_method", "newton"}});
@@ -51,11 +53,11 @@ TEST_SUITE("long") {
     Check({{1024, 512}}, SHAMPOO_F32, {{"precondition_frequency", "2"}, {"root_async", "1"}});
   }
 
-  TEST_CASE("several chunks of roots of size 256") {
+  TEST_CASE("roots of size 256 that are computed in several chunks are those of the CPU") {
     Check({{256 * 600, 4}}, SHAMPOO_F64, {{"max_preconditioner_dim", "256"}, {"precondition_frequency", "2"}});
   }
 
-  TEST_CASE("several batches of blocks") {
+  TEST_CASE("blocks in several batches take the same steps as on the CPU") {
     // A batch holds up to 2^27 elements of matrices. These blocks have 1.5 times as many.
     Check({{2048 * 24, 2048}}, SHAMPOO_F32,
           {{"max_preconditioner_dim", "2048"}, {"start_preconditioning_step", "9"}, {"precondition_frequency", "9"}});

@@ -50,7 +50,7 @@ void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
   }
 }
 
-TEST_CASE("every schedule and norm of the iteration takes the same steps as on the CPU") {
+TEST_CASE("with every value of ns_coefficients and ns_norm, method muon takes the same steps as on the CPU") {
   for (const char* coefficients : {"polar_express", "jordan", "quintic", "cubic5", "2,-1.5,0.5", "3,-3.2,1.2;2,-1,0"}) {
     for (const char* steps : {"1", "5", "6"}) {
       CheckMuonKeys({{"ns_coefficients", coefficients}, {"ns_steps", steps}}, 2);
@@ -147,7 +147,7 @@ TEST_CASE("norms of parameters are those of the CPU with method muon") {
   }
 }
 
-TEST_CASE("gradients of zeros, of any scale and of low rank take the same steps as on the CPU with method muon") {
+TEST_CASE("with gradients of zeros, of any scale and of low rank, method muon takes the same steps as on the CPU") {
   for (const Keys& keys : Combinations({{"method", {"muon"}},
                                         {"second_moment", {"none", "row", "short", "element"}},
                                         {"ns_norm", {"frobenius", "schatten4"}},
@@ -202,7 +202,7 @@ TEST_CASE("groups of method muon whose orthogonalization starts at different ste
   CHECK(Difference(course) == "");
 }
 
-// In the groups of one batch, the iterations have three dtypes.
+// The groups are in one batch, although their iterations compute in three dtypes.
 TEST_CASE("groups with different orthogonalizations take the same steps alone and together") {
   const Keys groups[] = {
       {{"ns_steps", "6"}}, {{"muon_math", "bf16"}}, kExact, kExact + Keys{{"dual_norm_scale", "true"}}};

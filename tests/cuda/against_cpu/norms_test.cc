@@ -7,9 +7,9 @@
 namespace shampoo_test {
 namespace {
 
-// Tensors of one to four dims, with outputs in the first or the last dim, and stacked ones.
+// Returns parameters of one to four dims. The output dim is the first or the last one. One parameter is stacked, and
+// the last one has several tiles.
 std::vector<ParamSpec> NormParams(int32_t dtype) {
-  // The last one has several tiles.
   std::vector<ParamSpec> params =
       ParamsOf({{9, 7}, {9, 7}, {3, 4, 5}, {3, 4, 5}, {6}, {4, 3, 2, 5}, {1}, {3, 5, 4}, {90, 70}}, dtype);
   for (const size_t p : {1, 3, 8}) params[p].fan = 1;
@@ -19,8 +19,8 @@ std::vector<ParamSpec> NormParams(int32_t dtype) {
 
 void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    // In float32 the roots of the two solvers differ so much that small elements of directions may have different
-    // signs.
+    // In float32, the roots of the device and of the CPU differ so much that small elements of directions may have
+    // different signs.
     if (dtype == SHAMPOO_F32 && keys[0].second == "shampoo") continue;
     INFO(NameOf(keys), " dtype ", dtype);
     CHECK(Difference({.spec = {keys, NormParams(dtype)}, .steps = steps}) == "");
@@ -89,7 +89,7 @@ TEST_CASE("norms of parameters are those of the CPU with each value of norm_cont
   }
 }
 
-TEST_CASE("gradients and parameters of zeros take the same steps as on the CPU under norm control") {
+TEST_CASE("with gradients or parameters of zeros, norm_control has the same effect as on the CPU") {
   for (const char* control : {"hyperball", "relative", "radial_brake", "radial", "none"}) {
     for (const bool in_param : {false, true}) {
       INFO("norm_control ", std::string(control), ", in param ", in_param);

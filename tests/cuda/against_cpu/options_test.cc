@@ -19,7 +19,7 @@ void CheckKeys(const Keys& keys, int64_t steps = 7) {
   }
 }
 
-TEST_CASE("grafting before and after preconditioning starts, with every option of the direction") {
+TEST_CASE("every grafting method takes the same steps as on the CPU, before and after preconditioning starts") {
   for (const char* method : {"none", "sgd", "adagrad", "rmsprop", "adam"}) {
     CheckKeys({{"grafting", method}, {"start_preconditioning_step", "4"}, {"precondition_frequency", "2"}});
     CheckKeys({{"grafting", method},
@@ -33,7 +33,7 @@ TEST_CASE("grafting before and after preconditioning starts, with every option o
   }
 }
 
-TEST_CASE("decays, momentum, bias correction") {
+TEST_CASE("weight decay, momentum and bias correction have the same effect as on the CPU") {
   for (const Keys& decay : Combinations({{"weight_decay", {"0.2"}}, {"weight_decay_type", {"decoupled", "coupled"}}})) {
     CheckKeys(decay);
     CheckKeys(decay + Keys{{"grafting", "adagrad"}, {"momentum", "0.5"}});
@@ -51,7 +51,7 @@ TEST_CASE("decays, momentum, bias correction") {
   }
 }
 
-TEST_CASE("dims without a factor matrix") {
+TEST_CASE("blocks with dims that have no factor matrix take the same steps as on the CPU") {
   const Keys grafting = {{"grafting", "sgd"}};
   for (const Keys& keys : {Keys{{"skip_dim_size", "5"}}, Keys{{"skip_dim_size", "6"}, {"precondition_1d", "true"}},
                            Keys{{"skip_dim_size", "3"}}, Keys{{"ignored_dims", "2,1,3,1"}},
@@ -64,7 +64,7 @@ TEST_CASE("dims without a factor matrix") {
   }
 }
 
-TEST_CASE("factor_correction kl") {
+TEST_CASE("factor_correction kl has the same effect as on the CPU") {
   const Keys kl = {{"factor_correction", "kl"}, {"epsilon", "0.1"}, {"grafting", "sgd"}};
   for (const Keys& keys :
        {Keys{}, Keys{{"skip_dim_size", "6"}}, Keys{{"precondition_dims", "smaller"}}, Keys{{"ignored_dims", "3,1"}}}) {
@@ -75,7 +75,7 @@ TEST_CASE("factor_correction kl") {
   }
 }
 
-TEST_CASE("with factor_correction kl, a gradient that is too large after whitening skips the update of its block") {
+TEST_CASE("with factor_correction kl, a block whose gradient is too large after whitening is skipped as on the CPU") {
   Course course{.steps = 9};
   course.spec.keys = {{"factor_correction", "kl"},    {"epsilon", "1e-30"},
                       {"use_merge_dims", "false"},    {"precondition_frequency", "2"},
@@ -96,7 +96,7 @@ TEST_CASE("with factor_correction kl, a gradient that is too large after whiteni
   for (const double value : results.Of("p0/0/factor.0")) CHECK(std::fabs(value) < 1);
 }
 
-TEST_CASE("start, frequency and the initial inverse") {
+TEST_CASE("the start and the frequency of preconditioning, and initial_inverse, have the same effect as on the CPU") {
   for (const char* initial : {"identity", "zero"}) {
     CheckKeys({{"initial_inverse", initial}, {"start_preconditioning_step", "5"}, {"precondition_frequency", "3"}});
     CheckKeys({{"initial_inverse", initial}, {"precondition_frequency", "3"}, {"momentum", "0.9"}});
@@ -105,18 +105,18 @@ TEST_CASE("start, frequency and the initial inverse") {
   CheckKeys({{"start_preconditioning_step", "20"}});
 }
 
-TEST_CASE("refreshes that are spread over steps") {
+TEST_CASE("root_spread has the same effect as on the CPU") {
   const Keys spread = {{"root_spread", "true"}};
   for (const Keys& keys :
        Combinations({{"initial_inverse", {"identity", "zero"}}, {"grafting", {"none", "rmsprop"}}})) {
     CheckKeys(spread + keys + Keys{{"start_preconditioning_step", "4"}, {"precondition_frequency", "3"}}, 11);
   }
-  // Blocks of one shape with different phases.
+  // Blocks of one shape refresh their roots in different steps.
   const Keys phases = spread + Keys{{"precondition_frequency", "4"}, {"epsilon", "1e-3"}};
   CHECK(Difference({.spec = {phases, ParamsOf(Shapes(10, {4, 3}), SHAMPOO_F64)}, .steps = 12}) == "");
 }
 
-TEST_CASE("roots that are used in a later step") {
+TEST_CASE("root_async has the same effect as on the CPU") {
   for (const Keys& async : Combinations({{"root_async", {"1", "3"}}, {"precondition_frequency", {"4"}}})) {
     for (const char* method : {"eigen", "newton"}) {
       CheckKeys(async + Keys{{"root_method", method}, {"beta2", "0.9"}}, 13);
@@ -132,7 +132,7 @@ TEST_CASE("roots that are used in a later step") {
   }
 }
 
-TEST_CASE("methods of roots, and their exponents") {
+TEST_CASE("with every root method and many exponents, the device takes the same steps as the CPU") {
   CheckKeys({{"inverse_root_override", "3"}});
   CheckKeys({{"inverse_root_override", "0,1,3"}});
   CheckKeys({{"exponent_multiplier", "1.5"}, {"inverse_root_override", "0,2,4,7"}});
@@ -149,7 +149,7 @@ TEST_CASE("methods of roots, and their exponents") {
   CheckKeys({{"root_method", "newton"}, {"root_max_iterations", "4"}, {"epsilon", "30"}});
 }
 
-TEST_CASE("factor matrices that are divided by a power of their trace") {
+TEST_CASE("trace_scaling, which divides a factor matrix by a power of its trace, has the same effect as on the CPU") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     const Keys roots = {{"root_method", method}, {"epsilon", "1e-2"}, {"beta2", "0.9"}};
     for (const char* exponent : {"0.5", "1"}) {
@@ -167,7 +167,7 @@ TEST_CASE("factor matrices that are divided by a power of their trace") {
   CheckKeys(pseudo_inverse + Keys{{"trace_scaling", "0.5"}, {"beta2", "0.9"}}, 3);
 }
 
-TEST_CASE("a factor matrix is divided by a trace that float32 cannot represent") {
+TEST_CASE("a factor matrix is divided by a trace that float32 cannot represent, as on the CPU") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
     const Keys keys = {{"trace_scaling", "1"}, {"epsilon", "1e-3"}, {"root_method", method}};
@@ -180,7 +180,7 @@ TEST_CASE("a factor matrix is divided by a trace that float32 cannot represent")
   }
 }
 
-TEST_CASE("rank-deficient factor matrices with a pseudo-inverse") {
+TEST_CASE("pseudo-inverses of rank-deficient factor matrices are those of the CPU") {
   Course course;
   course.spec.keys = {{"root_rank_handling", "pseudo_inverse"}, {"epsilon", "0"}, {"root_rank_rtol", "1e-5"}};
   course.spec.params = {{{12, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{9}, SHAMPOO_F32}};
@@ -194,7 +194,7 @@ TEST_CASE("rank-deficient factor matrices with a pseudo-inverse") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("gradients are scaled") {
+TEST_CASE("gradient_scale has the same effect as on the CPU") {
   CheckKeys({{"gradient_scale", "0.125"}, {"grafting", "adam"}});
   CheckKeys({{"gradient_scale", "-3"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}});
 }

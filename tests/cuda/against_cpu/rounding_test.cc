@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys state_rounding and param_rounding. On the fake, methods that process each element separately give the bits
-// of the CPU. Other methods compute states that differ by rounding errors, which seldom change how a state is rounded
-// to bfloat16. With other random numbers, about a third of the elements would differ: an element at the fraction f of
-// the way between two bfloat16 numbers differs with probability 2 f (1 - f), whose mean is 1/3.
+// The keys state_rounding and param_rounding. On the fake, the results of methods that process each element separately
+// are bit-identical to those of the CPU. The states of other methods differ by rounding errors, which seldom change how
+// a state is rounded to bfloat16. With other random numbers, about a third of the elements would differ: an element at
+// the fraction f of the way between two bfloat16 numbers differs with probability 2 f (1 - f), whose mean is 1/3.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -68,7 +68,7 @@ void CheckSameBits(const Course& course) {
   CHECK(Differing(Run(course, SHAMPOO_CUDA), Run(course, SHAMPOO_CPU), OnFake() ? 0 : 0.1) == "");
 }
 
-TEST_CASE("with stochastic rounding, elementwise methods give the same bits as on the CPU") {
+TEST_CASE("with stochastic rounding, elementwise methods give results that are bit-identical to those of the CPU") {
   for (const Keys& method : kRoundedMethods) {
     for (const Keys& average : kRoundedAverages) {
       for (const char* output : {"parameters", "updates"}) {
@@ -82,7 +82,9 @@ TEST_CASE("with stochastic rounding, elementwise methods give the same bits as o
   }
 }
 
-TEST_CASE("each key rounds its own states stochastically, with the seed of the optimizer, in the groups that set it") {
+TEST_CASE(
+    "state_rounding and param_rounding affect only their own arrays in the groups that set them, and use "
+    "rounding_seed") {
   const Keys adam = kRoundedMethods[0] + kNarrowEma;
   const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
   for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {
@@ -99,7 +101,7 @@ TEST_CASE("each key rounds its own states stochastically, with the seed of the o
       CHECK((device.Of(name) != of_nearest.Of(name)) == rounds_states);
     }
     CHECK((device.Of("p4") != of_nearest.Of("p4")) != rounds_states);
-    CHECK(device.Of("p8") == of_nearest.Of("p8"));  // float16
+    CHECK(device.Of("p8") == of_nearest.Of("p8"));  // float16, to which param_rounding does not apply
   }
   Course seeded = RoundedCourse(adam + Keys{{"rounding_seed", "7"}});
   CheckSameBits(seeded);
@@ -114,7 +116,7 @@ TEST_CASE("each key rounds its own states stochastically, with the seed of the o
   CHECK(device.Of("p4") != nearest.Of("p4"));
 }
 
-TEST_CASE("steps and blocks that are skipped, and missing gradients, age rounded averages as on the CPU") {
+TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded averages are those of the CPU") {
   // With count_empty_steps, an empty step has a number of its own, which determines its random numbers.
   for (const Keys& more :
        Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"count_empty_steps", {"false", "true"}}})) {
@@ -138,8 +140,8 @@ std::vector<double> Magnitudes(std::vector<double> values) {
   return values;
 }
 
-// Compares parameters and narrow states after few steps, in which rounding errors do not accumulate. With wrong random
-// numbers, about a third of the elements would differ. gradient: see Course.
+// Compares parameters and narrow states after a few steps, in which rounding errors do not accumulate. With wrong
+// random numbers, about a third of the elements would differ. gradient: see Course.
 void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {
@@ -169,7 +171,7 @@ void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
   }
 }
 
-TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU") {
+TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU does") {
   const Shapes shapes = {{20, 30}, {70, 40}, {400}};
   const Keys shampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}};
   CheckMostBits(shampoo + kGrafting, 2, shapes);
@@ -191,7 +193,8 @@ std::vector<double> SeparatedGradient(int64_t t, size_t p, size_t elements) {
   return gradient;
 }
 
-TEST_CASE("with stochastic rounding, methods in eigenbases round as the CPU, also when a refresh turns their states") {
+TEST_CASE(
+    "with stochastic rounding, methods in eigenbases round as the CPU does, also states that a refresh has rotated") {
   // In float32, the eigenvectors of neighboring eigenvalues differ between implementations. If the eigenvalues are far
   // apart, these differences are much smaller than the spacing of bfloat16 numbers.
   const Shapes shapes = {{40, 40}, {1000}};

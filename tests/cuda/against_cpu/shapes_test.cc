@@ -13,7 +13,7 @@ Course CourseOfShapes(const Shapes& shapes, int32_t dtype, const Keys& keys) {
   return {.spec = {all, ParamsOf(shapes, dtype)}, .steps = 4};
 }
 
-TEST_CASE("tensors of every order, including middle dims") {
+TEST_CASE("tensors of every order take the same steps as on the CPU") {
   const Shapes shapes = {{7}, {4, 6}, {3, 5, 4}, {2, 3, 4, 3}, {2, 3, 2, 4, 3}, {}};
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     CHECK(Difference(CourseOfShapes(shapes, dtype, {{"use_merge_dims", "false"}})) == "");
@@ -21,7 +21,7 @@ TEST_CASE("tensors of every order, including middle dims") {
   CHECK(Difference(CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", "false"}, {"grafting", "none"}})) == "");
 }
 
-TEST_CASE("dims of one and scalars") {
+TEST_CASE("scalars, and tensors with dims of length 1 or 0, take the same steps as on the CPU") {
   const Shapes shapes = {{1}, {1, 1}, {1, 5}, {5, 1}, {3, 1, 4}, {1, 4, 1}, {1, 1, 1, 6}, {2, 1, 3, 1}, {4, 0, 2}};
   for (const char* merges : {"false", "true"}) {
     CHECK(Difference(CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", merges}})) == "");
@@ -29,7 +29,7 @@ TEST_CASE("dims of one and scalars") {
   }
 }
 
-TEST_CASE("blocks of larger parameters, and merged dims") {
+TEST_CASE("parameters with several blocks or merged dims take the same steps as on the CPU") {
   const Shapes shapes = {{23}, {9, 13}, {5, 6, 7}, {2, 9, 3, 5}, {6, 2, 2, 9}};
   for (const Keys& keys :
        Combinations({{"use_merge_dims", {"false", "true"}}, {"max_preconditioner_dim", {"1", "4", "12"}}})) {
@@ -41,14 +41,14 @@ TEST_CASE("blocks of larger parameters, and merged dims") {
   }
 }
 
-TEST_CASE("stacked tensors") {
+TEST_CASE("stacked tensors take the same steps as on the CPU") {
   Course course = CourseOfShapes({{3, 4, 5}, {2, 2, 6}}, SHAMPOO_F64, {{"max_preconditioner_dim", "4"}});
   course.spec.params[0].stack_dims = 1;
   course.spec.params[1].stack_dims = 2;
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("matrices on both sides of the sizes at which the device changes its method") {
+TEST_CASE("matrices around the sizes at which the device changes its method take the same steps as on the CPU") {
   // The device uses Jacobi's method up to size 32, packed states from size 128 on, tiles of 64 rows, and tiles of 4096
   // elements.
   const Shapes shapes = {{31, 32}, {33, 34}, {63, 64}, {65, 5}, {127, 3}, {3, 128}, {130, 66}, {5, 2, 129}};
@@ -62,7 +62,7 @@ TEST_CASE("matrices on both sides of the sizes at which the device changes its m
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("factor matrices that are computed in panels") {
+TEST_CASE("factor matrices that are computed in panels are those of the CPU") {
   const Shapes shapes = {{515, 9}, {9, 613}, {3, 512, 2}};
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     Course course = CourseOfShapes(
@@ -76,7 +76,7 @@ TEST_CASE("factor matrices that are computed in panels") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("many small vectors, in many groups") {
+TEST_CASE("many small vectors in many groups take the same steps as on the CPU") {
   Course course = CourseOfShapes({}, SHAMPOO_F32, {});
   for (int64_t p = 0; p < 300; ++p) {
     course.spec.params.push_back({{1 + p % 9}});
@@ -89,7 +89,7 @@ TEST_CASE("many small vectors, in many groups") {
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("groups that differ in every option") {
+TEST_CASE("groups that differ in many options take the same steps as on the CPU") {
   Course course =
       CourseOfShapes({{5, 4}, {6}, {4, 5}, {5, 4}, {3, 3, 3}, {5, 4}}, SHAMPOO_F64, {{"use_merge_dims", "false"}});
   for (size_t p = 0; p < 6; ++p) course.spec.params[p].group = static_cast<int32_t>(p / 2 + p % 2);

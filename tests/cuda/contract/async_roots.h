@@ -13,20 +13,22 @@
 // Roots that are computed while steps continue (root_async), on the device or on the host.
 namespace shampoo_test {
 
-// Roots are used from step 5 on. The roots of step 10 are used from step 13 on, and those of step 15 from step 18 on.
+// Returns the specification of a model with async roots. The roots of step 5 are used at once, those of step 10 from
+// step 13 on, and those of step 15 from step 18 on.
 inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
 }
 
-// The roots are computed on the host. With one thread, each buffer has room for two of the largest matrices, so that a
-// job has several chunks.
+// Like AsyncRootsSpec(), but the host computes the roots. With one thread, each buffer has room for two of the largest
+// matrices, so the host computes the roots of a step in several chunks.
 inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   ModelSpec spec = AsyncRootsSpec(Keys{{"root_device", "host"}} + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   return spec;
 }
 
-// Trains 19 steps. Solvers run in the mode `mode` from step 10 until step 13 and from step 15 until step 18.
+// Trains for 19 steps. Solvers run in `mode`, one of fake_cuda_solver, from step 10 until step 13 and from step 15
+// until step 18.
 inline std::vector<char> TrainWithSolver(const ModelSpec& spec, int order, int mode = FAKE_CUDA_SOLVER_ENQUEUES) {
   const StageWithStream stream(order);
   Model model(spec, stream);
@@ -60,8 +62,9 @@ class DelayedRelease {
   std::thread thread_;
 };
 
-// Calls train(n, &bits) for n = 1, 2, and so on, until it returns that no call has failed. n: the call that fails; 0:
-// none. Checks that failures do not change the bits of the model, and that there are more than `least` failures.
+// Calls train(n, &bits) for n = 1, 2, and so on, until it returns false. train() makes call number n of CUDA fail (0:
+// no call), stores the bits of the model, and returns whether the call has failed. Checks that the failures do not
+// change the bits of the model, and that there are more than `least` failures.
 template <typename Train>
 void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   std::vector<char> expected;

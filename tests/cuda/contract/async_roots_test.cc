@@ -52,7 +52,7 @@ TEST_CASE("a solver that waits on the host delays no step, and the speed of the 
       CHECK(TrainWithSolver(AsyncRootsSpec(), order, mode) == expected);
     }
   }
-  // Spread roots have several jobs at a time.
+  // With root_spread, the roots of several steps are computed at the same time.
   const ModelSpec spread = AsyncRootsSpec({{"root_spread", "true"}});
   CHECK(TrainWithSolver(spread, FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_WAITS) ==
         TrainWithSolver(spread, FAKE_CUDA_OLDEST_FIRST));
@@ -114,7 +114,7 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
     const Graph captured(&model);
     for (uint64_t t = 11; t <= 13; ++t) {
       shampoo_status status = model.TryStep(t);
-      // The job has ended, but its thread may not have stored the error when step 11 begins.
+      // The call has failed, but its thread may not have stored the error when step 11 begins.
       if (expects_error && status != SHAMPOO_OK) {
         CheckError(status, StatusOfCall(nth), "(...) failed: ");
         expects_error = false;
@@ -130,7 +130,8 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
 
 const Keys kRootDevices = {{"root_device", "device"}, {"root_device", "host"}};
 
-// Calls `before` before each step on device and CPU. Their states must agree within 1e-3 from step 10 on.
+// Makes 19 steps on the device and on the CPU, and calls `before` before each of them. Checks that parameters and
+// states agree within 1e-3 from step 10 on.
 void CheckCourseOn(const std::pair<std::string, std::string>& root_device,
                    const std::function<void(uint64_t t, Model* model)>& before, const Keys& more) {
   CAPTURE(root_device.second);
@@ -155,7 +156,8 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Calls `work` before step `when`: a step between a refresh and the use of its roots, or the step that uses them.
+// Checks the steps if `work` is called before step `when`: a step between a refresh and the use of its roots, or the
+// step that uses them.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps with averaging and weight_ema: launches, captured steps and ranks. Exports of averages.
+// Steps with averaging and weight_ema: captured steps, rejected steps, and steps that only enqueue work. Exports of
+// averages.
 #include <cmath>
 
 #include "tests/cuda/contract/sizes.h"

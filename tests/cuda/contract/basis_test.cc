@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods in eigenbases: missing gradients, checkpoints of counters, captured steps, and what a step does on the host.
+// Methods in eigenbases: missing gradients, loaded kernels, times, captured steps, overwritten counters, and steps that
+// neither wait nor allocate.
 #include <algorithm>
 
 #include "tests/cuda/contract/rank_steps.h"
@@ -82,7 +83,7 @@ TEST_CASE("the phases of methods in eigenbases are measured, and measuring chang
     std::string bits;
     for (const char* tracked : {"false", "true"}) {
       ModelSpec spec = SpecInBases(keys + Keys{{"track_times", tracked}});
-      // Groups are in different batches.
+      // Blocks of different groups are in different batches.
       for (size_t p = 0; p < 4; ++p) spec.params[p].group = static_cast<int32_t>(p) + 1;
       spec.groups.resize(4);
       Model model(spec);
@@ -160,7 +161,7 @@ TEST_CASE("a step is rejected if the number of gradients was overwritten and thi
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
 }
 
-// Makes steps 1 to 7, of which 1 and 6 compute eigenbases.
+// Makes steps 1 to 7, of which 1 and 6 compute eigenbases. Checks that they neither wait nor allocate.
 void CheckStepsStayOnDevice(Model* model) {
   for (uint64_t t = 1; t <= 7; ++t) {
     CAPTURE(t);

@@ -38,7 +38,7 @@ ModelSpec WideSpec(const Keys& more) {
 // Roots are refreshed at steps 1, 4, 7 and 10. Those of step 4 are used from step 6 on.
 const Keys kPendingRoots = {{"root_async", "2"}, {"precondition_frequency", "3"}, {"refresh_growth", "3"}};
 
-// Returns the number of snapshots whose roots are not used yet, of all ranks.
+// Returns the number of snapshots on all ranks whose roots are not used yet.
 int PendingSnapshots(const DeviceRanks& job) {
   int count = 0;
   for (const Model* model : job.models()) {
@@ -54,9 +54,9 @@ ModelSpec On(int32_t device_type, ModelSpec spec) {
   return spec;
 }
 
-// Saves a checkpoint of a job on `saver`, loads it into a job on `loader`, and compares the two jobs after the load and
-// after more steps. `load` has as many shards as `save`, and may have another number of copies. used: whether the
-// second job makes steps before the load.
+// Saves a checkpoint of a job of kind `save` on devices of type `saver`, loads it into a job of kind `load` on devices
+// of type `loader`, and compares the two jobs after the load and after more steps. `load` must have as many shards as
+// `save`, and may have another number of copies. used: whether the second job makes steps before the load.
 void CheckAcross(const ModelSpec& spec, int32_t saver, const RankKind& save, int32_t loader, const RankKind& load,
                  bool used, double tolerance) {
   INFO("from ", NameOf(save), " on device type ", saver, " to ", NameOf(load), " on ", loader, ", used ", used);
@@ -111,8 +111,8 @@ TEST_CASE("gathered shards save on the device or the CPU, load on either, and co
   }
 }
 
-// A model whose parameters and states are rounded stochastically. Its steps process each element separately. On the
-// fake, they give the bits of the CPU.
+// A model whose parameters and states are rounded stochastically. Its steps process each element separately, so on the
+// fake its results are bit-identical to those of the CPU.
 ModelSpec RoundedSpec(const Keys& more) {
   ModelSpec spec;
   spec.keys = Keys{{"method", "adam"},
@@ -165,8 +165,8 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
   }
 }
 
-// Two ranks, which are threads, with a copy of a model each. The collectives of a captured step are those of a
-// StreamComm.
+// Two ranks, each a thread with a replica of a model. Captured steps use the collectives of a StreamComm, which can be
+// captured. Other steps use those of a StagedComm.
 class CapturedCopies {
  public:
   explicit CapturedCopies(const ModelSpec& spec) {
@@ -187,7 +187,7 @@ class CapturedCopies {
   }
   ~CapturedCopies() { CHECK(staged_.host().timeouts() + world_.timeouts() == 0); }
 
-  // work: int32_t(Model* model, shampoo_comm* world). Checks that it succeeds on both ranks.
+  // Calls work(model, world) on both ranks, and checks that it returns SHAMPOO_OK. world: a communicator of both ranks.
   template <typename Work>
   void OnBoth(const Work& work) {
     OnEveryRank(2, [&](int rank) {

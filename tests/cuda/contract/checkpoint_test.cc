@@ -10,7 +10,7 @@ namespace shampoo_test {
 namespace {
 
 ModelSpec CheckpointSpec(int32_t device_type) {
-  // The states include one that is stored as a triangle, and narrow ones.
+  // One state is stored as a triangle, and some states are in 16 bits.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"momentum_dtype", "f16"}, {"precondition_frequency", "3"}});
   spec.params.push_back({{130, 2}});
   spec.device_type = device_type;
@@ -105,7 +105,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE("after replays, a checkpoint reads and writes the state in the order of the stream") {
+TEST_CASE("after replays, saving and loading a checkpoint read and write the state in the order of the stream") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);

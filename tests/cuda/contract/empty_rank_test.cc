@@ -82,7 +82,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       model.Step();
       model.Wait();
     }
-    // The host does not know yet that the other shard has stepped the group.
+    // The host does not know yet that the other shard has made steps of the group.
     if (keys == Keys{{"shard_mode", "gather"}, {"status_lag", "1"}}) {
       const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
     }
@@ -106,8 +106,9 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
   }
 }
 
-// Roots are due at steps 4 and 8.
-TEST_CASE("a rank that holds nothing replays steps without gradients that count, and rejects a replay with roots") {
+// Roots are due at steps 4 and 8. Step 4 has no gradient and computes no roots, so it can be a replay.
+TEST_CASE(
+    "a rank that holds nothing replays and counts steps without gradients, and rejects a replay that needs new roots") {
   const Keys keys = {{"shard_mode", "gather"}, {"precondition_frequency", "4"}, {"count_empty_steps", "true"}};
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));

@@ -59,7 +59,7 @@ void CheckReplaysCount(ModelSpec spec) {
   }
 }
 
-TEST_CASE("replays count steps of a group without gradients, also when roots are due or another rule begins") {
+TEST_CASE("replays count steps of a group without gradients, also when roots are due or preconditioning starts") {
   const Keys late = {{"start_preconditioning_step", "6"}};
   for (const Keys& of_group_1 : {Keys{}, late, late + Keys{{"root_spread", "true"}}, Keys{{"root_async", "1"}}}) {
     CAPTURE(of_group_1.size());
@@ -91,7 +91,7 @@ TEST_CASE("a replay with gradients of a group that counts empty steps is rejecte
   CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 3 of group 1");
 }
 
-TEST_CASE("several ranks capture and replay steps in which a group only counts") {
+TEST_CASE("several ranks capture and replay steps in which a group without gradients only counts the step") {
   for (const RankKind& kind :
        {RankKind{"local", 2, 1}, {"local", 1, 2}, {"gather", 1, 2, true}, {"gather", 2, 2, false, "64"}}) {
     CAPTURE(NameOf(kind));
@@ -102,7 +102,7 @@ TEST_CASE("several ranks capture and replay steps in which a group only counts")
   }
 }
 
-TEST_CASE("gathered shards reject a replay of a group that counts empty steps if another rule begins") {
+TEST_CASE("with count_empty_steps, gathered shards reject a replay of the step at which orthogonalization starts") {
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);
@@ -122,14 +122,14 @@ TEST_CASE("gathered shards reject a replay of a group that counts empty steps if
   CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 4 of group 0");
 }
 
-// Some shards of four hold no element of a parameter of group 1. The parameters of each group have equal shapes.
+// Returns the specification of a model for four shards. Two of the shards hold no element of p1, which is in group 1.
 ModelSpec ShardedGroups(const Keys& more) {
   ModelSpec spec{.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}},
                  .params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}}};
   return TwoGroups(spec, more);
 }
 
-// Makes step t of a course in which no parameter has a gradient in step 4, and group 1 has none in steps 2 to 5 and 8.
+// Drops the gradients that are missing in step t: all gradients in step 4, and those of group 1 in steps 2 to 5 and 8.
 void PrepareStep(uint64_t t, Model* model) {
   for (size_t p = 0; p < model->params(); ++p) {
     const bool is_empty = model->spec(p).group == 1 && ((t >= 2 && t <= 5) || t == 8);

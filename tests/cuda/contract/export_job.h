@@ -97,7 +97,8 @@ struct ExportJob {
     for (uint64_t t = first; t <= last; ++t) StepAll(t);
     ranks.MustSucceed();
   }
-  // Checks that values of the ranks are those of the one rank. of_rank(rank, p) and expected(p) return them.
+  // Checks that the ranks together have the values of `alone`. of_rank(rank, p) returns the values of a rank, and
+  // expected(p) those of `alone`.
   template <typename OfRank, typename Expected>
   void CheckSame(const OfRank& of_rank, const Expected& expected) {
     for (size_t p = 0; p < alone.params(); ++p) {
@@ -118,7 +119,7 @@ struct ExportJob {
     CheckSame([&](int rank, size_t p) { return ranks[rank].ParamValues(p); },
               [&](size_t p) { return alone.ParamValues(p); });
   }
-  // Exports on all ranks.
+  // Exports on all ranks. Returns the exported values of each rank.
   std::vector<Exported> Export(double blend) {
     std::vector<Exported> exported;
     for (const Model* model : ranks.models()) exported.emplace_back(*model);
@@ -137,7 +138,7 @@ struct ExportJob {
     for (size_t p = 0; p < alone.params(); ++p) {
       const bool is_average = expected.Values(alone, p) != alone.ParamValues(p);
       const bool has_average = blend > 0 && alone.spec(p).group != 2;
-      // In the first step, most averages move together with the parameter.
+      // After the first step, most averages equal the parameter.
       CHECK((is_average == has_average || (has_average && alone.Stat("step.0") == 1)));
     }
   }

@@ -45,7 +45,7 @@ struct Sharded {
   DeviceRanks ranks;
 };
 
-// Options of steps. Every second step refreshes roots. With comm_bucket_bytes, each exchange is divided.
+// Options of steps. Every second step refreshes roots. With comm_bucket_bytes, each exchange is divided into several.
 const std::vector<Keys> kOptions = {
     {},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -63,7 +63,8 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
       INFO(NameOf(kind), " ", NameOf(options));
       const Stage stage;
       ModelSpec spec = FiveShapes(options);
-      // Every dtype, a copy of a parameter, a separate output, a second group, and shards without elements.
+      // The model has parameters of every dtype, a copy of a parameter, a separate output, a second group, and shards
+      // without elements.
       spec.params[0] = {{4, 3}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16};
       spec.params[1] = {{5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16};
       spec.params[2].copy_dtype = SHAMPOO_BF16;
@@ -136,7 +137,8 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
       const Stage stage;
       DeviceRanks ranks(FiveShapes(Keys{{"factor_dtype", "f16"}, {"beta2", "1"}, {"status_lag", "0"}} + choice), kind);
       ranks.FillGradients(1);
-      // Each step adds 6 * 80^2 = 38400 to a factor matrix in float16: one step fits, and two do not.
+      // Each step adds 6 * 80^2 = 38400 to the elements of a factor matrix in float16. The second sum is too large for
+      // float16.
       for (Model* model : ranks.models()) model->SetGradient(3, std::vector<double>(model->elements(3), 80));
       ranks.CheckStep();
       const auto before = ranks[0].ParamValues(3);

@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots at steps 5 and 10. Steps before the fifth use the grafting method only.
+// Roots are due at steps 5 and 10. Steps before the fifth use the grafting method only.
 ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys{{"precondition_frequency", "5"}} + more); }
 
 // A number in device memory. Set() enqueues the write of a new value in the stream.
@@ -44,7 +44,7 @@ class DeviceNumber {
 double LrAt(int t) { return 0.125 / t; }
 double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
 
-// Roots at steps 4, 6, 9, 13 and 18.
+// With these keys, roots are due at steps 4, 6, 9, 13 and 18.
 const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "4"}};
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
@@ -91,7 +91,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
 
 TEST_CASE("a replay is a step with the current hyper-parameters and the counter of the state") {
   SUBCASE("roots at multiples of the frequency") { CheckThatReplaysAreSteps({}, 5, {5, 10}); }
-  SUBCASE("roots by refresh_growth") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
+  SUBCASE("roots at steps that refresh_growth determines") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
 TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
@@ -236,7 +236,7 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
   }
 }
 
-TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of rejected steps") {
+TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of the captured step") {
   StagedModel model(GraphSpec());
   model.Step(1);
   const Graph graph(&model);

@@ -30,7 +30,7 @@ bool AreAllOnHost(const RankKind& kind) {
   return (kind.on_host.of_replicas || kind.copies == 1) && (kind.on_host.of_shards || kind.shards == 1);
 }
 
-// With buckets, each exchange is divided.
+// With comm_bucket_bytes, each exchange is divided into several.
 const std::vector<Keys> kHostCommOptions = {
     {{"status_lag", "1"}},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -89,7 +89,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
     ranks.MustSucceed();
     const std::string name = kind.on_host.of_shards ? "shard_comm" : "replica_comm";
     for (Model* model : ranks.models()) {
-      // The graph has a memset, which the caller captures after the step.
+      // The caller also captures a memset after the rejected step, and the graph consists of this memset.
       const DeviceBytes four(4);
       const Graph graph(model, SHAMPOO_E_STATE, "the stream is captured, and " + name + " takes host memory",
                         four.get());

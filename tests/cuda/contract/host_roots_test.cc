@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Async roots that are computed on the host (root_device host). async_roots_test.cc has the cases that they share with
-// roots on the device.
+// Async roots that are computed on the host (root_device host). async_roots_test.cc tests the behavior that they share
+// with async roots on the device.
 #include <cfloat>
 #include <cmath>
 
@@ -54,7 +54,7 @@ TEST_CASE("hosts of shards compute roots, and no order of streams changes a bit"
   CheckShardsOnHost({"gather", 1, 2}, {{"status_lag", "1"}});
 }
 
-TEST_CASE("hosts of copies of shards compute roots, and no order of streams changes a bit" *
+TEST_CASE("hosts of shards and of their replicas compute roots, and no order of streams changes a bit" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3}, {"gather", 2, 2}}) {
     for (const Keys& lag : kLags) CheckShardsOnHost(kind, lag);
@@ -228,7 +228,7 @@ TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("
 
 // The test writes a snapshot after the computation of its root has started. Therefore the step that uses the roots
 // copies snapshots again, in its stream.
-TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later one could not be enqueued" *
+TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later copy could not be enqueued" *
           NeedsFake()) {
   int64_t failures = 0;
   for (bool failed = true; failed;) {

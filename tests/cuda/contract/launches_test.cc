@@ -30,7 +30,8 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   return counts;
 }
 
-// Uses many parameters, and one parameter that is divided into as many blocks.
+// Checks that the counts are equal for 1, 10 and 1000 blocks. The blocks are separate parameters, or the blocks of one
+// parameter.
 void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
   const std::vector<Counts> of_one = CountsOf(keys, params(1));
@@ -54,8 +55,8 @@ TEST_CASE("a step of 1000 blocks of one shape takes as many launches, products a
           NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
-    // A batch makes as many iterations as its slowest matrix needs. If few are allowed, all batches make the same
-    // number.
+    // A batch makes as many iterations as its slowest matrix needs. If only few iterations are allowed, all batches
+    // make the same number of iterations.
     CheckTenAndAThousand({{"root_method", method}, {"root_max_iterations", "8"}, {"epsilon", "1"}}, {4, 3});
   }
 }
@@ -81,7 +82,7 @@ TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU")
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
 }
 
-TEST_CASE("a launch passes the addresses of 64 parameters if buffers are bound again" * NeedsFake()) {
+TEST_CASE("if buffers are bound again, each launch passes the addresses of up to 64 parameters" * NeedsFake()) {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});

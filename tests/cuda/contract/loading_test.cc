@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA loads a kernel when it is first used, which may wait for a running collective. So create loads all kernels.
+// CUDA loads a kernel at its first use, and loading may wait for a running collective. So create loads all kernels.
 // Every other test also fails if a later call loads a kernel; see Model.
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/stream_rank.h"
@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// Steps without roots, with roots, with a rejected gradient, and with another arena.
+// Makes steps without roots, with roots, with a rejected gradient, and with another arena.
 void MakeEveryKindOfStep(Model* model) {
   model->Train(1, 6);
   model->SetGradient(1, std::vector<double>(model->elements(1), NAN));

@@ -145,8 +145,8 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  // One bucket: headers of 64 bytes, and updates that are rounded up to 64 bytes. With buckets of 384 bytes, each
-  // block of a rank has a bucket of its own, and there are two sets of buffers.
+  // With one bucket, the buffer has a segment for each of the two ranks: a header of 64 bytes and two updates of 192
+  // bytes. With buckets of 384 bytes, each block of a rank has its own bucket, and there are two such buffers.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// root_async when blocks miss steps: each block follows its own state on the device.
+// root_async with blocks that miss steps. The state of each block on the device determines when the block uses new
+// roots.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/async_roots.h"
 #include "tests/cuda/contract/pair.h"
@@ -84,7 +85,8 @@ TEST_CASE("the device uses the first roots at once, and pending roots at the fir
   }
 }
 
-TEST_CASE("steps between arenas, and from a checkpoint of any step, are bit-identical to steps in place") {
+TEST_CASE(
+    "steps that alternate between two arenas, and steps from any checkpoint, are bit-identical to steps in place") {
   const StageWithStream stream;
   const ModelSpec spec = AsyncRootsSpec();
   Model plain(spec, stream);

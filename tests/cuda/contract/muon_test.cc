@@ -15,7 +15,7 @@ const Keys kExact = {{"orthogonalization", "exact"}};
 const Keys kSoapPost = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "1000"}};
 const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"update_floor_rows", "true"}};
 
-// Matrices of several shapes, a vector and a head.
+// Returns the specification of a model with matrices of several shapes, a vector and, with method muon, a head.
 ModelSpec MatricesOf(const Keys& keys) {
   ModelSpec spec{.keys = keys, .params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}}};
   if (keys[0].second == "muon") spec.params[3].role = SHAMPOO_HEAD;
@@ -181,7 +181,7 @@ TEST_CASE("the parts of a fused parameter take the same steps as separate parame
   }
 }
 
-TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
+TEST_CASE("the update of a block whose direction diverges is skipped, and the states of the block stay finite") {
   const Stage stage;
   ModelSpec spec;
   spec.keys = kMuon + Keys{{"ns_coefficients", "9,9,9"}, {"ns_steps", "9"}, {"second_moment", "row"}};
@@ -196,7 +196,7 @@ TEST_CASE("a direction that diverges is skipped, and its states stay finite") {
   CHECK(model.Stat("nonfinite_blocks") == 3);
 }
 
-TEST_CASE("the error about a skipped update names the SVD on the CPU only") {
+TEST_CASE("with exact orthogonalization, the error about a skipped update mentions LAPACK only on the CPU") {
   for (const int32_t device : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     const Stage stage;
     ModelSpec spec;

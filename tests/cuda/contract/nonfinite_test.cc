@@ -7,8 +7,9 @@
 namespace shampoo_test {
 namespace {
 
+// A gradient with one bad element.
 struct Bad {
-  const char* what;
+  const char* what;  // the bad value, its place, or what overflows
   Keys keys;
   size_t param;
   size_t element;
@@ -34,7 +35,7 @@ ModelSpec SpecOf(const Bad& bad, const Keys& keys) {
   return spec;
 }
 
-// Returns all parameters and states, without separate outputs, which every step writes.
+// Returns all parameters and states. Separate outputs are left out, because even a skipped step writes them.
 std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   std::vector<std::vector<double>> all;
   for (size_t p = 0; p < model.params(); ++p) all.push_back(model.ParamValues(p));

@@ -17,6 +17,7 @@ constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
 ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys{{"root_async", "1"}} + more); }
 
+// The stream of the steps. kInTurns: two streams alternate.
 enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
 
 std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, const Skipped& skipped = {},
@@ -31,7 +32,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
       if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
       skip.Before(t);
       if (training.Step(t) != SHAMPOO_OK) return std::vector<char>();
-      // If a call of step 5 is skipped, step 6 may give no job to the thread that enqueues roots.
+      // If a call of step 5 is skipped, step 6 may start no computation of roots.
       const bool has_job = t == 4 || (t == 6 && skipped.step != 5);
       if (is_async && has_job) fake_cuda_wait_for_jobs(1);
       skip.After(t);

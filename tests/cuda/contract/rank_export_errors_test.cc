@@ -56,9 +56,9 @@ TEST_CASE("an export with a bad argument on one rank fails with the same error o
   });
 }
 
-TEST_CASE("a rank that exports while the others make a step is an error on all ranks, which then continue") {
+TEST_CASE("if one rank exports while the others make a step, all ranks return an error, and then continue") {
   ForEachOddRank([](ExportJob& job, int odd) {
-    for (Model* model : job.ranks.models()) model->DropGradient(0, true);  // it is frozen
+    for (Model* model : job.ranks.models()) model->DropGradient(0, true);  // parameter 0 is frozen
     job.Train(1, 2);
     const auto before = job.ranks.Params();
     Exported exported(job.ranks[odd]);
@@ -89,7 +89,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
   });
 }
 
-TEST_CASE("shards that hold nothing find that another replica exports while they make a step") {
+TEST_CASE("shards that hold nothing detect that another replica exports while they make a step") {
   ModelSpec spec = SpecWithAverages();
   spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
   for (const int exporting : {0, 1}) {
@@ -145,7 +145,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected, and
   });
 }
 
-TEST_CASE("an export compares the parameters of replicas in a step in which verify_replicas does") {
+TEST_CASE("an export compares the parameters of replicas if verify_replicas compares them in the next step") {
   ForEachExportJob(SpecWithAverages({{"verify_replicas", "2"}}), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);
@@ -165,7 +165,7 @@ TEST_CASE("an export compares the parameters of replicas in a step in which veri
   });
 }
 
-TEST_CASE("exports do not change the numbers of steps in errors") {
+TEST_CASE("exports do not count in the step number that shampoo_optimizer_status returns") {
   const Stage stage;
   ExportJob job({"local", 2, 1}, SpecWithAverages({{"on_nonfinite", "error"}}));
   job.Train(1, 2);

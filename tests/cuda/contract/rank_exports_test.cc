@@ -135,7 +135,7 @@ TEST_CASE("a rank without elements takes part in exports") {
   }
 }
 
-TEST_CASE("an export between the start and the use of async roots leaves them as they are") {
+TEST_CASE("an export between the start and the use of async roots does not change the roots") {
   for (const RankKind& kind : kExportKinds) {
     const bool shards_are_whole = kind.shards == 1 || kind.gathers();
     if (!shards_are_whole) continue;  // each shard is preconditioned as a separate tensor
@@ -214,7 +214,8 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
   }
 }
 
-// Like StreamComm, but while `steps` is set, the header of the last rank says that this rank makes a step.
+// Like StreamComm, but while *steps is true, the received header of the last rank states that the last rank makes a
+// step.
 class SteppingComm {
  public:
   SteppingComm(int world, const bool* steps) : comm_(world), steps_(steps) {}
@@ -254,7 +255,7 @@ class SteppingComm {
   decltype(shampoo_comm_ops::all_to_all) all_to_all_ = nullptr;
 };
 
-TEST_CASE("replays are rejected after an export during which another rank made a step, until this rank makes one") {
+TEST_CASE("replays are rejected after an export during which another rank made a step, until this rank makes a step") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const double blend : {1.0, 2.0}) {
       INFO(NameOf(kind), ", blend ", blend);

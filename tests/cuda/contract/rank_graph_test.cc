@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks: steps that are captured, and what a step does on the host.
+// Several ranks: steps that are captured, and steps that neither wait nor allocate.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stream_rank.h"

@@ -16,8 +16,8 @@ inline const Keys kReporting[] = {{{"status_lag", "0"}},
                                   {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
 inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "1"; }
 
-// Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the first learning
-// rate of CheckBoundRates().
+// Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the one with which
+// BoundRates begins.
 inline ModelSpec SpecOfRanks(const Keys& more) {
   return FiveShapes(Keys{{"max_preconditioner_dim", "4"}, {"lr", "0.25"}} + more);
 }
@@ -76,7 +76,8 @@ inline void CheckShardedSteps(const ModelSpec& spec, const RankKind& kind, doubl
   ranks.CheckShardsOf(alone, tolerance);
 }
 
-// The learning rates of ranks in device memory, bound to their optimizers. At first all are equal.
+// The learning rates of all ranks, in device memory, each bound to the optimizer of its rank. At first all rates are
+// equal.
 class BoundRates {
  public:
   explicit BoundRates(DeviceRanks* ranks) : memory_(static_cast<size_t>(ranks->world()) * sizeof(float)) {

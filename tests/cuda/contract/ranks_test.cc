@@ -190,7 +190,8 @@ TEST_CASE("hyper-parameters in device memory must be equal on all ranks") {
   }
 }
 
-TEST_CASE("an update that its owner skips is skipped on all ranks, and the output is the parameter") {
+TEST_CASE(
+    "if the owner of a block skips its update, all ranks skip the update and write the old parameter to the output") {
   for (const Keys& reporting : kReporting) {
     for (const char* dtype : {"f16", "f32"}) {
       INFO("communication_dtype ", std::string(dtype), ", ", NameOf(reporting));

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that are rejected for reasons other than their gradients: bound numbers, parameters and states. Also skipped
-// updates.
+// Steps that are rejected because of bound numbers, parameters, states, or gradients that would overflow a state. Also
+// skipped updates.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -36,7 +36,7 @@ void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
 // A number in the memory of the device and of the CPU.
 class BoundNumber {
  public:
-  // Binds the number to the key of both optimizers.
+  // Sets the number to `value` and binds it to a hyper-parameter of both optimizers.
   void Bind(Pair* pair, const char* key, int32_t dtype, double value) {
     BindTo(&pair->device, key, dtype, on_device_.get(), value);
     BindTo(&pair->host, key, dtype, &on_host_, value);
@@ -124,7 +124,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
-      // Group 1 has the other dtype and does not affect the range of group 0.
+      // Parameters of the other dtype are in group 1, which does not affect the range of group 0.
       spec.keys = lag + Keys{{"on_nonfinite", "skip_block"}, {"epsilon", "0.1"}};
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {

@@ -87,7 +87,7 @@ TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" 
   }
 }
 
-TEST_CASE("residuals are reported with the step that begins to use the roots, and logged") {
+TEST_CASE("residuals are reported and logged with the step that begins to use the roots") {
   const StageWithStream stream;
   Model model(FiveShapes(kTracked + Keys{{"root_async", "2"}, {"precondition_frequency", "4"}, {"status_lag", "0"}}),
               stream);

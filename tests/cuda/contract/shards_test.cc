@@ -9,7 +9,7 @@ namespace shampoo_test {
 namespace {
 
 constexpr RankKind kGrids[] = {{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3}, {"gather", 2, 2}};
-// Shards, and two copies of shards.
+// Three shards, and two copies of two shards.
 constexpr RankKind kShards[] = {{"local", 1, 3}, {"gather", 1, 3}};
 constexpr RankKind kCopies[] = {{"local", 2, 2}, {"gather", 2, 2}};
 
@@ -92,7 +92,7 @@ TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
   });
 }
 
-TEST_CASE("a shard that skips a step makes all shards skip it") {
+TEST_CASE("if one shard skips a step, all shards skip it") {
   for (const RankKind& kind : kGrids) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -220,7 +220,7 @@ TEST_CASE("local shards of methods in eigenbases take the same steps as separate
         for (const std::vector<int64_t>& shape : shapes) spec.params.push_back({shape});
         return spec;
       };
-      Model whole(spec_with(one.whole), stream);  // only has the parameters and gradients
+      Model whole(spec_with(one.whole), stream);  // makes no step; the others copy its parameters and gradients
       DeviceRanks ranks(spec_with(one.whole), one.kind);
       std::vector<std::unique_ptr<Model>> separate;  // by shard
       for (int shard = 0; shard < one.kind.shards; ++shard) {

@@ -8,7 +8,7 @@
 
 namespace shampoo_test {
 
-// An allocator that uses cudaMalloc and records the sizes.
+// An allocator that uses cudaMalloc and records the size of each allocation.
 struct Sizes {
   std::vector<size_t> all;
 
@@ -26,7 +26,7 @@ struct Sizes {
   }
 };
 
-// The sizes of each rank of a job.
+// The sizes of the allocations of each rank of a job.
 class SizesOfRanks {
  public:
   explicit SizesOfRanks(const RankKind& kind)

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state: in the caller's memory, in two arenas, and by its entries.
+// The state: in the caller's memory, in two arenas, and read and written entry by entry.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -64,7 +64,7 @@ TEST_CASE("a step from one arena into another is a pure function, and an arena c
         model.SetParam(p, model.OutValues(p));
       }
       for (const std::string& key : plain.Keys()) CHECK(model.State(key) == plain.State(key));
-      // A caller that writes an arena announces the change.
+      // A caller that writes an arena must announce the change with shampoo_optimizer_bind_state().
       Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
       MustCuda(cudaMemcpyAsync(first.get(), third.get(), third.bytes(), cudaMemcpyDeviceToDevice, stream));
     }
@@ -96,7 +96,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
     if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
     if (choice == "skip_step") CHECK(out == in);
     if (choice == "skip_block") CHECK(out != in);
-    // Continue from state_in after a rejected step, and otherwise from state_out.
+    // Continues from state_in after a rejected step, and otherwise from state_out.
     const DeviceBytes& from = rejected ? first : second;
     Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
     model.Step(2);
@@ -128,7 +128,7 @@ std::vector<Entry> EntriesOf(const Model& model) {
   return entries;
 }
 
-TEST_CASE("entries are read and written, whole and in part, to and from the host and the device") {
+TEST_CASE("entries of the state are read and written, whole and in part, to and from the host and the device") {
   const StageWithStream stream;
   // Includes entries of 128 x 128 or more, which are stored as one triangle.
   ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"filtered_grad_dtype", "f16"}});

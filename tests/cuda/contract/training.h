@@ -8,15 +8,15 @@
 
 namespace shampoo_test {
 
-// Trains a model without waiting for the device between steps. Copies in the stream of the steps bring gradients and
-// the learning rate to the device, and parameters back to the host.
+// Makes steps of a model without waiting for the device. Copies in the same stream bring the gradients and the learning
+// rate to the device, and the parameters back to the host.
 class Training {
  public:
   Training(const ModelSpec& spec, cudaStream_t stream, int steps);
   ~Training();
 
-  // Enqueues copies of the gradients and of the learning rate of step t (from 1 on), the step, a copy of the
-  // parameters, and writes that overwrite the gradients and the learning rate.
+  // Enqueues the work of step t, counted from 1: copies of the gradients and of the learning rate to the device, the
+  // step, copies of the parameters to the host, and memsets that overwrite the gradients and the learning rate.
   shampoo_status Step(int t);
   // Returns the parameters and states at the end, and the parameters after every step.
   std::vector<char> Result();

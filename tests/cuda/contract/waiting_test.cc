@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int kSteps = 7;  // with precondition_frequency 2: roots at 2, 4 and 6
+constexpr int kSteps = 7;  // with precondition_frequency 2, roots are due at steps 2, 4 and 6
 
 // Returns whether step t computes roots by an iteration, and therefore waits to see whether it has converged.
 bool Iterates(const std::string& method, int t) {
@@ -35,7 +35,7 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
         // Method cans cannot compute the sixth roots of the tensor with three dims, so method eigen computes them.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
-        // One query, for the previous step or, with status_lag 0, for this step.
+        // A step makes one query: for the previous step or, with status_lag 0, for this step.
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && lag == kLags[1] ? 0 : 1));
       }
       fake_cuda_mark();

@@ -28,7 +28,7 @@ int64_t CallsToDescribe() {
   return fake_cuda_calls(nullptr);
 }
 
-// Makes each call of create after the first `first` ones fail in turn. Returns the number of these calls.
+// Makes each call of create except the first `first` calls fail in turn. Returns the number of calls that fail.
 int64_t FailEachCallOfCreate(const Attempt& attempt, int64_t first) {
   return FailEach(
       attempt,
@@ -91,7 +91,8 @@ TEST_CASE("if a call of a first or later step fails, running work ends before it
   }
 }
 
-// Uses one optimizer and repeats the step after each failure.
+// Makes each call of a step fail in turn. Uses one optimizer, and repeats the step after each failure. Returns the
+// number of calls of a step.
 int64_t FailEachCallOf(const ModelSpec& spec) {
   StagedModel model(spec);
   model.Step(1);

@@ -43,7 +43,7 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   return calls;
 }
 
-TEST_CASE("a collective of create fails: create or the first step of all ranks fails, and nothing is leaked" *
+TEST_CASE("a collective of create fails: create or the first step fails on all ranks, and nothing is leaked" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", kReplicas, 1},
                                {"local", kReplicas, 1, false, "0", kOnHost},

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests of ranks_test.cc with each of the other ranks as the failing rank, with status_lag 0, and in create with
-// shards.
+// The tests of ranks_test.cc with each of the other ranks as the failing rank, and with status_lag 0. Also failures in
+// create of a shard.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // ranks_test.cc has rank 1
 
-TEST_CASE("each rank fails in a step or in create of replicas" * doctest::test_suite("long")) {
+TEST_CASE("each rank fails in a step or in create of replicas: all ranks return" * doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
     for (FaultyJob job : kReplicaJobs) {
       job.faulty = faulty;
@@ -44,13 +44,13 @@ void ForEachShard(const Run& run) {
   });
 }
 
-TEST_CASE("each shard of each copy fails in a step" * doctest::test_suite("long")) {
+TEST_CASE("each shard of each copy fails in a step: all ranks return" * doctest::test_suite("long")) {
   ForEachShard([](const FaultyJob& job) {
     if (job.kind.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
   });
 }
 
-TEST_CASE("a collective of each shard of each copy fails" * doctest::test_suite("long")) {
+TEST_CASE("a collective of each shard of each copy fails: all ranks return" * doctest::test_suite("long")) {
   ForEachShard(FailCollectivesOfShards);
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       spoiled.Step(1);
       Spoil(&spoiled, how);
       spoiled.Step(2);
-      // With a lag, no call has read the report yet.
+      // With status_lag 1, no call has read the report yet.
       CHECK(spoiled.Stat("root_retried") == (ValueOf(keys, "status_lag") == "0" ? 1 : 0));
       spoiled.Step(3);
       for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
@@ -81,7 +81,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
   }
 }
 
-TEST_CASE("the step with a failed root uses the previous inverse" * NeedsFake()) {
+TEST_CASE("the step in which a root fails uses the previous inverse root" * NeedsFake()) {
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;

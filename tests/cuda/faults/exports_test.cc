@@ -10,7 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job) for all kinds of shards whose export needs exchanges, with each failing rank.
+// Calls run(job) for all kinds of shards whose export needs exchanges, with one failing rank, which changes from kind
+// to kind. is_long: with each of the other ranks as the failing rank instead.
 template <typename Run>
 void ForEachExport(bool is_long, const Run& run) {
   int next = 0;
@@ -29,7 +30,8 @@ TEST_CASE("a call of CUDA fails in an export of replicas: all ranks return" * Ne
   for (const FaultyJob& job : kReplicaJobs) FailInStepOfReplicas({job.kind, faulty++ % kReplicas, job.lag, true});
 }
 
-TEST_CASE("a call of CUDA of each rank fails in an export of replicas" * doctest::test_suite("long")) {
+TEST_CASE("a call of CUDA of each rank fails in an export of replicas: all ranks return" *
+          doctest::test_suite("long")) {
   for (const FaultyJob& job : kReplicaJobs) {
     for (int faulty = 0; faulty < kReplicas; ++faulty) FailInStepOfReplicas({job.kind, faulty, job.lag, true});
   }
@@ -39,7 +41,8 @@ TEST_CASE("a call of CUDA fails in an export of shards: all shards of all copies
   ForEachExport(false, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("a call of CUDA of each rank fails in an export of shards" * doctest::test_suite("long")) {
+TEST_CASE("a call of CUDA of each remaining rank fails in an export of shards: all shards of all copies return" *
+          doctest::test_suite("long")) {
   ForEachExport(true, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
@@ -56,7 +59,7 @@ TEST_CASE("a collective fails in an export: all ranks return, and later calls fa
   ForEachExport(false, FailCollectivesOfShards);
 }
 
-TEST_CASE("a collective of each rank fails in an export" * doctest::test_suite("long")) {
+TEST_CASE("a collective of each remaining rank fails in an export: all ranks return" * doctest::test_suite("long")) {
   ForEachExport(true, FailCollectivesOfShards);
 }
 

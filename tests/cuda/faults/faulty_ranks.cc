@@ -15,7 +15,7 @@ constexpr int64_t kTooManyCalls = 1000;
 
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
-// Makes call number n + distance of CUDA of this thread fail.
+// Makes call number n + distance of CUDA by this thread fail. n determines the error.
 void FailHere(int64_t n, int64_t distance = 0) {
   fake_cuda_fail_here(nullptr, n + distance, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
@@ -189,7 +189,8 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     }
     if (is_reported) CHECK(ranks.SameParams());
   }
-  // If divided, the replicas decide before the updates. An export makes fewer calls.
+  // If the exchange is divided, the replicas agree before they write anything, so the faulty rank can report fewer
+  // errors. An export makes fewer calls.
   const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);

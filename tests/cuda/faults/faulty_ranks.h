@@ -53,7 +53,7 @@ void ForEachKindOfShards(const Run& run) {
   }
 }
 
-// Why the ranks reject a step in which no call fails.
+// An error because of which all ranks reject a step, even if no call of CUDA fails.
 struct RejectedStep {
   shampoo_status status;
   const char* words;  // in the error
@@ -66,7 +66,8 @@ extern const RejectedStep kRejectedByHost;     // the host of the rank `faulty` 
 ModelSpec SpecOfRanks(const Keys& more);
 
 bool Says(const std::string& text, const std::string& words);
-// Makes collective number `call` of a rank of the communicator fail. takes_part: after the rank has taken part.
+// Makes collective number `call` of a rank of the communicator fail. takes_part: it fails after the rank has taken
+// part, otherwise before.
 void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 
 // Checks that a step fails on all ranks that have created an optimizer.
@@ -75,15 +76,15 @@ void CheckThatStepsFail(DeviceRanks* ranks);
 // Each function runs a job for n = 1, 2, ... and makes call number n of CUDA, or collective number n, of one rank fail,
 // until the rank makes fewer calls.
 
-// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait. The ranks make
-// a step or an export.
+// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait forever. The
+// ranks make a step or an export.
 void FailInStepOfReplicas(const FaultyJob& job);
 // distance: call number n + distance of the rank fails, too; 0: no other call fails.
 void FailInStepOfShards(const FaultyJob& job, int64_t distance = 0);
 // Makes calls fail in a step that all ranks reject for another reason, after an earlier step was rejected because the
 // hyper-parameters of the ranks differed.
 void FailInRejectedStep(const FaultyJob& job, const RejectedStep& step);
-// A collective of the shards of a copy fails, and then a collective of the copies of a shard.
+// Makes collectives of the shards of a copy fail, and then collectives of the copies of a shard.
 void FailCollectivesOfShards(const FaultyJob& job);
 Endings FailInCreate(const RankKind& kind, int faulty);
 

@@ -18,7 +18,7 @@ TEST_CASE("a rank fails: all ranks return, and parameters are those before or af
   FailInStepOfReplicas(kReplicaJobs[0]);
 }
 
-TEST_CASE("a rank fails, with other kinds of exchanges" * doctest::test_suite("long")) {
+TEST_CASE("a rank fails, with other kinds of exchanges: all ranks return" * doctest::test_suite("long")) {
   for (size_t i = 1; i < std::size(kReplicaJobs); ++i) FailInStepOfReplicas(kReplicaJobs[i]);
 }
 
@@ -35,7 +35,8 @@ TEST_CASE("two calls of a shard fail in one step: all shards return" * NeedsFake
   FailInStepOfShards({{"local", 1, 2}, kFaulty}, 1);
 }
 
-TEST_CASE("two calls of a shard fail in one step, with other kinds of exchanges" * doctest::test_suite("long")) {
+TEST_CASE("two calls of a shard fail in one step, with other kinds of exchanges: all shards return" *
+          doctest::test_suite("long")) {
   ForEachKindOfShards([](const RankKind& kind) {
     if (kind.copies == 1) return;
     for (const int64_t distance : {1, 2, 7}) FailInStepOfShards({kind, kFaulty}, distance);
@@ -49,8 +50,9 @@ TEST_CASE("a call fails in a step that is rejected for another reason: all ranks
   }
 }
 
-TEST_CASE("a call fails in a step that is rejected for another reason, with other kinds of exchanges" *
-          doctest::test_suite("long")) {
+TEST_CASE(
+    "a call fails in a step that is rejected for another reason, with other kinds of exchanges: all ranks return" *
+    doctest::test_suite("long")) {
   ForEachKindOfShards([](const RankKind& kind) {
     if (kind.copies == 1 && kind.on_host.of_shards) return;
     for (const RejectedStep& step : {kRejectedByDevices, kRejectedByHost}) {

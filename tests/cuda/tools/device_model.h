@@ -79,7 +79,7 @@ struct ModelSpec {
   int32_t threads = 1;
   // Groups in addition to the default group. `keys` also applies to these groups, but their own keys take precedence.
   std::vector<Keys> groups = {};
-  void* state = nullptr;  // nullptr: the optimizer's own
+  void* state = nullptr;  // nullptr: the optimizer allocates its state
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
   // nullptr: no shards. Otherwise each shard holds equally many elements of a parameter; the last shards may hold
@@ -94,7 +94,8 @@ using PlanPtr = std::unique_ptr<shampoo_plan, DestroyPlan>;
 // Returns a finished plan with parameters "p0", "p1", ...
 PlanPtr MakePlan(const ModelSpec& spec);
 
-// Returns the planned number of bytes of the state, the workspace, or the total of this rank.
+// Returns the number of bytes that the plan predicts for this rank. what: see shampoo_plan_bytes(), for example
+// "state".
 size_t PlannedBytes(const shampoo_plan* plan, const char* what);
 
 // Returns the description of an optimizer on a device.
@@ -126,7 +127,7 @@ class Model {
   std::vector<double> GradientValues(size_t p) const;
 
   void Bind();               // binds all current buffers
-  shampoo_status TryStep();  // Bind and step
+  shampoo_status TryStep();  // calls Bind() and makes a step
   void Step() { Must(TryStep()); }
   shampoo_status TryStep(uint64_t seed);  // fills the gradients and steps
   void Step(uint64_t seed) { Must(TryStep(seed)); }

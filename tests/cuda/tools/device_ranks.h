@@ -28,7 +28,7 @@ class DeviceRanks {
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
 
-  // Runs `work` on all ranks in parallel. Stores the result of each rank and the text of its last error.
+  // Runs `work` on all ranks in parallel. Stores the status of each rank and the message of its error.
   void OnEvery(const Work& work);
   void Step();
   void Status();       // calls shampoo_optimizer_status, which waits for the device, on all ranks
@@ -45,8 +45,8 @@ class DeviceRanks {
   // Save or load a checkpoint over a communicator of all ranks, and require that this succeeds.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Saves or loads, and stores the results of the ranks. prepare(comm): called before, with the communicator of all
-  // ranks. Returns the number of its collectives.
+  // Saves or loads, and stores the statuses of the ranks. First calls prepare(comm) with the communicator of all ranks.
+  // Returns the number of collectives over this communicator.
   int64_t TryToSaveOrLoad(
       bool saves, const std::string& directory,
       const std::function<void(ThreadComm* comm)>& prepare = [](ThreadComm*) {});
@@ -68,13 +68,13 @@ class DeviceRanks {
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }
   const std::string& text(int rank) const { return ranks_[static_cast<size_t>(rank)].text; }
-  // Returns "" if the last call returned `status` with the same text on every rank and the text contains all words.
-  // Otherwise returns the statuses and texts of all ranks.
+  // Returns "" if the last call returned `status` with the same error message on every rank and the message contains
+  // all words. Otherwise returns the statuses and messages of all ranks.
   std::string DifferencesFrom(shampoo_status status, const std::vector<std::string>& words = {}) const;
   bool SameParams();
   // Checks that each rank has the parameters of `alone`, except for rounding.
   void CheckParams(const Model& alone);
-  // Returns BitsOf() the model of each rank.
+  // Returns the result of BitsOf() for the model of each rank.
   std::vector<std::vector<char>> Bits() const;
   // Returns the parameters of rank 0, then those of rank 1, and so on.
   std::vector<std::vector<double>> Params();

@@ -19,7 +19,7 @@ class Graph {
     MustCuda(cudaGraphInstantiate(&exec_, graph_, 0));
   }
   // Captures a step and, unless `set` is nullptr, a memset of the four bytes at `set`. The step must return `status`,
-  // and the text of its error must contain `says`.
+  // and its error message must contain `says`.
   explicit Graph(Model* model, shampoo_status status = SHAMPOO_OK, const std::string& says = "", void* set = nullptr)
       : Graph(model->stream, [&] {
           CheckError(model->TryStep(), status, says);
@@ -39,14 +39,15 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-// Checks that replays made `captured` the same as `plain`, and that the last step was reported.
+// Checks that `captured`, some of whose steps were replays, equals `plain`, and that all `steps` steps have succeeded.
 inline void CheckReplayed(const Model& captured, const Model& plain, double steps) {
   captured.MustSucceed();
   CHECK(captured.Stat("steps") == steps);
   CHECK(BitsOf(captured) == BitsOf(plain));
 }
 
-// Makes steps 2 to `last` of two equal models. Those of `captured` are replays of one captured step.
+// Makes steps 2 to `last` of two equal models, and checks that the models stay equal. The steps of `captured` are
+// replays of one captured step.
 inline void StepAndReplay(Model* plain, Model* captured, uint64_t last) {
   captured->FillGradients(2);
   const Graph graph(captured);

@@ -16,8 +16,8 @@ struct HostComms {
 
 // The ranks of a job, and how they exchange data.
 struct RankKind {
-  const char* mode;  // shard_mode
-  int copies, shards;
+  const char* mode;    // shard_mode
+  int copies, shards;  // the number of replicas, and of shards of each replica
   bool has_all_to_all = false;
   const char* bucket = "0";  // comm_bucket_bytes
   HostComms on_host = {};

@@ -17,7 +17,7 @@
 
 namespace shampoo_test {
 
-// Decorates a test case that counts calls of CUDA or injects failures. It is excluded on a GPU.
+// Decorates a test case that counts calls of CUDA or injects failures. Such test cases are excluded on a GPU.
 inline doctest::test_suite NeedsFake() { return {"fake"}; }
 
 // Returns whether the calls of CUDA reach the fake and not a GPU.
@@ -38,7 +38,8 @@ inline void CheckNoCopiesOrAllocations() {
   CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
 }
 
-// Checks that calls load no kernel, allocate nothing and do not wait. The fake must be as late as possible.
+// Checks that calls load no kernel, allocate nothing and do not wait. The order of the fake must be
+// FAKE_CUDA_AS_LATE_AS_POSSIBLE.
 template <typename Calls>
 void CheckOnlyEnqueues(const Calls& calls) {
   fake_cuda_mark();

@@ -13,7 +13,7 @@
 
 namespace shampoo_test {
 
-// Returns the specification of a model with roots at steps 5 and 10.
+// Returns the specification of a model whose roots are due at steps 5 and 10.
 inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
   ModelSpec spec = FiveShapes(Keys{{"precondition_frequency", "5"}} + kind.keys() + more);
   // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
@@ -33,7 +33,8 @@ struct StreamRank {
   Model model;
 };
 
-// Makes nine steps, the last three with a graph that one step was captured into. Calls before(t) before step t.
+// Makes nine steps. Captures step 7 into a graph; steps 7 to 9 are replays of this graph. Calls before(t) before step
+// t. Returns the graph.
 template <typename Before>
 std::unique_ptr<Graph> StepAndReplay(Model* model, const Before& before) {
   std::unique_ptr<Graph> graph;
