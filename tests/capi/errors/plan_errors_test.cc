@@ -196,7 +196,7 @@ TEST_CASE("a shard must be within its parameter") {
   CheckParamRefused(desc, {"\"p\"", "flat_offset is 5", "shard_form is 0", "set shard_form to 1"});
   desc = Param("p", {10});
   desc.local_shape[0] = 3;
-  CheckParamRefused(desc, {"\"p\"", "local_shape[0] 3", "shard_form is 0", "set shard_form to 2"});
+  CheckParamRefused(desc, {"\"p\"", "local_shape[0] is 3", "shard_form is 0", "set shard_form to 2"});
   desc = Param("p", {4, 3});
   desc.shard_form = 1;
   const std::pair<int64_t, int64_t> flat[] = {{0, 13}, {12, 1}, {13, 0}, {-1, 2}, {2, -1}, {5, INT64_MAX}};

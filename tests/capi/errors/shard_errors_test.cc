@@ -39,7 +39,7 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
           {"shard rank 1", "differs from", "shampoo_plan_add_param for this rank"});  // shard rank 1 is this rank
   shampoo_param_desc odd = Flat(0, 10);
   odd.shard_form = 0;
-  refused(0, 0, odd, {"flat_count 10", "shard_form is 0"});
+  refused(0, 0, odd, {"flat_count is 10", "shard_form is 0"});
   odd.shard_form = 3;
   refused(0, 0, odd, {"shard_form is 3"});
   const shampoo_param_desc first = Flat(0, 10);
