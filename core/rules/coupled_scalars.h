@@ -10,7 +10,7 @@
 
 // The scalars of the coupled iterations for X = B^(-1/p) with B = A + shift I, where A is scaled by 2^-scale. The
 // iterations start from X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. Source:
-// Higham, Functions of Matrices (2008), chapter 7, and the release of arXiv 2309.06497.
+// Higham, Functions of Matrices (2008), chapter 7, and the reference implementation (arXiv 2309.06497).
 namespace shampoo {
 
 // How a coupled iteration starts.
@@ -29,8 +29,8 @@ constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<dou
 // largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  // With a relative epsilon, spec.epsilon is the shift of A. Otherwise spec.epsilon is relative to the bound, and the
-  // shift of A is at least 1e-16.
+  // If spec.relative_epsilon is above 0, spec.epsilon already contains it as a factor, and is the shift of A. If it is
+  // 0, the shift is spec.epsilon times the bound, but at least 1e-16 for A.
   start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
   const double of_bound = spec.epsilon * largest;
   if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;

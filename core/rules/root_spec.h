@@ -26,8 +26,8 @@ enum class RootFailure {
   kOutOfRange,    // the root does not fit its dtype
 };
 
-// Specifies a root and how to compute it. Source of the formulas: arXiv 2309.06497 and its release; Higham, Functions
-// of Matrices (2008), chapter 7, for the coupled iterations.
+// Specifies a root and how to compute it. Source of the formulas: arXiv 2309.06497 and its reference implementation;
+// Higham, Functions of Matrices (2008), chapter 7, for the coupled iterations.
 struct RootSpec {
   RootMethod method = RootMethod::kEigen;
   // X = A^exponent, exponent = -exponent_multiplier * denominator / numerator.

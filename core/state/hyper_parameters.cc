@@ -138,10 +138,12 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
                                 settings.*key->number < 0;
   const bool is_unread_auto = !Reads(settings.method, *key) && std::string_view(key->default_text) == "auto";
   if (key->number != nullptr && (differs_by_block || is_unread_auto)) {
-    return Invalid("key ", name, " is auto, which has no single value",
-                   is_unread_auto ? Cat(": method ", NameOf(settings.method), " does not read the key")
-                                  : ": it depends on the dtype, the size or the gradients of each block",
-                   "; shampoo_config_get returns \"auto\"");
+    return Invalid(
+        "key ", name, " is auto",
+        is_unread_auto
+            ? Cat(", and has no value, because method ", NameOf(settings.method), " does not read the key")
+            : ", which has no single value: it depends on the dtype, the size or the gradients of each block",
+        "; shampoo_config_get returns \"auto\"");
   }
   if (key->number != nullptr) {
     *value = settings.*key->number;

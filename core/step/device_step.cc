@@ -38,7 +38,8 @@ Status UnreportedStep(size_t group) {
 // Returns whether other ranks hold all elements of the parameter, and gather its blocks.
 bool IsUnheld(const Param& param) { return param.elements == 0 && param.block_count > 0; }
 
-// Returns the counter of a block after a pending step that the device is expected to make.
+// Returns the counter of a block after a pending step, if the device makes this step: the state gradient_count if the
+// block has it, otherwise snapshot_step.
 // takes_part: whether the parameter of the block takes part in the pending step.
 int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
   if (block.gradient_count.present()) return step > 0 && takes_part ? before + 1 : before;
@@ -395,8 +396,9 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
 // Records the inverse roots of the blocks that the last step refreshed. The host computes those that the device could
 // not compute.
 Status DeviceStep::RecordRoots(int64_t ticket) {
-  // The host may write the arena only while the arena is bound. An arena that is bound only as output belongs to the
-  // caller again when the call of the step returns. With status_lag 1, that call returned before this report.
+  // The host may write the arena only while the arena is bound. If the arena is bound only as output, there is a second
+  // condition: it belongs to the caller again when the call of the step returns. With status_lag 1, that call returned
+  // before this report.
   const bool is_writable =
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
@@ -413,12 +415,13 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     for (int k = 0; k < block.factor_count(); ++k) {
       RootReport& report = roots.ReportsOf(b)[k];
       report = ReportOfDevice(statuses[k]);
-      // The host has already tried all rungs of the recovery ladder.
+      // from_host: the host computed this async root, and has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
-      // If an eigenbasis could not be computed, only the next refresh computes it again, because the states have
-      // already been converted to the bases that this refresh left.
+      // If an eigenbasis could not be computed, the block keeps the old one until the next refresh: the device has
+      // already converted the states to the bases that the block has now.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
-      // When roots of a snapshot come into use, snapshot_step becomes the negative step of that snapshot.
+      // A step that starts to use the roots of a snapshot sets snapshot_step to -s, where s is the step at which the
+      // snapshot was taken.
       const int64_t step = task == RootTask::kCompute ? pending_.steps[g] : -counters_.block_counters[at];
       const DeviceRootSource source{&block, k, task, step, pending_.state_out};
       Status status = CatchExceptions([&] { return RecoverDeviceRoot(inputs_, *memory_, source, &report); });
@@ -445,8 +448,8 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
   return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
 }
 
-// Exports the averages of blocks that several ranks own. The devices make the exchanges of a step. Unlike a step, an
-// export waits until it is done, so that a rank does not use averages that it has not received.
+// Exports averages if the blocks are distributed over several owners. The devices make the exchanges of a step. Unlike
+// a step, an export waits until it is done, so that a rank does not use averages that it has not received.
 Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   Status readable = CatchExceptions([&] { return memory_->CheckReadable(kAverages); });

@@ -39,9 +39,9 @@ typedef struct {
 void memory_create(Memory* memory, const Model* model, int sequences);
 void memory_free(Memory* memory, const Model* model);
 
-// Returns the sum of -log(probability of the next character) over all characters of `sequences` texts. A text has
-// context + 1 characters, of which the last one is only predicted. If grads [model->values] is not NULL, adds scale
-// times the gradient of the sum to grads.
+// Returns the sum of -log(probability) over all predicted characters of `sequences` texts. A text has context + 1
+// characters: all except the first one are predicted, from those before them. If grads [model->values] is not NULL,
+// adds scale times the gradient of the sum to grads.
 double network_loss(const Model* model, const real* params, Memory* memory, int sequences, const uint8_t* const* texts,
                     real scale, real* grads);
 

@@ -45,7 +45,7 @@ TEST_CASE("the generator of stochastic rounding gives the known answers of the l
   }
 }
 
-TEST_CASE("the random bits and the numbers that are rounded with them are those that were recorded") {
+TEST_CASE("the random bits, and the results of rounding with them, equal the recorded ones") {
   size_t checked = 0;
   const json vectors = Recorded().at("vectors");
   for (const json& vector : vectors) {

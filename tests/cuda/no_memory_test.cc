@@ -51,7 +51,7 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
           INFO(NameOf(kind), ", bad argument ", static_cast<int>(bad), ", failing ", failing, " from ", n);
           REQUIRE(n < 200);
           const Stage stage;
-          DeviceRanks ranks(SpecOfRanks({{"weight_ema", "0.5"}}), kind);
+          DeviceRanks ranks(SpecOfRanks("weight_ema=0.5"), kind);
           MakeTwoSteps(&ranks);
           ranks.OnEvery([&](int rank, Model* model) {
             std::vector<void*> weights(model->params());

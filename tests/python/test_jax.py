@@ -486,7 +486,7 @@ def test_the_linear_algebra_and_environment_of_jax_do_not_change() -> None:
     assert dict(os.environ) == environment
 
 
-STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function of the name"
+STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function that takes the name"
 
 
 def test_errors_name_the_argument_and_its_value() -> None:

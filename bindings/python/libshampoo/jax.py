@@ -232,7 +232,8 @@ class _Shampoo:
         if not 0 <= stack_dims <= len(shape):
             raise ValueError(
                 f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected a "
-                f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function of the name"
+                f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function that takes the "
+                "name of a parameter"
             )
         options = param_options(self._options_of, name)
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)

@@ -11,13 +11,13 @@
 namespace shampoo {
 
 // Runs the first elementwise pass over a part of a block: reads the gradient G once, updates the second moment V of the
-// grafting method and the filtered average E in the arena, and computes the filtered gradient H and the direction D of
-// the grafting method. Returns |D|^2 of the part, or 0 without grafting.
+// grafting method and the average E of the gradients in the arena, and computes the filtered gradient H and the
+// direction D of the grafting method. Returns |D|^2 of the part, or 0 without grafting.
 //
-// h: receives H; nullptr if H is G itself (filter_decay 0) and the caller does not need a copy.
+// h: receives H; nullptr if H is G itself (key beta1 is 0) and the caller does not need a copy.
 // d: receives D; nullptr if only its norm is needed. It may be the same memory as h.
 // h and d are buffers of the whole block.
-// program: replaces item.program.
+// program: used instead of item.program.
 template <typename Real>
 double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d);

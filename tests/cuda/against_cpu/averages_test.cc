@@ -40,7 +40,7 @@ TEST_CASE("averages with each method are those of the CPU") {
     for (const Keys& average : kAverages) {
       for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
         INFO(NameOf(method + average), " dtype ", dtype);
-        Course course{.spec = {method + average + Keys{{"weight_decay", "0.3"}}, AveragedParams(dtype)}, .steps = 5};
+        Course course{.spec = {method + average + Keys("weight_decay=0.3"), AveragedParams(dtype)}, .steps = 5};
         course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
         course.before = SetRate;
         CHECK(Difference(course) == "");
@@ -51,7 +51,7 @@ TEST_CASE("averages with each method are those of the CPU") {
 
 void CheckAveragedKeys(const Keys& keys) {
   CAPTURE(NameOf(keys));
-  CHECK(Difference({.spec = {keys + Keys{{"lr", "0.05"}}, AveragedParams(SHAMPOO_F64)}, .steps = 4}) == "");
+  CHECK(Difference({.spec = {keys + Keys("lr=0.05"), AveragedParams(SHAMPOO_F64)}, .steps = 4}) == "");
 }
 
 TEST_CASE("averages with other keys are those of the CPU") {
@@ -62,11 +62,11 @@ TEST_CASE("averages with other keys are those of the CPU") {
                                     {{"shape_scale", "spectral"}, {"update_norm", "rms"}},
                                     {{"status_lag", "0"}}};
   for (const Keys& other : others) {
-    for (const Keys& average : kAverages) CheckAveragedKeys(Keys{{"method", "sign"}} + average + other);
+    for (const Keys& average : kAverages) CheckAveragedKeys(Keys("method=sign") + average + other);
   }
-  for (const Keys& other : {Keys{{"momentum", "0.9"}}, Keys{{"norm_control", "hyperball"}},
-                            Keys{{"weight_decay", "0.2"}, {"weight_decay_type", "palm"}}}) {
-    CheckAveragedKeys(Keys{{"method", "adam"}, {"weight_ema", "0.8"}} + other);
+  for (const Keys& other :
+       {Keys("momentum=0.9"), Keys("norm_control=hyperball"), Keys("weight_decay=0.2 weight_decay_type=palm")}) {
+    CheckAveragedKeys(Keys("method=adam weight_ema=0.8") + other);
   }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("averages with other keys are those of the CPU") {
 TEST_CASE("averages of method soap are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);
-    const Keys keys = Keys{{"method", "soap"}, {"lr", "0.05"}, {"weight_decay", "0.3"}} + average;
+    const Keys keys = Keys("method=soap lr=0.05 weight_decay=0.3") + average;
     const Course course{.spec = {keys, ParamsOf({{3, 4}}, SHAMPOO_F64)}, .steps = 4};
     const Results device = Run(course, SHAMPOO_CUDA);
     const Results host = Run(course, SHAMPOO_CPU);
@@ -86,10 +86,10 @@ TEST_CASE("averages of method soap are those of the CPU") {
 TEST_CASE("an iterate keeps the updates that rounding removes from the parameter, as on the CPU") {
   // Each update is below half a unit in the last place of the parameter, which therefore stays 1. With averaging, the
   // iterate accumulates the updates. With weight_ema, the average follows the rounded parameter.
-  for (const Keys& average : {Keys{{"averaging", "gpa"}, {"average_eval", "0.5"}}, Keys{{"weight_ema", "0.5"}}}) {
+  for (const Keys& average : {Keys("averaging=gpa average_eval=0.5"), Keys("weight_ema=0.5")}) {
     for (const bool in_place : {true, false}) {
       Course course{.steps = 4, .tolerance = 1e-10};
-      course.spec.keys = Keys{{"method", "sgd"}, {"lr", "0.000244140625"}} + average;
+      course.spec.keys = Keys("method=sgd lr=0.000244140625") + average;
       course.spec.params = {{{4}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16, in_place}};
       course.gradient = [](int64_t, size_t, size_t elements) { return std::vector<double>(elements, 1); };
       course.before = [](int64_t, Model* model) { model->SetParam(0, std::vector<double>(4, 1)); };
@@ -120,7 +120,7 @@ TEST_CASE("steps without gradients, skipped steps and skipped blocks change aver
 
 TEST_CASE("averages after updates that are skipped because the parameter would overflow are those of the CPU") {
   for (const Keys& average : kAverages) {
-    const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", "skip_block"}} + average;
+    const Keys keys = Keys("method=sgd lr=0.1 on_nonfinite=skip_block") + average;
     CAPTURE(NameOf(keys));
     Course course{.spec = {keys, {{{6}}, {{5}}}}, .steps = 4};
     course.before = [](int64_t t, Model* model) {
@@ -147,7 +147,7 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
       for (const double blend : {1.0, 0.25}) {
         INFO(NameOf(average), " dtype ", dtype, ", blend ", blend);
         ModelSpec spec;
-        spec.keys = Keys{{"method", "sgd"}, {"lr", "0.1"}} + average;
+        spec.keys = Keys("method=sgd lr=0.1") + average;
         // More parameters than one launch takes, and a group without an average.
         for (int64_t p = 0; p < 70; ++p) spec.params.push_back({{2, p + 1}, dtype, dtype, dtype});
         spec.params.push_back({{90, 70}, dtype, dtype, dtype});

@@ -20,27 +20,27 @@ void CheckBasisKeys(const Keys& keys, int64_t steps = 8) {
   CHECK(DifferenceWithoutSigns(BasisCourseOf(keys, {{4, 3}, {5, 5}, {2}, {3, 4, 2}, {1, 2}, {1}}, steps)) == "");
 }
 
-const Keys kSoap = {{"method", "soap"}, {"precondition_frequency", "2"}, {"relative_epsilon", "1e-6"}};
-const Keys kKlSoap = kSoap + Keys{{"factor_correction", "kl"}};
-const Keys kKlShampoo = {{"method", "kl_shampoo"}, {"precondition_frequency", "2"}};
+const Keys kSoap = "method=soap precondition_frequency=2 relative_epsilon=1e-6";
+const Keys kKlSoap = kSoap + Keys("factor_correction=kl");
+const Keys kKlShampoo = "method=kl_shampoo precondition_frequency=2";
 
 TEST_CASE("soap, kl_soap and kl_shampoo take the same steps as on the CPU") {
   for (const Keys& method : {kSoap, kKlSoap, kKlShampoo}) {
     CheckBasisKeys(method);
-    CheckBasisKeys(method + Keys{{"precondition_frequency", "1"}, {"weight_decay", "0.1"}});
-    CheckBasisKeys(method + Keys{{"precondition_1d", "true"}, {"momentum", "0.8"}, {"use_nesterov", "true"}});
-    CheckBasisKeys(method + Keys{{"skip_dim_size", "3"}, {"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}});
-    CheckBasisKeys(method + Keys{{"ignored_dims", "2,1,3,1"}, {"factor_update_frequency", "2"}});
-    CheckBasisKeys(method + Keys{{"precondition_dims", "smaller"}, {"beta1", "0"}});
-    CheckBasisKeys(method + Keys{{"basis_tolerance", "0.3"}});
-    CheckBasisKeys(method + Keys{{"basis_sort", "ascending"}, {"shampoo_beta", "0.9"}});
+    CheckBasisKeys(method + Keys("precondition_frequency=1 weight_decay=0.1"));
+    CheckBasisKeys(method + Keys("precondition_1d=true momentum=0.8 use_nesterov=true"));
+    CheckBasisKeys(method + Keys("skip_dim_size=3 weight_decay=0.1 weight_decay_type=coupled"));
+    CheckBasisKeys(method + Keys("ignored_dims=2,1,3,1 factor_update_frequency=2"));
+    CheckBasisKeys(method + Keys("precondition_dims=smaller beta1=0"));
+    CheckBasisKeys(method + Keys("basis_tolerance=0.3"));
+    CheckBasisKeys(method + Keys("basis_sort=ascending shampoo_beta=0.9"));
   }
 }
 
 TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps as on the CPU") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
     for (const double scale : {1e-5, 1e5}) {
-      Course course = BasisCourseOf(method + Keys{{"precondition_frequency", "3"}}, {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
+      Course course = BasisCourseOf(method + Keys("precondition_frequency=3"), {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
       course.gradient = [scale](int64_t t, size_t, size_t elements) {
         std::vector<double> gradient(elements);
         if (t <= 2 || t == 5) return gradient;  // zeros: at first, and between other gradients
@@ -53,39 +53,38 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps a
 }
 
 TEST_CASE("orthogonal iteration takes the same steps as on the CPU with all values of basis_sort and basis_transport") {
-  for (const Keys& keys : Combinations({{"basis_method", {"qr"}},
-                                        {"basis_sort", {"before", "after", "ascending", "none"}},
-                                        {"basis_transport", {"rotate", "permute", "none"}}})) {
+  for (const Keys& keys :
+       Combinations("basis_method=qr basis_sort=before|after|ascending|none basis_transport=rotate|permute|none")) {
     CheckBasisKeys(kKlSoap + keys);
-    CheckBasisKeys(kSoap + keys + Keys{{"basis_tolerance", "0.05"}, {"basis_iterations", "3"}});
+    CheckBasisKeys(kSoap + keys + Keys("basis_tolerance=0.05 basis_iterations=3"));
   }
 }
 
 TEST_CASE("the keys that reproduce other implementations take the same steps as on the CPU") {
-  CheckBasisKeys(kSoap + Keys{{"first_step", "use"}, {"factor_start", "first"}, {"basis_epsilon", "1e-3"}});
-  CheckBasisKeys(kKlSoap + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}});
-  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};
-  for (const Keys& keys : Combinations({{"basis_method", {"eigen", "qr"}}, {"basis_init", {"eigen", "identity"}}})) {
+  CheckBasisKeys(kSoap + Keys("first_step=use factor_start=first basis_epsilon=1e-3"));
+  CheckBasisKeys(kKlSoap + Keys("first_step=use precondition_frequency=1"));
+  const Keys before = "basis_order=before start_preconditioning_step=3";
+  for (const Keys& keys : Combinations("basis_method=eigen|qr basis_init=eigen|identity")) {
     CheckBasisKeys(kSoap + before + keys);
-    CheckBasisKeys(kKlSoap + before + keys + Keys{{"kl_eigenvalues", "basis"}});
+    CheckBasisKeys(kKlSoap + before + keys + Keys("kl_eigenvalues=basis"));
   }
-  for (const Keys& grafting : Combinations({{"grafting", {"sgd", "adagrad", "rmsprop", "adam"}}})) {
-    CheckBasisKeys(kSoap + before + grafting + Keys{{"inverse_exponent", "0.7"}, {"drop_weighting", "true"}});
+  for (const Keys& grafting : Combinations("grafting=sgd|adagrad|rmsprop|adam")) {
+    CheckBasisKeys(kSoap + before + grafting + Keys("inverse_exponent=0.7 drop_weighting=true"));
   }
 }
 
 TEST_CASE("soap_post takes the same steps as on the CPU") {
-  const Keys post = {{"soap_post", "orthogonalize"}};
-  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "3"}};
-  const Keys exact = post + Keys{{"orthogonalization", "exact"}};
+  const Keys post = "soap_post=orthogonalize";
+  const Keys before = "basis_order=before start_preconditioning_step=3";
+  const Keys exact = post + Keys("orthogonalization=exact");
   for (const Keys& method : {kSoap, kKlSoap}) {
-    for (const Keys& keys : {post, exact, post + Keys{{"ns_steps", "4"}, {"ns_norm", "schatten4"}}}) {
+    for (const Keys& keys : {post, exact, post + Keys("ns_steps=4 ns_norm=schatten4")}) {
       CheckBasisKeys(method + keys);
       CheckBasisKeys(method + keys + before);
-      CheckBasisKeys(method + keys + Keys{{"first_step", "use"}, {"update_norm", "rms"}, {"shape_scale", "rms_adam"}});
+      CheckBasisKeys(method + keys + Keys("first_step=use update_norm=rms shape_scale=rms_adam"));
     }
-    CheckBasisKeys(method + exact + Keys{{"use_merge_dims", "true"}, {"ignored_dims", "2,1,3,1"}});
-    CheckBasisKeys(method + post + Keys{{"basis_method", "qr"}, {"norm_control", "radial"}, {"update_floor", "0.3"}});
+    CheckBasisKeys(method + exact + Keys("use_merge_dims=true ignored_dims=2,1,3,1"));
+    CheckBasisKeys(method + post + Keys("basis_method=qr norm_control=radial update_floor=0.3"));
   }
   for (const char* grafting : {"sgd", "adam"}) {
     CheckBasisKeys(kSoap + post + before + Keys{{"grafting", grafting}});
@@ -93,8 +92,7 @@ TEST_CASE("soap_post takes the same steps as on the CPU") {
   }
 }
 
-const std::vector<Keys> kPosts =
-    Combinations({{"soap_post", {"orthogonalize"}}, {"orthogonalization", {"newton_schulz", "exact"}}});
+const std::vector<Keys> kPosts = Combinations("soap_post=orthogonalize orthogonalization=newton_schulz|exact");
 
 TEST_CASE(
     "soap_post orthogonalizes stacked and fused parameters, and kernels whose last dim is the output dim, as on the "
@@ -119,12 +117,12 @@ TEST_CASE("soap_post orthogonalizes blocks of equal shape whose matrices have di
     CHECK(DifferenceWithoutSigns(fans) == "");
     // After merging, four blocks have the shape 6 x 5. Their matrices are 2 x 15, 6 x 5, 6 x 5 and 3 x 10. The other
     // two blocks and their matrices have the shape 5 x 6.
-    const Keys merged = keys + Keys{{"use_merge_dims", "true"}, {"max_preconditioner_dim", "6"}};
+    const Keys merged = keys + Keys("use_merge_dims=true max_preconditioner_dim=6");
     Course merges = BasisCourseOf(merged, {{2, 3, 5}, {6, 5}, {2, 3, 5}, {3, 2, 5}, {5, 6}, {5, 2, 3}}, 6);
     merges.spec.params[2].fan = 1;
     CHECK(DifferenceWithoutSigns(merges) == "");
     // The 1 x 2 matrix, the 2 x 1 matrix and the vector have blocks of equal shape. The vector is not orthogonalized.
-    const Keys vectors = merged + Keys{{"precondition_1d", "true"}};
+    const Keys vectors = merged + Keys("precondition_1d=true");
     for (const Shapes& shapes : {Shapes{{1, 2}, {2}, {2, 1}}, {{2}, {1, 2}}}) {
       CHECK(DifferenceWithoutSigns(BasisCourseOf(vectors, shapes, 6)) == "");
     }
@@ -132,7 +130,7 @@ TEST_CASE("soap_post orthogonalizes blocks of equal shape whose matrices have di
 }
 
 TEST_CASE("soap_post orthogonalizes some blocks of a shape while others take the direction of grafting") {
-  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "4"}, {"grafting", "adam"}};
+  const Keys before = "basis_order=before start_preconditioning_step=4 grafting=adam";
   for (const Keys& post : kPosts) {
     Course course = BasisCourseOf(kSoap + post + before, {{4, 3}, {4, 3}, {4, 3}, {3}}, 9);
     course.has_gradient = [](int64_t t, size_t p) { return t % (static_cast<int64_t>(p) + 2) != 0; };
@@ -150,12 +148,11 @@ TEST_CASE("blocks whose gradients are missing in different steps count their own
 
 TEST_CASE("norms of directions and of parameters are those of the CPU") {
   for (const Keys& method :
-       {kSoap, Keys{{"method", "shampoo"}, {"epsilon", "1e-3"}, {"grafting", "adam"}, {"use_merge_dims", "false"}},
-        Keys{{"method", "adam"}}}) {
-    CheckBasisKeys(method + Keys{{"update_norm", "rms"}, {"update_norm_target", "0.2"}});
-    CheckBasisKeys(method + Keys{{"update_norm", "frobenius"}, {"max_update_rms", "0.01"}, {"momentum", "0.5"}});
-    CheckBasisKeys(method + Keys{{"norm_control", "hyperball"}, {"weight_decay", "0.01"}});
-    CheckBasisKeys(method + Keys{{"norm_control", "hyperball"}, {"norm_radius", "2"}});
+       {kSoap, Keys("method=shampoo epsilon=1e-3 grafting=adam use_merge_dims=false"), Keys("method=adam")}) {
+    CheckBasisKeys(method + Keys("update_norm=rms update_norm_target=0.2"));
+    CheckBasisKeys(method + Keys("update_norm=frobenius max_update_rms=0.01 momentum=0.5"));
+    CheckBasisKeys(method + Keys("norm_control=hyperball weight_decay=0.01"));
+    CheckBasisKeys(method + Keys("norm_control=hyperball norm_radius=2"));
   }
 }
 

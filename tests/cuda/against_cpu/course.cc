@@ -26,14 +26,14 @@ size_t ElementsOf(const ParamSpec& param) {
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;
   const ModelSpec& spec = course.spec;
-  bool f64 = ValueOf(spec.keys, "root_dtype") != "f32" && ValueOf(spec.keys, "computation_dtype") != "f32";
+  bool f64 = spec.keys.Value("root_dtype") != "f32" && spec.keys.Value("computation_dtype") != "f32";
   double tolerance = 0;
   const auto stored = [&](int32_t dtype) {
     const double own = dtype == SHAMPOO_BF16 ? 3e-2 : dtype == SHAMPOO_F16 ? 4e-3 : dtype == SHAMPOO_F32 ? 1e-6 : 1e-10;
     tolerance = std::max(tolerance, own);
   };
   for (const ParamSpec& param : spec.params) {
-    const bool wide = ValueOf(spec.keys, "computation_dtype") == "f64" || param.param_dtype == SHAMPOO_F64;
+    const bool wide = spec.keys.Value("computation_dtype") == "f64" || param.param_dtype == SHAMPOO_F64;
     f64 = f64 && wide;
     stored(param.param_dtype);
     if (!param.in_place) stored(param.out_dtype);
@@ -41,7 +41,7 @@ double ToleranceOf(const Course& course) {
   }
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
-    const std::string dtype = ValueOf(spec.keys, state);
+    const std::string dtype = spec.keys.Value(state);
     stored(dtype == "bf16" ? SHAMPOO_BF16 : dtype == "f16" ? SHAMPOO_F16 : dtype == "f32" ? SHAMPOO_F32 : SHAMPOO_F64);
   }
   return f64 ? tolerance : std::max(tolerance, 1e-4);
@@ -70,7 +70,7 @@ std::string LargestDifference(const std::vector<double>& device, const std::vect
 void Prepare(const Course& course, int64_t t, Model* model) {
   const ModelSpec& spec = course.spec;
   model->FillGradients(static_cast<uint64_t>(t));
-  const bool moves = ValueOf(spec.keys, "output") != "updates";
+  const bool moves = spec.keys.Value("output") != "updates";
   for (size_t p = 0; p < spec.params.size(); ++p) {
     if (course.gradient) model->SetGradient(p, course.gradient(t, p, ElementsOf(spec.params[p])));
     if (course.has_gradient) model->DropGradient(p, !course.has_gradient(t, p));

@@ -13,14 +13,13 @@ constexpr int32_t kDtypes[] = {SHAMPOO_F32, SHAMPOO_F64, SHAMPOO_F16, SHAMPOO_BF
 // Factor matrices are rank-deficient. Epsilon is much larger than their rounding errors in float32. Therefore these
 // errors change inverse roots much less than rounding to float16 does.
 Course CourseOf(const Keys& keys) {
-  return {.spec = {Keys{{"use_merge_dims", "false"}, {"epsilon", "1"}} + keys, {{{8, 6}}, {{7}}, {{4, 3, 5}}}},
-          .steps = 5};
+  return {.spec = {Keys("use_merge_dims=false epsilon=1") + keys, {{{8, 6}}, {{7}}, {{4, 3, 5}}}}, .steps = 5};
 }
 
 TEST_CASE("with all dtypes of parameters, gradients, outputs and copies, the device takes the same steps as the CPU") {
   for (const int32_t param : kDtypes) {
     for (const int32_t grad : kDtypes) {
-      Course course = CourseOf({{"weight_decay", "0.1"}, {"grafting", "sgd"}, {"max_preconditioner_dim", "5"}});
+      Course course = CourseOf("weight_decay=0.1 grafting=sgd max_preconditioner_dim=5");
       for (size_t p = 0; p < course.spec.params.size(); ++p) {
         ParamSpec& spec = course.spec.params[p];
         spec.param_dtype = param;
@@ -38,10 +37,10 @@ TEST_CASE("with all dtypes of parameters, gradients, outputs and copies, the dev
 }
 
 TEST_CASE("with every dtype of each state, the device takes the same steps as the CPU") {
-  const Keys keys = {{"momentum", "0.9"}, {"grafting", "adam"}, {"beta2", "0.9"}, {"precondition_frequency", "2"}};
+  const Keys keys = "momentum=0.9 grafting=adam beta2=0.9 precondition_frequency=2";
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
-    for (const Keys& dtype : Combinations({{state, {"f32", "f64", "f16", "bf16"}}})) {
+    for (const Keys& dtype : Combinations(Keys{{state, "f32|f64|f16|bf16"}})) {
       CAPTURE(NameOf(dtype));
       Course course = CourseOf(keys + dtype);
       CHECK(Difference(course) == "");
@@ -83,9 +82,8 @@ TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes 
 }
 
 TEST_CASE("with all values of computation_dtype and root_dtype, the device takes the same steps as the CPU") {
-  for (const Keys& keys : Combinations({{"computation_dtype", {"f32", "f64"}},
-                                        {"root_dtype", {"f32", "f64"}},
-                                        {"root_method", {"eigen", "newton", "higher_order", "cans"}}})) {
+  for (const Keys& keys :
+       Combinations("computation_dtype=f32|f64 root_dtype=f32|f64 root_method=eigen|newton|higher_order|cans")) {
     CAPTURE(NameOf(keys));
     Course course = CourseOf(keys);
     course.spec.params.push_back({{40, 3}});
@@ -94,7 +92,7 @@ TEST_CASE("with all values of computation_dtype and root_dtype, the device takes
 }
 
 TEST_CASE("parameters in float32, float64 and bfloat16 in one step take the same steps as on the CPU") {
-  Course course = CourseOf({{"grafting", "adagrad"}});
+  Course course = CourseOf("grafting=adagrad");
   course.spec.params.insert(course.spec.params.begin() + 1, {{8, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   course.spec.params.push_back({{8, 6}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
   CHECK(Difference(course) == "");
@@ -114,7 +112,7 @@ TEST_CASE("with each value of output, the outputs and copies are those of the CP
 }
 
 TEST_CASE("precondition_math tf32 changes parameters and momentum, but no factor matrix and no root") {
-  Course course = CourseOf({{"momentum", "0.9"}});
+  Course course = CourseOf("momentum=0.9");
   course.spec.params.push_back({{70, 40}});
   course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   const Results full = Run(course, SHAMPOO_CUDA);

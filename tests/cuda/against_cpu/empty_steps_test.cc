@@ -13,7 +13,7 @@ namespace {
 // parameter has a gradient.
 Course EmptySteps(const Keys& keys, int32_t dtype) {
   Course course{.steps = 12};
-  course.spec.keys = Keys{{"count_empty_steps", "true"}, {"lr", "0.1"}} + keys;
+  course.spec.keys = Keys("count_empty_steps=true lr=0.1") + keys;
   for (const int32_t group : {0, 0, 1, 1, 2}) {
     course.spec.params.push_back({{5, 4}, dtype, dtype, dtype});
     course.spec.params.back().group = group;
@@ -40,8 +40,8 @@ void CheckEmptySteps(const Keys& keys, int32_t dtype = SHAMPOO_F64) {
   }
 }
 
-const Keys kWithRoots = {{"method", "shampoo"}, {"epsilon", "1e-2"}, {"use_merge_dims", "false"}};
-const Keys kRefreshes = {{"precondition_frequency", "2"}};
+const Keys kWithRoots = "method=shampoo epsilon=1e-2 use_merge_dims=false";
+const Keys kRefreshes = "precondition_frequency=2";
 
 TEST_CASE("elementwise methods with groups that count empty steps take the same steps as on the CPU") {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
@@ -55,39 +55,39 @@ TEST_CASE("elementwise methods with groups that count empty steps take the same 
 }
 
 TEST_CASE("with groups that count empty steps, roots are refreshed in the same steps as on the CPU") {
-  const Keys spread = {{"root_spread", "true"}, {"precondition_frequency", "3"}};
-  const Keys async = {{"root_async", "2"}, {"precondition_frequency", "4"}};
+  const Keys spread = "root_spread=true precondition_frequency=3";
+  const Keys async = "root_async=2 precondition_frequency=4";
   for (const Keys& more :
-       {kRefreshes, spread, async, async + Keys{{"root_device", "host"}}, kRefreshes + Keys{{"root_method", "newton"}},
-        kRefreshes + Keys{{"factor_update_frequency", "2"}, {"trace_scaling", "0.5"}},
-        Keys{{"start_preconditioning_step", "5"}, {"refresh_growth", "0.5"}}}) {
-    CheckEmptySteps(kWithRoots + Keys{{"beta2", "0.9"}, {"grafting", "adam"}, {"momentum", "0.9"}} + more);
-    CheckEmptySteps(kWithRoots + Keys{{"beta2", "0.9"}, {"weight_decay", "0.1"}} + more);
+       {kRefreshes, spread, async, async + Keys("root_device=host"), kRefreshes + Keys("root_method=newton"),
+        kRefreshes + Keys("factor_update_frequency=2 trace_scaling=0.5"),
+        Keys("start_preconditioning_step=5 refresh_growth=0.5")}) {
+    CheckEmptySteps(kWithRoots + Keys("beta2=0.9 grafting=adam momentum=0.9") + more);
+    CheckEmptySteps(kWithRoots + Keys("beta2=0.9 weight_decay=0.1") + more);
   }
 }
 
 TEST_CASE("with groups that count empty steps, soap and kl_shampoo count the gradients of each block as on the CPU") {
-  CheckEmptySteps(Keys{{"method", "soap"}} + kRefreshes);
-  CheckEmptySteps(Keys{{"method", "soap"}, {"factor_correction", "kl"}} + kRefreshes);
-  CheckEmptySteps(Keys{{"method", "soap"}, {"basis_order", "before"}, {"factor_update_frequency", "2"}} + kRefreshes);
-  CheckEmptySteps(Keys{{"method", "kl_shampoo"}, {"momentum", "0.5"}} + kRefreshes);
+  CheckEmptySteps(Keys("method=soap") + kRefreshes);
+  CheckEmptySteps(Keys("method=soap factor_correction=kl") + kRefreshes);
+  CheckEmptySteps(Keys("method=soap basis_order=before factor_update_frequency=2") + kRefreshes);
+  CheckEmptySteps(Keys("method=kl_shampoo momentum=0.5") + kRefreshes);
 }
 
 TEST_CASE(
     "muon with groups that count empty steps takes the same steps as on the CPU, also for the parameters that adam "
     "updates") {
-  const Keys muon = {{"method", "muon"}, {"adam_lr", "0.02"}, {"weight_decay", "0.1"}, {"precondition_math", "f32"}};
+  const Keys muon = "method=muon adam_lr=0.02 weight_decay=0.1 precondition_math=f32";
   CheckEmptySteps(muon);
-  CheckEmptySteps(muon + Keys{{"second_moment", "row"}, {"start_preconditioning_step", "4"}, {"grafting", "adam"}});
+  CheckEmptySteps(muon + Keys("second_moment=row start_preconditioning_step=4 grafting=adam"));
 }
 
 TEST_CASE("averages advance in empty steps as on the CPU") {
-  for (const Keys& average : {Keys{{"weight_ema", "0.75"}}, Keys{{"weight_ema", "0.9"}, {"weight_ema_start", "4"}},
-                              Keys{{"averaging", "schedule_free"}},
-                              Keys{{"averaging", "gpa"}, {"average_train", "0.7"}, {"average_eval", "0.6"}}}) {
-    CheckEmptySteps(Keys{{"method", "sgd"}} + average);
-    CheckEmptySteps(Keys{{"method", "adam"}, {"weight_decay", "0.1"}} + average);
-    CheckEmptySteps(Keys{{"method", "muon"}, {"adam_lr", "0.02"}, {"precondition_math", "f32"}} + average);
+  for (const Keys& average :
+       {Keys("weight_ema=0.75"), Keys("weight_ema=0.9 weight_ema_start=4"), Keys("averaging=schedule_free"),
+        Keys("averaging=gpa average_train=0.7 average_eval=0.6")}) {
+    CheckEmptySteps(Keys("method=sgd") + average);
+    CheckEmptySteps(Keys("method=adam weight_decay=0.1") + average);
+    CheckEmptySteps(Keys("method=muon adam_lr=0.02 precondition_math=f32") + average);
   }
 }
 

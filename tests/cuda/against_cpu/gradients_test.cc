@@ -15,8 +15,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Course CourseWithGradients(const Keys& keys) {
   Course course{.steps = 9};
-  course.spec.keys =
-      Keys{{"use_merge_dims", "false"}, {"epsilon", "1e-3"}, {"momentum", "0.9"}, {"grafting", "adam"}} + keys;
+  course.spec.keys = Keys("use_merge_dims=false epsilon=1e-3 momentum=0.9 grafting=adam") + keys;
   const auto add = [&](const std::vector<int64_t>& shape, bool in_place, int32_t group) {
     course.spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64, in_place, SHAMPOO_F64, group});
   };
@@ -29,9 +28,7 @@ Course CourseWithGradients(const Keys& keys) {
 }
 
 TEST_CASE("if parameters, groups or all parameters lack gradients, the device takes the same steps as the CPU") {
-  for (const Keys& keys : Combinations({{"precondition_frequency", {"1", "3"}},
-                                        {"root_spread", {"false", "true"}},
-                                        {"output", {"parameters", "updates"}}})) {
+  for (const Keys& keys : Combinations("precondition_frequency=1|3 root_spread=false|true output=parameters|updates")) {
     CAPTURE(NameOf(keys));
     Course course = CourseWithGradients(keys);
     course.has_gradient = [](int64_t t, size_t p) {
@@ -40,7 +37,7 @@ TEST_CASE("if parameters, groups or all parameters lack gradients, the device ta
       return (static_cast<size_t>(t) + p) % 3 != 0;
     };
     for (ParamSpec& param : course.spec.params) {
-      param.in_place = param.in_place && ValueOf(keys, "output") != "updates";
+      param.in_place = param.in_place && keys.Value("output") != "updates";
     }
     CHECK(Difference(course) == "");
   }
@@ -57,8 +54,7 @@ TEST_CASE(
 }
 
 TEST_CASE("blocks or steps whose gradients have NaN or an infinity are skipped as on the CPU") {
-  for (const Keys& keys :
-       Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"max_preconditioner_dim", {"1024", "3"}}})) {
+  for (const Keys& keys : Combinations("on_nonfinite=skip_block|skip_step max_preconditioner_dim=1024|3")) {
     CAPTURE(NameOf(keys));
     Course course = CourseWithGradients(keys);
     course.gradient = [](int64_t t, size_t p, size_t elements) {
@@ -110,7 +106,7 @@ TEST_CASE(
 }
 
 TEST_CASE("hyper-parameters that are set between steps have the same effect as on the CPU") {
-  Course course = CourseWithGradients({{"weight_decay", "0.1"}});
+  Course course = CourseWithGradients("weight_decay=0.1");
   course.before = [](int64_t t, Model* model) {
     const std::pair<const char*, double> values[] = {{"lr", 0.3},
                                                      {"beta1", 0.5},

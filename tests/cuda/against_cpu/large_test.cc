@@ -46,7 +46,7 @@ TEST_CASE(
 
 TEST_SUITE("long") {
   TEST_CASE("roots of sizes 512 to 2048 are those of the CPU") {
-    const Keys once = {{"precondition_frequency", "2"}};
+    const Keys once = "precondition_frequency=2";
     Check({{768, 512}, {1024, 1030}, {2048, 16}}, SHAMPOO_F32, once);
     Check({{520, 140}}, SHAMPOO_F32, {{"precondition_frequency", "2"}, {"root_method", "newton"}});
     Check({{1000, 520}}, SHAMPOO_F64, once);

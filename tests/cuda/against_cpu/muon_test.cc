@@ -37,13 +37,13 @@ std::vector<ParamSpec> MuonParams(int32_t dtype) {
   return params;
 }
 
-const Keys kExact = {{"orthogonalization", "exact"}};
+const Keys kExact = "orthogonalization=exact";
 
 void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
-  const bool is_exact = ValueOf(keys, "orthogonalization") == "exact";
+  const bool is_exact = keys.Value("orthogonalization") == "exact";
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     INFO(NameOf(keys), " dtype ", dtype);
-    Course course{.spec = {Keys{{"method", "muon"}, {"adam_lr", "0.01"}} + keys, MuonParams(dtype)}, .steps = steps};
+    Course course{.spec = {Keys("method=muon adam_lr=0.01") + keys, MuonParams(dtype)}, .steps = steps};
     // The iteration of newton_schulz amplifies rounding errors.
     if (dtype == SHAMPOO_F32 && !is_exact) course.tolerance = 1e-3;
     CHECK(Difference(course) == "");
@@ -64,26 +64,24 @@ TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes 
     CheckMuonKeys({{"use_nesterov", nesterov}, {"weight_decay", "0.1"}});
     CheckMuonKeys({{"use_nesterov", nesterov}, {"beta1", "0"}, {"shape_scale", "rms_adam"}});
   }
-  CheckMuonKeys({{"beta3", "0.4"}, {"use_nesterov", "false"}, {"use_bias_correction", "false"}});
+  CheckMuonKeys("beta3=0.4 use_nesterov=false use_bias_correction=false");
   for (const char* type : {"coupled", "independent", "palm", "corrected", "independent_peak"}) {
     CheckMuonKeys(
         {{"weight_decay", "0.1"}, {"weight_decay_type", type}, {"peak_lr", "0.1"}, {"shape_scale", "spectral"}});
   }
-  CheckMuonKeys({{"cautious_decay", "true"}, {"weight_decay", "0.2"}, {"max_update_rms", "0.2"}});
+  CheckMuonKeys("cautious_decay=true weight_decay=0.2 max_update_rms=0.2");
   for (const char* correction : {"false", "true"}) {
     CheckMuonKeys({{"dual_norm_scale", "true"}, {"use_bias_correction", correction}});
     CheckMuonKeys({{"dual_norm_scale", "true"}, {"use_bias_correction", correction}, {"ns_steps", "4"}});
   }
-  CheckMuonKeys({{"update_norm", "rms"}, {"update_norm_target", "0.3"}});
+  CheckMuonKeys("update_norm=rms update_norm_target=0.3");
   for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
     CheckMuonKeys({{"grafting", grafting}, {"start_preconditioning_step", "3"}, {"shape_scale", "none"}});
   }
 }
 
 TEST_CASE("matrices of several tiles take the same steps as on the CPU with method muon") {
-  for (const Keys& keys : Combinations({{"method", {"muon"}},
-                                        {"second_moment", {"row", "short", "element"}},
-                                        {"ns_norm", {"frobenius", "schatten4"}}})) {
+  for (const Keys& keys : Combinations("method=muon second_moment=row|short|element ns_norm=frobenius|schatten4")) {
     CAPTURE(NameOf(keys));
     Course course{.spec = {keys, {{{130, 70}}, {{70, 300}}, {{130, 70}}}}, .steps = 2, .tolerance = 1e-3};
     course.spec.params[2].fan = 1;
@@ -102,10 +100,8 @@ TEST_CASE("matrices with large products take the same steps as on the CPU with m
 }
 
 TEST_CASE("products in bfloat16 give the same directions as on the CPU, except for rounding") {
-  for (const Keys& keys : Combinations({{"method", {"muon"}},
-                                        {"ns_norm", {"frobenius", "schatten4"}},
-                                        {"ns_steps", {"4", "5"}},
-                                        {"dual_norm_scale", {"false", "true"}}})) {
+  for (const Keys& keys :
+       Combinations("method=muon ns_norm=frobenius|schatten4 ns_steps=4|5 dual_norm_scale=false|true")) {
     CAPTURE(NameOf(keys));
     Course course{.spec = {keys, MuonParams(SHAMPOO_F32)}, .steps = 3};
     course.spec.params.push_back({{130, 70}});
@@ -119,7 +115,7 @@ TEST_CASE("products in bfloat16 give the same directions as on the CPU, except f
       if (exact.names[i].find('/') != std::string::npos) continue;
       CAPTURE(exact.names[i]);
       const double distance = Distance(rounded.values[i], exact.values[i]);
-      CHECK(distance < (ValueOf(keys, "dual_norm_scale") == "true" ? 0.1 : 0.02));
+      CHECK(distance < (keys.Value("dual_norm_scale") == "true" ? 0.1 : 0.02));
       largest = std::max(largest, distance);
     }
     CHECK(largest > 1e-4);
@@ -133,11 +129,11 @@ TEST_CASE("second moments of orthogonalized directions are those of the CPU") {
     CheckMuonKeys({{"second_moment", moment}, {"beta2", "0.9"}, {"grafting", "adam"}});
     CheckMuonKeys({{"second_moment", moment}, {"norm_control", "hyperball"}});
   }
-  CheckMuonKeys({{"second_moment", "element"}, {"beta2", "1"}});
+  CheckMuonKeys("second_moment=element beta2=1");
 }
 
 TEST_CASE("norms of parameters are those of the CPU with method muon") {
-  for (const Keys& control : Combinations({{"norm_control", {"hyperball", "relative", "radial_brake", "radial"}}})) {
+  for (const Keys& control : Combinations("norm_control=hyperball|relative|radial_brake|radial")) {
     for (const char* rows : {"false", "true"}) {
       CheckMuonKeys(control + Keys{{"weight_decay", "0.1"},
                                    {"update_floor", "0.3"},
@@ -148,10 +144,8 @@ TEST_CASE("norms of parameters are those of the CPU with method muon") {
 }
 
 TEST_CASE("with gradients of zeros, of any scale and of low rank, method muon takes the same steps as on the CPU") {
-  for (const Keys& keys : Combinations({{"method", {"muon"}},
-                                        {"second_moment", {"none", "row", "short", "element"}},
-                                        {"ns_norm", {"frobenius", "schatten4"}},
-                                        {"grafting", {"none"}}})) {
+  for (const Keys& keys :
+       Combinations("method=muon second_moment=none|row|short|element ns_norm=frobenius|schatten4 grafting=none")) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
       INFO(NameOf(keys), ", scale ", scale);
       Course course{.spec = {keys, {{{5, 7}}, {{7, 5}}, {{5, 7}}}}, .steps = 4, .tolerance = 1e-3};
@@ -179,8 +173,8 @@ TEST_CASE("exact orthogonalization takes the same steps as on the CPU") {
   for (const char* moment : {"row", "short", "element"}) {
     CheckMuonKeys(kExact + Keys{{"second_moment", moment}, {"beta2", "0.9"}});
   }
-  CheckMuonKeys(kExact + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "3"}, {"shape_scale", "none"}}, 4);
-  CheckMuonKeys(kExact + Keys{{"norm_control", "hyperball"}, {"update_floor", "0.3"}});
+  CheckMuonKeys(kExact + Keys("grafting=adam start_preconditioning_step=3 shape_scale=none"), 4);
+  CheckMuonKeys(kExact + Keys("norm_control=hyperball update_floor=0.3"));
 }
 
 TEST_CASE("exact orthogonalization of matrices of several tiles takes the same steps as on the CPU") {
@@ -188,7 +182,7 @@ TEST_CASE("exact orthogonalization of matrices of several tiles takes the same s
   fake_cuda_set_protection(0);
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     const std::vector<ParamSpec> params = ParamsOf({{130, 70}, {70, 300}, {130, 70}}, dtype);
-    CHECK(Difference({.spec = {Keys{{"method", "muon"}} + kExact, params}, .steps = 1}) == "");
+    CHECK(Difference({.spec = {Keys("method=muon") + kExact, params}, .steps = 1}) == "");
   }
 }
 
@@ -204,13 +198,12 @@ TEST_CASE("groups of method muon whose orthogonalization starts at different ste
 
 // The groups are in one batch, although their iterations compute in three dtypes.
 TEST_CASE("groups with different orthogonalizations take the same steps alone and together") {
-  const Keys groups[] = {
-      {{"ns_steps", "6"}}, {{"muon_math", "bf16"}}, kExact, kExact + Keys{{"dual_norm_scale", "true"}}};
+  const Keys groups[] = {{{"ns_steps", "6"}}, {{"muon_math", "bf16"}}, kExact, kExact + Keys("dual_norm_scale=true")};
   const Shapes shapes = {{9, 7}, {7, 12}, {6, 6}, {12, 5}};
   const auto results = [&](const std::vector<size_t>& chosen) {
     const Stage stage;
     ModelSpec spec;
-    spec.keys = {{"method", "muon"}, {"computation_dtype", "f32"}};
+    spec.keys = "method=muon computation_dtype=f32";
     for (size_t i = 0; i < chosen.size(); ++i) {
       spec.params.push_back({shapes[chosen[i]]});
       spec.params.push_back({shapes[chosen[i]]});
@@ -266,7 +259,7 @@ std::vector<double> GradientOf(int64_t rows, int64_t columns, const std::vector<
 // Returns a course of one step whose direction is the orthogonalized gradient, for a wide, a tall and a square matrix.
 Course ExactCourse(int32_t dtype, const std::function<std::vector<double>(int64_t rows, int64_t columns)>& gradient) {
   const Shapes shapes = {{5, 7}, {7, 5}, {5, 5}};
-  const Keys keys = Keys{{"method", "muon"}, {"beta1", "0"}, {"weight_decay", "0"}, {"lr", "1"}} + kExact;
+  const Keys keys = Keys("method=muon beta1=0 weight_decay=0 lr=1") + kExact;
   return {.spec = {keys, ParamsOf(shapes, dtype)}, .steps = 1, .gradient = [=](int64_t, size_t p, size_t) {
             return gradient(shapes[p][0], shapes[p][1]);
           }};
@@ -322,7 +315,7 @@ TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU f
 
 TEST_CASE("a direction is bit-identical if all gradients are multiplied by a power of two") {
   const auto params_after = [](double scale) {
-    const Keys keys = {{"method", "muon"}, {"ns_norm", "schatten4"}, {"second_moment", "row"}};
+    const Keys keys = "method=muon ns_norm=schatten4 second_moment=row";
     Course course{.spec = {keys, {{{5, 7}}, {{70, 9}}}}, .steps = 3};
     course.gradient = [scale](int64_t t, size_t p, size_t elements) {
       std::vector<double> gradient(elements);
@@ -339,7 +332,7 @@ TEST_CASE("a direction is bit-identical if all gradients are multiplied by a pow
 }
 
 TEST_CASE("matrices that lack gradients in different steps take the same steps as on the CPU with method muon") {
-  const Keys keys = {{"method", "muon"}, {"second_moment", "short"}, {"weight_decay", "0.1"}};
+  const Keys keys = "method=muon second_moment=short weight_decay=0.1";
   Course course{.spec = {keys, ParamsOf({{6, 4}, {6, 4}, {6, 4}, {6, 4}, {4}}, SHAMPOO_F64)}, .steps = 7};
   course.has_gradient = [](int64_t t, size_t p) { return (t + static_cast<int64_t>(p)) % 3 != 0; };
   CHECK(Difference(course) == "");

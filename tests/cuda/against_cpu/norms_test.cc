@@ -27,32 +27,30 @@ void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
   }
 }
 
-const Keys kSign = {{"method", "sign"}};
+const Keys kSign = "method=sign";
 // Shampoo with a large epsilon, so that roots hardly depend on the solver.
-const Keys kShampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}};
+const Keys kShampoo = "method=shampoo epsilon=0.1 grafting=adam use_merge_dims=false";
 
 TEST_CASE("method sign takes the same steps as on the CPU") {
   CheckNormKeys(kSign);
-  CheckNormKeys(kSign + Keys{{"beta1", "0"}});
-  CheckNormKeys(kSign + Keys{{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.1"}});
-  CheckNormKeys(kSign + Keys{{"momentum", "0.8"}, {"use_nesterov", "true"}, {"weight_decay", "0.1"}});
-  CheckNormKeys(kSign +
-                Keys{{"cautious_decay", "true"}, {"weight_decay", "0.3"}, {"weight_decay_type", "independent"}});
-  CheckNormKeys(kSign +
-                Keys{{"weight_decay", "0.3"}, {"weight_decay_type", "coupled"}, {"use_bias_correction", "false"}});
+  CheckNormKeys(kSign + Keys("beta1=0"));
+  CheckNormKeys(kSign + Keys("beta1=0.99 beta3=0.9 weight_decay=0.1"));
+  CheckNormKeys(kSign + Keys("momentum=0.8 use_nesterov=true weight_decay=0.1"));
+  CheckNormKeys(kSign + Keys("cautious_decay=true weight_decay=0.3 weight_decay_type=independent"));
+  CheckNormKeys(kSign + Keys("weight_decay=0.3 weight_decay_type=coupled use_bias_correction=false"));
   for (const char* correction : {"false", "true"}) {
     CheckNormKeys(kSign + Keys{{"dual_norm_scale", "true"}, {"use_bias_correction", correction}});
   }
-  CheckNormKeys(kSign + Keys{{"dual_norm_scale", "true"}, {"beta1", "0"}, {"max_update_rms", "0.5"}});
+  CheckNormKeys(kSign + Keys("dual_norm_scale=true beta1=0 max_update_rms=0.5"));
   for (const char* grafting : {"sgd", "adagrad", "rmsprop", "adam"}) {
     CheckNormKeys(kSign + Keys{{"grafting", grafting}, {"start_preconditioning_step", "3"}});
     CheckNormKeys(kSign + Keys{{"grafting", grafting}, {"dual_norm_scale", "true"}, {"beta1", "0"}});
   }
-  CheckNormKeys(kSign + Keys{{"filtered_grad_dtype", "bf16"}, {"output", "updates"}});
+  CheckNormKeys(kSign + Keys("filtered_grad_dtype=bf16 output=updates"));
 }
 
 TEST_CASE("an element whose filtered gradient is 0 does not move with method sign") {
-  Course course{.spec = {kSign + Keys{{"dual_norm_scale", "true"}}, {{{5, 4}}, {{3}}}}, .steps = 3};
+  Course course{.spec = {kSign + Keys("dual_norm_scale=true"), {{{5, 4}}, {{3}}}}, .steps = 3};
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);
     for (size_t i = 0; p == 0 && i < elements; i += 3) gradient[i] = i % 2 == 0 ? 0.5 * static_cast<double>(t) : -1.0;
@@ -63,7 +61,7 @@ TEST_CASE("an element whose filtered gradient is 0 does not move with method sig
 
 TEST_CASE("shape_scale gives directions the same length as on the CPU") {
   for (const char* scale : {"muon", "rms_adam", "spectral", "sqrt_max"}) {
-    for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}, Keys{{"method", "rmsprop"}}}) {
+    for (const Keys& method : {kSign, kShampoo, Keys("method=adam"), Keys("method=rmsprop")}) {
       CheckNormKeys(method + Keys{{"shape_scale", scale}, {"weight_decay", "0.1"}}, 2);
     }
     CheckNormKeys(kSign + Keys{{"shape_scale", scale}, {"update_norm", "frobenius"}, {"max_update_rms", "0.3"}}, 2);
@@ -71,21 +69,18 @@ TEST_CASE("shape_scale gives directions the same length as on the CPU") {
 }
 
 TEST_CASE("norms of parameters are those of the CPU with each value of norm_control and each method") {
-  for (const Keys& method : {kSign, kShampoo, Keys{{"method", "adam"}}}) {
+  for (const Keys& method : {kSign, kShampoo, Keys("method=adam")}) {
     for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
       const Keys keys = method + Keys{{"norm_control", control}, {"lr", "0.1"}};
-      CheckNormKeys(keys + Keys{{"weight_decay", "0.2"}});
-      CheckNormKeys(keys + Keys{{"weight_decay", "0.2"}, {"cautious_decay", "true"}});
-      CheckNormKeys(keys + Keys{{"update_floor", "0.3"}, {"radial_outward", "0.25"}, {"radial_inward", "0.75"}});
-      CheckNormKeys(keys + Keys{{"update_floor", "0.3"},
-                                {"update_floor_rows", "true"},
-                                {"weight_decay", "0.2"},
-                                {"cautious_decay", "true"}});
+      CheckNormKeys(keys + Keys("weight_decay=0.2"));
+      CheckNormKeys(keys + Keys("weight_decay=0.2 cautious_decay=true"));
+      CheckNormKeys(keys + Keys("update_floor=0.3 radial_outward=0.25 radial_inward=0.75"));
+      CheckNormKeys(keys + Keys("update_floor=0.3 update_floor_rows=true weight_decay=0.2 cautious_decay=true"));
     }
-    CheckNormKeys(method + Keys{{"norm_control", "hyperball"}, {"norm_radius", "2"}, {"shape_scale", "spectral"}});
-    CheckNormKeys(method + Keys{{"update_floor", "0.3"}, {"weight_decay", "0.1"}});
-    CheckNormKeys(method + Keys{{"update_floor", "0.3"}, {"update_floor_rows", "true"}, {"lr", "0.1"}});
-    CheckNormKeys(method + Keys{{"update_floor_rows", "true"}});  // without a floor
+    CheckNormKeys(method + Keys("norm_control=hyperball norm_radius=2 shape_scale=spectral"));
+    CheckNormKeys(method + Keys("update_floor=0.3 weight_decay=0.1"));
+    CheckNormKeys(method + Keys("update_floor=0.3 update_floor_rows=true lr=0.1"));
+    CheckNormKeys(method + Keys("update_floor_rows=true"));  // without a floor
   }
 }
 

@@ -13,17 +13,16 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kStochastic = {{"state_rounding", "stochastic"}, {"param_rounding", "stochastic"}};
-const Keys kNearest = {{"state_rounding", "nearest"}, {"param_rounding", "nearest"}};
-const Keys kNarrowStates = {{"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}, {"lr", "0.05"}};
-const Keys kMomentum = {{"momentum", "0.9"}, {"momentum_dtype", "bf16"}};
-const Keys kSecondMoment = {{"beta2", "0.99"}, {"second_moment_dtype", "bf16"}};
-const Keys kGrafting = {{"grafting", "adam"}, {"grafting_beta2", "0.99"}, {"grafting_dtype", "bf16"}};
-const std::vector<Keys> kRoundedMethods = {
-    Keys{{"method", "adam"}, {"weight_decay", "0.1"}} + kSecondMoment + kMomentum,
-    Keys{{"method", "sgd"}, {"use_nesterov", "true"}} + kMomentum,
-    {{"method", "sign"}, {"weight_decay", "0.1"}}};
-const Keys kNarrowEma = {{"weight_ema", "0.9"}, {"average_dtype", "bf16"}};
+const Keys kStochastic = "state_rounding=stochastic param_rounding=stochastic";
+const Keys kNearest = "state_rounding=nearest param_rounding=nearest";
+const Keys kNarrowStates = "filtered_grad_dtype=bf16 beta1=0.9 lr=0.05";
+const Keys kMomentum = "momentum=0.9 momentum_dtype=bf16";
+const Keys kSecondMoment = "beta2=0.99 second_moment_dtype=bf16";
+const Keys kGrafting = "grafting=adam grafting_beta2=0.99 grafting_dtype=bf16";
+const std::vector<Keys> kRoundedMethods = {Keys("method=adam weight_decay=0.1") + kSecondMoment + kMomentum,
+                                           Keys("method=sgd use_nesterov=true") + kMomentum,
+                                           {{"method", "sign"}, {"weight_decay", "0.1"}}};
+const Keys kNarrowEma = "weight_ema=0.9 average_dtype=bf16";
 const std::vector<Keys> kRoundedAverages = {
     {},
     {{"averaging", "gpa"}, {"average_dtype", "bf16"}, {"momentum", "0"}},
@@ -103,7 +102,7 @@ TEST_CASE(
     CHECK((device.Of("p4") != of_nearest.Of("p4")) != rounds_states);
     CHECK(device.Of("p8") == of_nearest.Of("p8"));  // float16, to which param_rounding does not apply
   }
-  Course seeded = RoundedCourse(adam + Keys{{"rounding_seed", "7"}});
+  Course seeded = RoundedCourse(adam + Keys("rounding_seed=7"));
   CheckSameBits(seeded);
   CHECK(Run(seeded, SHAMPOO_CUDA).Of("p4") != Run(RoundedCourse(adam), SHAMPOO_CUDA).Of("p4"));
   // The default group rounds to nearest.
@@ -118,8 +117,7 @@ TEST_CASE(
 
 TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded averages are those of the CPU") {
   // With count_empty_steps, an empty step has a number of its own, which determines its random numbers.
-  for (const Keys& more :
-       Combinations({{"on_nonfinite", {"skip_block", "skip_step"}}, {"count_empty_steps", {"false", "true"}}})) {
+  for (const Keys& more : Combinations("on_nonfinite=skip_block|skip_step count_empty_steps=false|true")) {
     CAPTURE(NameOf(more));
     Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + more);
     course.steps = 8;
@@ -173,13 +171,13 @@ void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
 
 TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU does") {
   const Shapes shapes = {{20, 30}, {70, 40}, {400}};
-  const Keys shampoo = {{"method", "shampoo"}, {"epsilon", "0.1"}};
+  const Keys shampoo = "method=shampoo epsilon=0.1";
   CheckMostBits(shampoo + kGrafting, 2, shapes);
   CheckMostBits(shampoo + kMomentum, 2, shapes);
-  CheckMostBits(shampoo + kGrafting + Keys{{"max_preconditioner_dim", "16"}}, 2, shapes);
-  const Keys muon = {{"method", "muon"}, {"adam_lr", "0.01"}};
+  CheckMostBits(shampoo + kGrafting + Keys("max_preconditioner_dim=16"), 2, shapes);
+  const Keys muon = "method=muon adam_lr=0.01";
   CheckMostBits(muon, 2, shapes);
-  CheckMostBits(muon + kSecondMoment + Keys{{"second_moment", "element"}}, 2, shapes);
+  CheckMostBits(muon + kSecondMoment + Keys("second_moment=element"), 2, shapes);
 }
 
 // Returns a gradient of a square matrix or of a vector. In the first step, the singular values of the matrix are so
@@ -198,10 +196,10 @@ TEST_CASE(
   // In float32, the eigenvectors of neighboring eigenvalues differ between implementations. If the eigenvalues are far
   // apart, these differences are much smaller than the spacing of bfloat16 numbers.
   const Shapes shapes = {{40, 40}, {1000}};
-  const Keys soap = Keys{{"method", "soap"}, {"shampoo_beta", "0.99"}, {"precondition_frequency", "2"}} + kSecondMoment;
+  const Keys soap = Keys("method=soap shampoo_beta=0.99 precondition_frequency=2") + kSecondMoment;
   CheckMostBits(soap, 1, shapes, SeparatedGradient);
   CheckMostBits(soap, 3, shapes, SeparatedGradient);
-  CheckMostBits(soap + kGrafting + Keys{{"basis_order", "before"}}, 2, shapes, SeparatedGradient);
+  CheckMostBits(soap + kGrafting + Keys("basis_order=before"), 2, shapes, SeparatedGradient);
   CheckMostBits({{"method", "kl_shampoo"}, {"precondition_frequency", "2"}}, 2, shapes, SeparatedGradient);
 }
 

@@ -16,13 +16,13 @@ namespace shampoo_test {
 // Returns the specification of a model with async roots. The roots of step 5 are used at once, those of step 10 from
 // step 13 on, and those of step 15 from step 18 on.
 inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
-  return FiveShapes(Keys{{"precondition_frequency", "5"}, {"root_async", "3"}, {"beta2", "0.9"}} + more);
+  return FiveShapes(Keys("precondition_frequency=5 root_async=3 beta2=0.9") + more);
 }
 
 // Like AsyncRootsSpec(), but the host computes the roots. With one thread, each buffer has room for two of the largest
 // matrices, so the host computes the roots of a step in several chunks.
 inline ModelSpec HostRootsSpec(const Keys& more = {}) {
-  ModelSpec spec = AsyncRootsSpec(Keys{{"root_device", "host"}} + more);
+  ModelSpec spec = AsyncRootsSpec(Keys("root_device=host") + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   return spec;
 }

@@ -42,8 +42,9 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
 }
 
-TEST_CASE("a solver that waits on the host delays no step, and the speed of the device and of solvers changes no bit" *
-          NeedsFake()) {
+TEST_CASE(
+    "a solver call that blocks its thread delays no step, and the speed of the device and of solvers changes no bit" *
+    NeedsFake()) {
   const std::vector<char> expected = TrainWithSolver(AsyncRootsSpec(), FAKE_CUDA_OLDEST_FIRST);
   for (const int order :
        {FAKE_CUDA_OLDEST_FIRST, FAKE_CUDA_YOUNGEST_FIRST, FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
@@ -53,7 +54,7 @@ TEST_CASE("a solver that waits on the host delays no step, and the speed of the 
     }
   }
   // With root_spread, the roots of several steps are computed at the same time.
-  const ModelSpec spread = AsyncRootsSpec({{"root_spread", "true"}});
+  const ModelSpec spread = AsyncRootsSpec("root_spread=true");
   CHECK(TrainWithSolver(spread, FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_WAITS) ==
         TrainWithSolver(spread, FAKE_CUDA_OLDEST_FIRST));
 }
@@ -75,7 +76,7 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
 }
 
 TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
-  StagedModel model(AsyncRootsSpec({{"root_spread", "true"}}));
+  StagedModel model(AsyncRootsSpec("root_spread=true"));
   fake_cuda_mark();
   model.Train(1, 11);
   fake_cuda_wait_for_jobs(2);
@@ -97,8 +98,7 @@ TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueue
   }
 }
 
-TEST_CASE("an error of a root that is enqueued while steps continue is returned by the next step outside of a capture" *
-          NeedsFake()) {
+TEST_CASE("if async roots cannot be enqueued, the next step outside of a capture returns the error" * NeedsFake()) {
   CheckThatFailuresChangeNothing(30, [](int64_t nth, std::vector<char>* bits) {
     StagedModel model(AsyncRootsSpec());
     model.Train(1, 9);
@@ -128,7 +128,7 @@ TEST_CASE("an error of a root that is enqueued while steps continue is returned 
   });
 }
 
-const Keys kRootDevices = {{"root_device", "device"}, {"root_device", "host"}};
+const Keys kRootDevices = "root_device=device root_device=host";
 
 // Makes 19 steps on the device and on the CPU, and calls `before` before each of them. Checks that parameters and
 // states agree within 1e-3 from step 10 on.
@@ -156,8 +156,8 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Checks the steps if `work` is called before step `when`: a step between a refresh and the use of its roots, or the
-// step that uses them.
+// Makes and checks the steps of CheckCourse(), and calls `work` before step `when`. This is a step between a refresh
+// and the use of its roots, or the step that uses them.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -166,7 +166,7 @@ void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) 
 
 void SetEpsilon(Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "epsilon", 0.5)); }
 
-TEST_CASE("data written between a refresh and the step that uses its roots takes effect") {
+TEST_CASE("states and keys that are changed after a refresh take effect in the step that uses its roots") {
   for (const uint64_t when : {11, 13}) {
     CheckBetween(when, [](Model* model) {
       const std::string key = "p3/0/snapshot.0";
@@ -210,7 +210,8 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
   }
 }
 
-TEST_CASE("a root that fails while steps continue is computed by the host when it is used" * NeedsFake()) {
+TEST_CASE("if an async root fails on the device, the host computes it, and the step after its first use has it" *
+          NeedsFake()) {
   for (int64_t run = 1; run <= 12; ++run) {  // the eigenproblem that fails: there is one for each shape and dim
     CAPTURE(run);
     const StageWithStream stream;
@@ -236,7 +237,7 @@ TEST_CASE("a root that fails while steps continue is computed by the host when i
   }
 }
 
-TEST_CASE("steps may change the arena while roots are computed, on the device or on the host") {
+TEST_CASE("another arena may be bound while the device or the host computes roots") {
   for (const auto& root_device : kRootDevices) {
     for (const bool announced : {false, true}) {
       INFO("root_device ", root_device.second, ", announced ", announced);

@@ -82,7 +82,7 @@ TEST_CASE("steps with averages and exports load no kernel, allocate nothing and 
 
 TEST_CASE("an export skips parameters whose weights are NULL, and copies the parameters if there is no average") {
   const Stage stage;
-  for (const Keys& average : {Keys{{"weight_ema", "0.5"}}, Keys{}}) {
+  for (const Keys& average : {Keys("weight_ema=0.5"), Keys{}}) {
     Model model(AveragedSpec(average));
     model.Train(1, 2);
     const std::vector<double> gradient = model.GradientValues(0);
@@ -99,7 +99,7 @@ TEST_CASE("an export skips parameters whose weights are NULL, and copies the par
 
 TEST_CASE("the arguments of an export are checked as on the CPU") {
   const StageWithStream stream;
-  Model model(AveragedSpec({{"weight_ema", "0.5"}}), stream);
+  Model model(AveragedSpec("weight_ema=0.5"), stream);
   CheckError(TryExport(model, 1, Gradients(model)), SHAMPOO_E_STATE, "has no buffers");
   model.Step(1);
   for (const double blend : {-0.1, 1.5, static_cast<double>(NAN)}) {
@@ -117,7 +117,7 @@ TEST_CASE("the arguments of an export are checked as on the CPU") {
 TEST_CASE("a rejected step leaves averages as they are") {
   for (const Keys& average : kAverages) {
     const Stage stage;
-    Model model(AveragedSpec(average + Keys{{"on_nonfinite", "error"}}));
+    Model model(AveragedSpec(average + Keys("on_nonfinite=error")));
     model.Train(1, 4);
     model.Wait();
     const std::string before = model.Bits();

@@ -22,7 +22,7 @@ const Keys kBasisMethods[] = {{{"method", "soap"}},
 // Eigenbases are due at gradients 1, 6, 11, ...
 ModelSpec SpecInBases(const Keys& more) {
   ModelSpec spec = FiveShapes();
-  spec.keys = Keys{{"precondition_frequency", "5"}, {"momentum", "0.9"}} + more;
+  spec.keys = Keys("precondition_frequency=5 momentum=0.9") + more;
   return spec;
 }
 
@@ -54,13 +54,13 @@ TEST_CASE("a parameter without a gradient keeps all its states, and does not cou
 }
 
 TEST_CASE("create loads all kernels that steps of methods in eigenbases use" * NeedsFake()) {
-  const Keys before = {{"basis_order", "before"}, {"start_preconditioning_step", "2"}};
+  const Keys before = "basis_order=before start_preconditioning_step=2";
   for (const Keys& keys : {kBasisMethods[0], kBasisMethods[1], kBasisMethods[2], kBasisMethods[3], kBasisMethods[4],
-                           kBasisMethods[5], kBasisMethods[5] + before + Keys{{"grafting", "adam"}},
-                           kBasisMethods[0] + before + Keys{{"basis_method", "qr"}, {"grafting", "adam"}},
-                           kBasisMethods[1] + before + Keys{{"kl_eigenvalues", "basis"}, {"basis_tolerance", "0.1"}}}) {
+                           kBasisMethods[5], kBasisMethods[5] + before + Keys("grafting=adam"),
+                           kBasisMethods[0] + before + Keys("basis_method=qr grafting=adam"),
+                           kBasisMethods[1] + before + Keys("kl_eigenvalues=basis basis_tolerance=0.1")}) {
     const Stage stage;
-    ModelSpec spec = SpecInBases(keys + Keys{{"precondition_frequency", "2"}, {"precondition_math", "tf32"}});
+    ModelSpec spec = SpecInBases(keys + Keys("precondition_frequency=2 precondition_math=tf32"));
     spec.params.push_back({{70, 33}});
     spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
     Model model(spec);
@@ -72,12 +72,9 @@ TEST_CASE("create loads all kernels that steps of methods in eigenbases use" * N
 }
 
 TEST_CASE("the phases of methods in eigenbases are measured, and measuring changes no result") {
-  const Keys grafted = {{"basis_order", "before"},
-                        {"factor_correction", "kl"},
-                        {"kl_eigenvalues", "basis"},
-                        {"grafting", "adam"},
-                        {"precondition_frequency", "1"}};
-  const Keys grafted_post = kBasisMethods[5] + Keys{{"first_step", "use"}, {"precondition_frequency", "1"}};
+  const Keys grafted =
+      "basis_order=before factor_correction=kl kl_eigenvalues=basis grafting=adam precondition_frequency=1";
+  const Keys grafted_post = kBasisMethods[5] + Keys("first_step=use precondition_frequency=1");
   for (const Keys& keys : {kBasisMethods[0], kBasisMethods[0] + grafted, kBasisMethods[4] + grafted, grafted_post}) {
     const Stage stage;
     std::string bits;
@@ -102,7 +99,7 @@ TEST_CASE("replays of a captured step with a method in eigenbases make steps, un
   for (const Keys& method : kBasisMethods) {
     const StageWithStream stream;
     Model plain(SpecInBases(method), stream);
-    Model captured(SpecInBases(method + Keys{{"status_lag", "0"}}), stream);
+    Model captured(SpecInBases(method + Keys("status_lag=0")), stream);
     plain.Step(1);
     captured.Step(1);
     captured.FillGradients(2);
@@ -147,7 +144,7 @@ TEST_CASE("a step at which eigenbases are due cannot be captured") {
 
 TEST_CASE("a step is rejected if the number of gradients was overwritten and this changes whether eigenbases are due") {
   const StageWithStream stream;
-  const ModelSpec spec = SpecInBases(kBasisMethods[0] + Keys{{"status_lag", "0"}});
+  const ModelSpec spec = SpecInBases(kBasisMethods[0] + Keys("status_lag=0"));
   const StateArena arena(spec, stream);
   Model model(arena.In(spec), stream);
   model.Train(1, 5);
@@ -190,7 +187,7 @@ TEST_CASE("a step that computes eigenbases neither waits nor allocates" * NeedsF
 TEST_CASE("a step of several ranks that computes eigenbases neither waits nor allocates" * NeedsFake()) {
   for (const RankKind& kind : {RankKind{"local", 1, 2}, {"gather", 1, 2}, {"gather", 2, 2, true, "64"}}) {
     for (const Keys& method : kBasisMethods) {
-      if (ValueOf(method, "soap_post") != "" && !kind.gathers()) continue;  // a plan rejects this combination
+      if (method.Value("soap_post") != "" && !kind.gathers()) continue;  // a plan rejects this combination
       INFO(NameOf(kind), " ", NameOf(method));
       ModelSpec spec = SpecInBases(method + kind.keys());
       spec.params = SpecOfKind(kind).params;

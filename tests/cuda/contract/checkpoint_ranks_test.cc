@@ -16,11 +16,8 @@ namespace {
 
 // A model with states that are stored as triangles, states in narrow dtypes, and a second group.
 ModelSpec NarrowSpec(const Keys& more) {
-  ModelSpec spec = FiveShapes(Keys{{"factor_dtype", "bf16"},
-                                   {"momentum_dtype", "f16"},
-                                   {"precondition_frequency", "3"},
-                                   {"max_preconditioner_dim", "256"}} +
-                              more);
+  ModelSpec spec = FiveShapes(
+      Keys("factor_dtype=bf16 momentum_dtype=f16 precondition_frequency=3 max_preconditioner_dim=256") + more);
   spec.params.push_back({{130, 6}});
   spec.params.push_back({{9, 4}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16});
   spec.groups = {{{"grafting", "sgd"}}};
@@ -30,13 +27,13 @@ ModelSpec NarrowSpec(const Keys& more) {
 
 // A model in float64, so that device and CPU differ by rounding only.
 ModelSpec WideSpec(const Keys& more) {
-  ModelSpec spec = FiveShapes(more + Keys{{"epsilon", "1e-2"}});
+  ModelSpec spec = FiveShapes(more + Keys("epsilon=1e-2"));
   for (ParamSpec& param : spec.params) param.param_dtype = param.grad_dtype = param.out_dtype = SHAMPOO_F64;
   return spec;
 }
 
 // Roots are refreshed at steps 1, 4, 7 and 10. Those of step 4 are used from step 6 on.
-const Keys kPendingRoots = {{"root_async", "2"}, {"precondition_frequency", "3"}, {"refresh_growth", "3"}};
+const Keys kPendingRoots = "root_async=2 precondition_frequency=3 refresh_growth=3";
 
 // Returns the number of snapshots on all ranks whose roots are not used yet.
 int PendingSnapshots(const DeviceRanks& job) {
@@ -71,7 +68,7 @@ void CheckAcross(const ModelSpec& spec, int32_t saver, const RankKind& save, int
   // Rank r of the second job has the same shard as rank r modulo save.world() of the first job.
   const auto other = [&](int rank) -> Model& { return first[rank % save.world()]; };
   for (int rank = 0; rank < load.world(); ++rank) second[rank].SetParamsOf(other(rank));
-  const std::string async = ValueOf(spec.keys, "root_async");
+  const std::string async = spec.keys.Value("root_async");
   CHECK((PendingSnapshots(first) > 0) == (async != "" && async != "0"));
   const bool same_ranks = save.copies == load.copies;
   if (same_ranks) CHECK(second.Bits() == first.Bits());
@@ -115,13 +112,9 @@ TEST_CASE("gathered shards save on the device or the CPU, load on either, and co
 // fake its results are bit-identical to those of the CPU.
 ModelSpec RoundedSpec(const Keys& more) {
   ModelSpec spec;
-  spec.keys = Keys{{"method", "adam"},
-                   {"beta1", "0.9"},
-                   {"lr", "0.05"},
-                   {"state_rounding", "stochastic"},
-                   {"param_rounding", "stochastic"},
-                   {"filtered_grad_dtype", "bf16"},
-                   {"second_moment_dtype", "bf16"}} +
+  spec.keys = Keys(
+                  "method=adam beta1=0.9 lr=0.05 state_rounding=stochastic param_rounding=stochastic "
+                  "filtered_grad_dtype=bf16 second_moment_dtype=bf16") +
               more;
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {12}, {6, 4, 2}, {70, 66}}) {
     spec.params.push_back({shape, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
@@ -136,7 +129,7 @@ TEST_CASE("after a resume on another device, stochastic rounding continues with 
       const RankKind save{"local", copies, shards};
       const RankKind load{"local", loading_copies, shards};
       CheckAcross(RoundedSpec({}), saver, save, loader, load, false, tolerance);
-      CheckAcross(RoundedSpec({{"communicate", "params"}}), saver, save, loader, load, true, tolerance);
+      CheckAcross(RoundedSpec("communicate=params"), saver, save, loader, load, true, tolerance);
       if (shards == 1) continue;
       const RankKind gathered{"gather", copies, shards, copies == 1};
       CheckAcross(RoundedSpec({}), saver, gathered, loader, gathered, true, tolerance);
@@ -146,7 +139,7 @@ TEST_CASE("after a resume on another device, stochastic rounding continues with 
 
 TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, dtypes and pending roots" *
           doctest::test_suite("long")) {
-  const Keys late = {{"status_lag", "0"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}};
+  const Keys late = "status_lag=0 comm_bucket_bytes=128 communicate=params";
   for (const int32_t saver : kTypes) {
     for (const int32_t loader : kTypes) {
       for (const auto& [copies, loading_copies, shards] :
@@ -154,8 +147,7 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
         const RankKind save{"local", copies, shards};
         const RankKind load{"local", loading_copies, shards};
         for (const bool used : {false, true}) CheckAcross(NarrowSpec({}), saver, save, loader, load, used, 1e-2);
-        for (const Keys& keys :
-             Combinations({{"root_method", {"eigen", "newton", "cans"}}, {"root_async", {"0", "2"}}})) {
+        for (const Keys& keys : Combinations("root_method=eigen|newton|cans root_async=0|2")) {
           CAPTURE(NameOf(keys));
           CheckAcross(WideSpec(kPendingRoots + keys), saver, save, loader, load, true, 1e-3);
         }
@@ -226,7 +218,7 @@ TEST_CASE("a load discards the errors of replays on all ranks, whether or not a 
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const shampoo::TemporaryDirectory folder;
   const std::string path = folder.path();
-  CapturedCopies copies(FiveShapes({{"precondition_frequency", "100"}}));
+  CapturedCopies copies(FiveShapes("precondition_frequency=100"));
   copies.OnBoth([&](Model* model, shampoo_comm* world) {
     model->Train(1, 3);
     return shampoo_save(&model->optimizer, 1, world, path.c_str(), model->stream);

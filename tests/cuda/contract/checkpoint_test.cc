@@ -11,7 +11,7 @@ namespace {
 
 ModelSpec CheckpointSpec(int32_t device_type) {
   // One state is stored as a triangle, and some states are in 16 bits.
-  ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"momentum_dtype", "f16"}, {"precondition_frequency", "3"}});
+  ModelSpec spec = FiveShapes("factor_dtype=bf16 momentum_dtype=f16 precondition_frequency=3");
   spec.params.push_back({{130, 2}});
   spec.device_type = device_type;
   return spec;
@@ -50,10 +50,9 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
 }
 
 TEST_CASE("on_block_mismatch reset converts and clears the same states on the device as on the CPU") {
-  const Keys kMuon = {{"method", "muon"}, {"on_block_mismatch", "reset"}};
-  for (const Keys& key :
-       {Keys{{"second_moment", "short"}}, Keys{{"second_moment", "row"}}, Keys{{"second_moment", "element"}},
-        Keys{{"norm_control", "hyperball"}}, Keys{{"averaging", "schedule_free"}}}) {
+  const Keys kMuon = "method=muon on_block_mismatch=reset";
+  for (const Keys& key : {Keys("second_moment=short"), Keys("second_moment=row"), Keys("second_moment=element"),
+                          Keys("norm_control=hyperball"), Keys("averaging=schedule_free")}) {
     CAPTURE(key[0].second);
     const StageWithStream stream;
     const shampoo::TemporaryDirectory folder;

@@ -63,19 +63,19 @@ class HolderComm {
 
 // Returns the specification of a model of which rank 0 holds the only element of each parameter.
 ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
-  ModelSpec spec = SpecOfRanks(keys + Keys{{"refresh_growth", "0"}});
+  ModelSpec spec = SpecOfRanks(keys + Keys("refresh_growth=0"));
   spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
   spec.shard_ops = ops;
   return spec;
 }
 
 TEST_CASE("a rank that holds nothing captures steps of the other shards, and its counters follow the replays") {
-  for (const Keys& keys : Combinations({{"shard_mode", {"local", "gather"}}, {"status_lag", {"0", "1"}}})) {
+  for (const Keys& keys : Combinations("shard_mode=local|gather status_lag=0|1")) {
     CAPTURE(NameOf(keys));
     const StageWithStream stream;
     HolderComm comm;
     const shampoo_comm_ops ops = comm.Ops();
-    Model model(SpecOfHolder(keys + Keys{{"precondition_frequency", "8"}}, &ops), stream);
+    Model model(SpecOfHolder(keys + Keys("precondition_frequency=8"), &ops), stream);
     for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
     for (const int64_t t : {1, 2}) {
       comm.SetStep(t);
@@ -83,7 +83,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       model.Wait();
     }
     // The host does not know yet that the other shard has made steps of the group.
-    if (keys == Keys{{"shard_mode", "gather"}, {"status_lag", "1"}}) {
+    if (keys == Keys("shard_mode=gather status_lag=1")) {
       const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
     }
     model.MustSucceed();
@@ -109,7 +109,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
 // Roots are due at steps 4 and 8. Step 4 has no gradient and computes no roots, so it can be a replay.
 TEST_CASE(
     "a rank that holds nothing replays and counts steps without gradients, and rejects a replay that needs new roots") {
-  const Keys keys = {{"shard_mode", "gather"}, {"precondition_frequency", "4"}, {"count_empty_steps", "true"}};
+  const Keys keys = "shard_mode=gather precondition_frequency=4 count_empty_steps=true";
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
     const StageWithStream stream;

@@ -12,9 +12,9 @@ namespace {
 
 // Roots of group 0 are due at step 20, and those of group 1, which counts empty steps, at steps 3, 6, 9 and so on.
 ModelSpec TwoGroups(ModelSpec spec, const Keys& more, const Keys& of_group_1 = {}) {
-  const Keys keys = {{"epsilon", "0.1"}, {"refresh_growth", "0"}};
-  spec.keys = spec.keys + keys + Keys{{"precondition_frequency", "20"}} + more;
-  spec.groups = {Keys{{"count_empty_steps", "true"}, {"precondition_frequency", "3"}} + of_group_1};
+  const Keys keys = "epsilon=0.1 refresh_growth=0";
+  spec.keys = spec.keys + keys + Keys("precondition_frequency=20") + more;
+  spec.groups = {Keys("count_empty_steps=true precondition_frequency=3") + of_group_1};
   for (size_t p = 0; p < spec.params.size(); ++p) spec.params[p].group = p % 3 == 1 ? 1 : 0;
   return spec;
 }
@@ -60,14 +60,14 @@ void CheckReplaysCount(ModelSpec spec) {
 }
 
 TEST_CASE("replays count steps of a group without gradients, also when roots are due or preconditioning starts") {
-  const Keys late = {{"start_preconditioning_step", "6"}};
-  for (const Keys& of_group_1 : {Keys{}, late, late + Keys{{"root_spread", "true"}}, Keys{{"root_async", "1"}}}) {
+  const Keys late = "start_preconditioning_step=6";
+  for (const Keys& of_group_1 : {Keys{}, late, late + Keys("root_spread=true"), Keys("root_async=1")}) {
     CAPTURE(of_group_1.size());
     CheckReplaysCount(TwoGroups(FiveShapes(), {}, of_group_1));
   }
-  const Keys counts = {{"count_empty_steps", "true"}};
+  const Keys counts = "count_empty_steps=true";
   ModelSpec soap = TwoGroups(FiveShapes(), {});
-  soap.keys = {{"method", "soap"}, {"precondition_frequency", "3"}};
+  soap.keys = "method=soap precondition_frequency=3";
   soap.groups = {counts};
   for (ParamSpec& param : soap.params) {
     // Steps that compute eigenbases cannot be captured.
@@ -75,7 +75,7 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
   }
   CheckReplaysCount(soap);
   ModelSpec muon = TwoGroups(FiveShapes(), {});
-  muon.keys = {{"method", "muon"}, {"adam_lr", "0.01"}, {"grafting", "adam"}};
+  muon.keys = "method=muon adam_lr=0.01 grafting=adam";
   muon.groups = {late + counts};
   CheckReplaysCount(muon);
 }
@@ -106,12 +106,8 @@ TEST_CASE("with count_empty_steps, gathered shards reject a replay of the step a
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);
-  spec.keys = {{"method", "muon"},
-               {"adam_lr", "0.01"},
-               {"grafting", "adam"},
-               {"shard_mode", "gather"},
-               {"start_preconditioning_step", "4"},
-               {"count_empty_steps", "true"}};
+  spec.keys =
+      "method=muon adam_lr=0.01 grafting=adam shard_mode=gather start_preconditioning_step=4 count_empty_steps=true";
   StagedModel model(comms.Join(spec));
   model.Step(1);
   const Graph graph(&model);
@@ -124,7 +120,7 @@ TEST_CASE("with count_empty_steps, gathered shards reject a replay of the step a
 
 // Returns the specification of a model for four shards. Two of the shards hold no element of p1, which is in group 1.
 ModelSpec ShardedGroups(const Keys& more) {
-  ModelSpec spec{.keys = Keys{{"grafting", "adam"}, {"use_merge_dims", "false"}, {"momentum", "0.9"}},
+  ModelSpec spec{.keys = Keys("grafting=adam use_merge_dims=false momentum=0.9"),
                  .params = {{{4, 4}}, {{2, 1}}, {{6}}, {{4, 4}}, {{3, 4}}, {{6}}}};
   return TwoGroups(spec, more);
 }
@@ -168,21 +164,20 @@ TEST_CASE("replicas and gathered shards count empty steps, and their steps are t
   for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 4}, {2, 2}}) {
     for (const Keys& lag : kLags) {
       for (const char* mode : {"local", "gather"}) CheckRanksCount({mode, copies, shards}, lag);
-      CheckRanksCount({"gather", copies, shards, false, "64"},
-                      lag + Keys{{"trace_scaling", "0.5"}, {"communicate", "params"}});
+      CheckRanksCount({"gather", copies, shards, false, "64"}, lag + Keys("trace_scaling=0.5 communicate=params"));
     }
   }
 }
 
 TEST_CASE("local shards of an elementwise method that count empty steps have the parameters and averages of one rank") {
-  const Keys narrow = {{"average_dtype", "bf16"}, {"state_rounding", "stochastic"}};
-  for (const Keys& average : {Keys{{"averaging", "schedule_free"}, {"momentum", "0"}}, Keys{{"weight_ema", "0.75"}},
-                              Keys{{"weight_ema", "0.75"}} + narrow}) {
+  const Keys narrow = "average_dtype=bf16 state_rounding=stochastic";
+  for (const Keys& average :
+       {Keys("averaging=schedule_free momentum=0"), Keys("weight_ema=0.75"), Keys("weight_ema=0.75") + narrow}) {
     for (const RankKind& kind : {RankKind{"local", 1, 4}, {"local", 2, 2}}) {
       INFO(NameOf(kind), " ", NameOf(average));
       const Stage stage;
       ModelSpec spec = ShardedGroups({});
-      spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"momentum", "0.9"}} + average;
+      spec.keys = Keys("method=adam lr=0.1 momentum=0.9") + average;
       spec.groups = {{{"count_empty_steps", "true"}}};
       ExportJob job(kind, spec);
       for (uint64_t t = 1; t <= 10; ++t) {
@@ -202,7 +197,7 @@ TEST_CASE("ranks whose counters of an empty group differ reject the step") {
   for (const RankKind& kind : {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"local", 1, 2}, {"gather", 1, 2}}) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(ShardedGroups({{"status_lag", "0"}}), kind);
+    DeviceRanks ranks(ShardedGroups("status_lag=0"), kind);
     ranks.Train(1, 1);
     ranks[1].SetState("group.1/step", {5});
     for (Model* model : ranks.models()) DropGroup1(model, true);
@@ -223,7 +218,7 @@ TEST_CASE("a step that a rank rejects does not count in an empty group") {
                                {"gather", 1, 2}}) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(ShardedGroups({{"status_lag", "0"}}), kind);
+    DeviceRanks ranks(ShardedGroups("status_lag=0"), kind);
     ranks.Step(1);
     ranks.FillGradients(2);
     for (Model* model : ranks.models()) {

@@ -20,7 +20,7 @@ inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3,
 // Three groups: two with averages and one without. Some parameters have several tiles, or outputs in other dtypes.
 inline ModelSpec SpecWithAverages(const Keys& more = {}) {
   ModelSpec spec;
-  spec.keys = Keys{{"method", "adam"}, {"lr", "0.1"}, {"averaging", "schedule_free"}} + more;
+  spec.keys = Keys("method=adam lr=0.1 averaging=schedule_free") + more;
   spec.groups = {{{"averaging", "none"}, {"weight_ema", "0.5"}}, {{"averaging", "none"}}};
   spec.params = {{{4, 3}}, {{70, 90}}, {{6, 6}}, {{5}}, {{6, 5}}, {{9}}};
   spec.params[2] = {{6, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F32, false};

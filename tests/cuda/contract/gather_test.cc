@@ -81,7 +81,7 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
         sharded.Step(t);
       }
       // States in 16 bits that are rounded to another neighbor change the next steps.
-      sharded.CheckEqual(ValueOf(options, "factor_dtype") == "bf16" ? 1e-2 : 1e-4);
+      sharded.CheckEqual(options.Value("factor_dtype") == "bf16" ? 1e-2 : 1e-4);
       CHECK(sharded.ranks[0].Stat("step.0") == 5);
       CHECK(sharded.ranks[0].Stat("step.1") == 4);
     }
@@ -92,7 +92,7 @@ TEST_CASE("a gathered block without a usable gradient is skipped and counted onc
   for (const RankKind& kind : kGathering) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    Sharded sharded(FiveShapes({{"on_nonfinite", "skip_block"}, {"status_lag", "0"}}), kind);
+    Sharded sharded(FiveShapes("on_nonfinite=skip_block status_lag=0"), kind);
     sharded.Step(1);
     sharded.whole.FillGradients(2);
     sharded.whole.SpoilGradient(3, 20, NAN);
@@ -110,7 +110,7 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
   for (const RankKind& kind : kGathering) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    Sharded sharded(FiveShapes({{"status_lag", "0"}, {"max_preconditioner_dim", "4"}}), kind);
+    Sharded sharded(FiveShapes("status_lag=0 max_preconditioner_dim=4"), kind);
     sharded.Step(1);
     sharded.whole.FillGradients(2);
     sharded.whole.SpoilGradient(3, 20, NAN);
@@ -132,10 +132,10 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
 // Only the owner of a block knows its state.
 TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks return the error in the next step") {
   for (const RankKind& kind : kGathering) {
-    for (const Keys& choice : Combinations({{"on_nonfinite", {"error", "skip_block"}}})) {
+    for (const Keys& choice : Combinations("on_nonfinite=error|skip_block")) {
       INFO(NameOf(kind), " ", NameOf(choice));
       const Stage stage;
-      DeviceRanks ranks(FiveShapes(Keys{{"factor_dtype", "f16"}, {"beta2", "1"}, {"status_lag", "0"}} + choice), kind);
+      DeviceRanks ranks(FiveShapes(Keys("factor_dtype=f16 beta2=1 status_lag=0") + choice), kind);
       ranks.FillGradients(1);
       // Each step adds 6 * 80^2 = 38400 to the elements of a factor matrix in float16. The second sum is too large for
       // float16.
@@ -157,9 +157,9 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
 
 // The owner of a block measures its roots, which are those of the model without shards.
 TEST_CASE("with gathered shards, each root is measured once, with the residuals of the model without shards") {
-  const Keys tracked = {{"track_root_residuals", "true"}, {"root_async", "1"}, {"precondition_frequency", "4"}};
+  const Keys tracked = "track_root_residuals=true root_async=1 precondition_frequency=4";
   for (const RankKind& kind : kGathering) {
-    for (const Keys& device : Combinations({{"status_lag", {"0"}}, {"root_device", {"device", "host"}}})) {
+    for (const Keys& device : Combinations("status_lag=0 root_device=device|host")) {
       INFO(NameOf(kind), " ", NameOf(device));
       const Stage stage;
       Sharded sharded(FiveShapes(tracked + device), kind);

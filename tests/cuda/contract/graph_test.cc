@@ -12,7 +12,7 @@ namespace shampoo_test {
 namespace {
 
 // Roots are due at steps 5 and 10. Steps before the fifth use the grafting method only.
-ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys{{"precondition_frequency", "5"}} + more); }
+ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys("precondition_frequency=5") + more); }
 
 // A number in device memory. Set() enqueues the write of a new value in the stream.
 class DeviceNumber {
@@ -45,7 +45,7 @@ double LrAt(int t) { return 0.125 / t; }
 double ScaleAt(int t) { return t % 2 == 0 ? 0.5 : 2.0; }
 
 // With these keys, roots are due at steps 4, 6, 9, 13 and 18.
-const Keys kGrowing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "4"}};
+const Keys kGrowing = "refresh_growth=0.5 start_preconditioning_step=4";
 
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
   for (const Keys& lag : kLags) {
@@ -139,7 +139,7 @@ TEST_CASE("no call except destroy invalidates a capture of another thread") {
   };
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
-    Model model(GraphSpec(lag + Keys{{"root_async", "1"}}), stream);
+    Model model(GraphSpec(lag + Keys("root_async=1")), stream);
     shampoo_optimizer* other = nullptr;
     capture("create", [&] {
       shampoo_optimizer_desc desc = DeviceDesc();

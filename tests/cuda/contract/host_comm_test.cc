@@ -84,7 +84,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
   for (const RankKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(SpecOfRanks({{"refresh_growth", "0"}, {"precondition_frequency", "5"}}), kind);
+    DeviceRanks ranks(SpecOfRanks("refresh_growth=0 precondition_frequency=5"), kind);
     ranks.Train(1, 2);
     ranks.MustSucceed();
     const std::string name = kind.on_host.of_shards ? "shard_comm" : "replica_comm";
@@ -146,7 +146,7 @@ TEST_CASE(
     CAPTURE(NameOf(kind));
     const Stage stage;
     SizesOfRanks sizes(kind);
-    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}}), kind, sizes.allocators());
+    DeviceRanks ranks(SpecOfRanks("status_lag=0"), kind, sizes.allocators());
     const size_t pieces = AreAllOnHost(kind) ? 3 : 4;  // workspace, state, exchanges, and memory for error messages
     for (int rank = 0; rank < kind.world(); ++rank) {
       const std::vector<size_t>& all = sizes[rank].all;

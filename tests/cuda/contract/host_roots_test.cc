@@ -26,7 +26,7 @@ TEST_CASE("steps continue while the host computes roots, and the speed of the de
   ModelSpec threads = HostRootsSpec();
   threads.threads = 3;
   CHECK(TrainWithSolver(threads, FAKE_CUDA_RANDOM) == expected);
-  const ModelSpec without_lag = HostRootsSpec({{"status_lag", "0"}});
+  const ModelSpec without_lag = HostRootsSpec("status_lag=0");
   CHECK(TrainWithSolver(without_lag, FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_IS_HELD) == expected);
 }
 
@@ -84,15 +84,15 @@ TEST_CASE("async roots add one stream, which has the lowest priority" * NeedsFak
     CHECK(lowest + highest == fake_cuda_live(FAKE_CUDA_STREAMS));
     return std::pair(lowest, highest);
   };
-  const auto [lowest, highest] = streams_with({{"root_async", "0"}, {"root_device", "device"}});
+  const auto [lowest, highest] = streams_with("root_async=0 root_device=device");
   CHECK(highest > 0);
-  CHECK(streams_with({{"root_device", "device"}}) == std::pair(lowest + 1, highest));
-  CHECK(streams_with({{"root_device", "host"}}) == std::pair(lowest + 1, highest));
+  CHECK(streams_with("root_device=device") == std::pair(lowest + 1, highest));
+  CHECK(streams_with("root_device=host") == std::pair(lowest + 1, highest));
 }
 
 TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") {
-  for (const Keys& keys : {Keys{{"root_method", "newton"}, {"root_max_iterations", "2"}, {"epsilon", "1e-6"}},
-                           Keys{{"root_method", "eigen"}}, Keys{{"root_dtype", "f64"}}}) {
+  for (const Keys& keys : {Keys("root_method=newton root_max_iterations=2 epsilon=1e-6"), Keys("root_method=eigen"),
+                           Keys("root_dtype=f64")}) {
     const StageWithStream stream;
     Pair pair(HostRootsSpec(keys), stream);
     pair.Train(1, 9);
@@ -127,13 +127,13 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
 // those of the CPU.
 TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
-  for (const Keys& keys : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
-                           Keys{{"root_method", "newton"}, {"root_max_iterations", "12"}, {"epsilon", "0.1"}}}) {
+  for (const Keys& keys : {Keys("root_dtype=f32"), Keys("root_dtype=f64"),
+                           Keys("root_method=newton root_max_iterations=12 epsilon=0.1")}) {
     for (const Keys& lag : kLags) {
       const Keys more = keys + lag;
       CAPTURE(NameOf(more));
       const StageWithStream stream;
-      Pair pair(HostRootsSpec(more + Keys{{"track_root_residuals", "true"}}), stream);
+      Pair pair(HostRootsSpec(more + Keys("track_root_residuals=true")), stream);
       Model plain(HostRootsSpec(more), stream);
       pair.Train(1, 18);
       plain.Train(1, 18);
@@ -274,10 +274,10 @@ TEST_CASE("root_device host requires root_async on a GPU, and has no effect on t
     shampoo_config_destroy(config);
     return status;
   };
-  CheckError(status_of({{"root_device", "host"}}, SHAMPOO_CUDA), SHAMPOO_E_INVALID,
+  CheckError(status_of("root_device=host", SHAMPOO_CUDA), SHAMPOO_E_INVALID,
              "key root_device: the value host is not allowed with root_async 0");
-  Must(status_of({{"root_device", "host"}}, SHAMPOO_CPU));
-  Must(status_of({{"root_device", "host"}, {"root_async", "1"}}, SHAMPOO_CUDA));
+  Must(status_of("root_device=host", SHAMPOO_CPU));
+  Must(status_of("root_device=host root_async=1", SHAMPOO_CUDA));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   const Stage stage;
   fake_cuda_set_protection(0);
   ModelSpec spec;
-  spec.keys = Keys{{"grafting", "adam"}, {"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + keys;
+  spec.keys = Keys("grafting=adam precondition_frequency=2 use_merge_dims=false") + keys;
   spec.params = params;
   Model model(spec);
   model.Step(1);
@@ -74,9 +74,8 @@ TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many l
 TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
   const Stage stage;
   fake_cuda_set_protection(0);
-  ModelSpec spec{
-      .keys = {{"max_preconditioner_dim", "1"}, {"precondition_frequency", "1"}, {"use_merge_dims", "false"}},
-      .params = {{{70000}}}};
+  ModelSpec spec{.keys = "max_preconditioner_dim=1 precondition_frequency=1 use_merge_dims=false",
+                 .params = {{{70000}}}};
   Pair pair(spec);
   pair.StepBoth(1);
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);

@@ -24,12 +24,11 @@ void MakeEveryKindOfStep(Model* model) {
 }
 
 TEST_CASE("create loads all kernels that later calls use" * NeedsFake()) {
-  for (const Keys& keys : Combinations({{"root_method", {"eigen", "newton", "higher_order"}},
-                                        {"precondition_math", {"f32", "tf32"}},
-                                        {"root_async", {"0", "1"}}})) {
+  for (const Keys& keys :
+       Combinations("root_method=eigen|newton|higher_order precondition_math=f32|tf32 root_async=0|1")) {
     CAPTURE(NameOf(keys));
     const Stage stage;
-    ModelSpec spec = FiveShapes(keys + Keys{{"root_max_iterations", "20"}, {"epsilon", "1"}});
+    ModelSpec spec = FiveShapes(keys + Keys("root_max_iterations=20 epsilon=1"));
     spec.params.push_back({{70, 33}});
     spec.params.push_back({{40, 40}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
     fake_cuda_mark();
@@ -56,7 +55,7 @@ TEST_CASE("kernels are loaded onto the optimizer's device, and only once" * Need
 
 TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * NeedsFake()) {
   const Stage stage;
-  DeviceRanks ranks(FiveShapes({{"status_lag", "0"}, {"comm_bucket_bytes", "128"}}), 3);
+  DeviceRanks ranks(FiveShapes("status_lag=0 comm_bucket_bytes=128"), 3);
   fake_cuda_mark();
   ranks.Train(1, 5);
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
@@ -102,10 +101,10 @@ TEST_CASE("create loads all kernels before its first collective" * NeedsFake()) 
                                  {"gather", 1, 2, false},
                                  {"gather", 2, 2, true, "64"}};
   for (const RankKind& kind : kKinds) {
-    for (const Keys& keys : {Keys{{"root_method", "eigen"}},
-                             Keys{{"root_method", "newton"}, {"root_async", "1"}, {"precondition_frequency", "5"}},
-                             Keys{{"root_method", "cans"}, {"track_root_residuals", "true"}}, Keys{{"method", "soap"}},
-                             Keys{{"method", "muon"}, {"muon_local", "true"}}}) {
+    for (const Keys& keys :
+         {Keys("root_method=eigen"), Keys("root_method=newton root_async=1 precondition_frequency=5"),
+          Keys("root_method=cans track_root_residuals=true"), Keys("method=soap"),
+          Keys("method=muon muon_local=true")}) {
       INFO(NameOf(kind), " ", NameOf(keys));
       const StageWithStream stream;
       UsePlugin();
@@ -134,7 +133,7 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
 // Method eigen computes the roots of the tensor, and cans those of the matrix. The roots have the same sizes and dtype.
 TEST_CASE("create loads the solvers of all methods, also of a method that only some blocks use") {
   ModelSpec spec;
-  spec.keys = {{"root_method", "cans"}, {"use_merge_dims", "false"}, {"epsilon", "1e-2"}, {"status_lag", "0"}};
+  spec.keys = "root_method=cans use_merge_dims=false epsilon=1e-2 status_lag=0";
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {
     spec.params.push_back({shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   }

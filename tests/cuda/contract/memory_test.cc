@@ -63,7 +63,7 @@ struct Recorder {
 };
 
 TEST_CASE("all device memory comes from the caller's allocator, in the planned sizes, and is returned to it") {
-  for (const Keys& method : Combinations({{"root_method", {"eigen", "newton", "higher_order"}}})) {
+  for (const Keys& method : Combinations("root_method=eigen|newton|higher_order")) {
     for (int device = 0; device < Devices(); ++device) {
       INFO(NameOf(method), ", device ", device);
       const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
@@ -138,7 +138,7 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
 // The communicator of DeviceRanks refuses memory that other devices cannot access.
 TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
   const Stage stage;
-  DeviceRanks ranks(FiveShapes({{"status_lag", "0"}}), 2);
+  DeviceRanks ranks(FiveShapes("status_lag=0"), 2);
   ranks.Train(1, 1);
   ranks[1].SetGradient(1, {NAN, 0, 0, 0, 0});
   ranks.CheckStep(SHAMPOO_E_NUMERIC, {"rank 1"});
@@ -186,7 +186,7 @@ TEST_CASE("create fails if the device has too little memory for the state, and l
   const Stage stage;
   if (OnFake()) fake_cuda_set_memory_limit(int64_t{1} << 30);
   ModelSpec spec;
-  spec.keys = {{"max_preconditioner_dim", "8192"}};
+  spec.keys = "max_preconditioner_dim=8192";
   spec.params = {{{1 << 20, 1 << 20}}};  // 16384 blocks of 1 GiB each
   const PlanPtr plan = MakePlan(spec);
   CHECK(PlannedBytes(plan.get(), "state") > size_t{1} << 42);

@@ -31,8 +31,8 @@ std::string KeyOf(size_t p, const char* state) { return "p" + std::to_string(p) 
 double SnapshotStep(const Model& model, size_t p) { return model.State(KeyOf(p, "snapshot_step"))[0]; }
 
 TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the same steps on") {
-  const Keys growing = {{"refresh_growth", "0.5"}, {"start_preconditioning_step", "2"}, {"root_spread", "true"}};
-  for (const Keys& more : {Keys{}, Keys{{"root_spread", "true"}}, growing, Keys{{"root_method", "newton"}}}) {
+  const Keys growing = "refresh_growth=0.5 start_preconditioning_step=2 root_spread=true";
+  for (const Keys& more : {Keys{}, Keys("root_spread=true"), growing, Keys("root_method=newton")}) {
     for (const uint64_t other_epsilon : {uint64_t{0}, uint64_t{13}, uint64_t{17}}) {
       for (const int order : {FAKE_CUDA_RANDOM, FAKE_CUDA_AS_LATE_AS_POSSIBLE}) {
         const StageWithStream stream(order);
@@ -201,7 +201,7 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
   for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
     CAPTURE(rejected);
     const Stage stage;
-    DeviceRanks ranks(AsyncRootsSpec({{"status_lag", "0"}}), kRanks);
+    DeviceRanks ranks(AsyncRootsSpec("status_lag=0"), kRanks);
     for (uint64_t t = 1; t <= 19; ++t) {
       ranks.FillGradients(t);
       if (t == rejected) {
@@ -222,7 +222,7 @@ TEST_CASE("blocks that miss steps give the same results on several ranks as on o
   constexpr int kRanks = 3;
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
-    const ModelSpec spec = AsyncRootsSpec(lag + Keys{{"comm_bucket_bytes", "128"}});
+    const ModelSpec spec = AsyncRootsSpec(lag + Keys("comm_bucket_bytes=128"));
     StagedModel alone(spec);
     DeviceRanks ranks(spec, kRanks);
     for (uint64_t t = 1; t <= kLast; ++t) {

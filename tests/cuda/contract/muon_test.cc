@@ -9,11 +9,11 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kMuon = {{"method", "muon"}, {"adam_lr", "0.01"}};
-const Keys kSign = {{"method", "sign"}};
-const Keys kExact = {{"orthogonalization", "exact"}};
-const Keys kSoapPost = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "1000"}};
-const Keys kNormed = {{"norm_control", "radial"}, {"update_floor", "0.2"}, {"update_floor_rows", "true"}};
+const Keys kMuon = "method=muon adam_lr=0.01";
+const Keys kSign = "method=sign";
+const Keys kExact = "orthogonalization=exact";
+const Keys kSoapPost = "method=soap soap_post=orthogonalize precondition_frequency=1000";
+const Keys kNormed = "norm_control=radial update_floor=0.2 update_floor_rows=true";
 
 // Returns the specification of a model with matrices of several shapes, a vector and, with method muon, a head.
 ModelSpec MatricesOf(const Keys& keys) {
@@ -24,17 +24,17 @@ ModelSpec MatricesOf(const Keys& keys) {
 
 const std::vector<Keys> kCases = {kMuon,
                                   kMuon + kNormed,
-                                  kMuon + Keys{{"second_moment", "row"}, {"ns_norm", "schatten4"}, {"ns_steps", "4"}},
-                                  kMuon + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
-                                  kMuon + Keys{{"muon_math", "bf16"}, {"ns_norm", "schatten4"}},
-                                  kMuon + Keys{{"grafting", "adam"}, {"ns_coefficients", "3,-2,1;2,-1,0"}},
+                                  kMuon + Keys("second_moment=row ns_norm=schatten4 ns_steps=4"),
+                                  kMuon + Keys("dual_norm_scale=true precondition_math=tf32"),
+                                  kMuon + Keys("muon_math=bf16 ns_norm=schatten4"),
+                                  kMuon + Keys("grafting=adam ns_coefficients=3,-2,1;2,-1,0"),
                                   kMuon + kExact,
-                                  kMuon + kExact + Keys{{"dual_norm_scale", "true"}, {"precondition_math", "tf32"}},
+                                  kMuon + kExact + Keys("dual_norm_scale=true precondition_math=tf32"),
                                   kSoapPost,
                                   kSoapPost + kExact,
-                                  kSign + Keys{{"dual_norm_scale", "true"}},
+                                  kSign + Keys("dual_norm_scale=true"),
                                   kSign + kNormed,
-                                  Keys{{"method", "adam"}, {"norm_control", "hyperball"}}};
+                                  Keys("method=adam norm_control=hyperball")};
 
 TEST_CASE("steps of methods muon and sign load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& keys : kCases) {
@@ -85,9 +85,8 @@ TEST_CASE("a step of a thousand matrices of equal size takes as many launches an
 
 TEST_CASE("each step of the iteration takes three products for each shape, or two if its coefficient c is 0" *
           NeedsFake()) {
-  for (const auto& [keys, products] : {std::pair{Keys{{"ns_coefficients", "jordan"}}, 15},
-                                       {Keys{{"ns_coefficients", "cubic5"}}, 10},
-                                       {kExact, 24 * 3}}) {
+  for (const auto& [keys, products] :
+       {std::pair{Keys("ns_coefficients=jordan"), 15}, {Keys("ns_coefficients=cubic5"), 10}, {kExact, 24 * 3}}) {
     const Stage stage;
     ModelSpec spec{.keys = kMuon + keys, .params = {{{4, 3}}, {{4, 3}}}};
     Model model(spec);
@@ -125,8 +124,8 @@ TEST_CASE("soap_post takes no products while all directions are those of the gra
 
 TEST_CASE("with methods without roots, replays of a captured step give the same results as steps") {
   std::vector<Keys> cases = kCases;
-  cases.push_back({{"method", "adam"}});
-  cases.push_back({{"method", "sgd"}, {"momentum", "0.9"}});
+  cases.push_back("method=adam");
+  cases.push_back("method=sgd momentum=0.9");
   for (const Keys& keys : cases) {
     CAPTURE(keys[0].second);
     const StageWithStream stream;
@@ -140,7 +139,7 @@ TEST_CASE("with methods without roots, replays of a captured step give the same 
 TEST_CASE(
     "the device rejects a captured step of the grafting method that is replayed as a step of method muon or sign") {
   for (const Keys& method : {kMuon, kSign}) {
-    StagedModel model(MatricesOf(method + Keys{{"grafting", "adam"}, {"start_preconditioning_step", "4"}}));
+    StagedModel model(MatricesOf(method + Keys("grafting=adam start_preconditioning_step=4")));
     model.Step(1);
     const Graph graph(&model);
     graph.Launch();
@@ -156,7 +155,7 @@ TEST_CASE(
 
 TEST_CASE("the parts of a fused parameter take the same steps as separate parameters") {
   const Stage stage;
-  for (const Keys& keys : {kMuon + Keys{{"second_moment", "short"}}, kMuon + kNormed, kSign + kNormed}) {
+  for (const Keys& keys : {kMuon + Keys("second_moment=short"), kMuon + kNormed, kSign + kNormed}) {
     ModelSpec fused{.keys = keys, .params = {{{9, 5}}}};
     fused.params[0].row_splits = {2, 3, 4};
     ModelSpec separate = fused;
@@ -184,7 +183,7 @@ TEST_CASE("the parts of a fused parameter take the same steps as separate parame
 TEST_CASE("the update of a block whose direction diverges is skipped, and the states of the block stay finite") {
   const Stage stage;
   ModelSpec spec;
-  spec.keys = kMuon + Keys{{"ns_coefficients", "9,9,9"}, {"ns_steps", "9"}, {"second_moment", "row"}};
+  spec.keys = kMuon + Keys("ns_coefficients=9,9,9 ns_steps=9 second_moment=row");
   spec.keys.emplace_back("on_nonfinite", "skip_block");
   spec.params = {{{4, 3}}, {{3}}};
   Model model(spec);
@@ -201,7 +200,7 @@ TEST_CASE("with exact orthogonalization, the error about a skipped update mentio
     const Stage stage;
     ModelSpec spec;
     spec.device_type = device;
-    spec.keys = kMuon + kExact + Keys{{"lr", "1e7"}};
+    spec.keys = kMuon + kExact + Keys("lr=1e7");
     spec.params = {{{4, 3}}};
     spec.params[0].out_dtype = SHAMPOO_F16;
     spec.params[0].in_place = false;
@@ -217,8 +216,8 @@ TEST_CASE("with exact orthogonalization, the error about a skipped update mentio
 }
 
 TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
-  for (const Keys& keys : {kMuon + Keys{{"second_moment", "row"}}, kMuon + kNormed, kSign + kNormed, kMuon + kExact,
-                           kSoapPost + kExact + Keys{{"precondition_frequency", "2"}}}) {
+  for (const Keys& keys : {kMuon + Keys("second_moment=row"), kMuon + kNormed, kSign + kNormed, kMuon + kExact,
+                           kSoapPost + kExact + Keys("precondition_frequency=2")}) {
     for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {
       INFO(NameOf(kind), " ", NameOf(keys));
       CheckShardedSteps(MatricesOf(keys), kind, 1e-4);

@@ -29,7 +29,7 @@ const std::vector<Bad> kBad = {
 };
 
 ModelSpec SpecOf(const Bad& bad, const Keys& keys) {
-  ModelSpec spec = FiveShapes(Keys{{"max_preconditioner_dim", "4"}} + keys + bad.keys);
+  ModelSpec spec = FiveShapes(Keys("max_preconditioner_dim=4") + keys + bad.keys);
   spec.params[2].in_place = false;
   spec.params[3].copy_dtype = SHAMPOO_BF16;
   return spec;
@@ -63,7 +63,7 @@ void ForEachBad(const Keys& keys, const Run& run) {
 
 TEST_CASE("on_nonfinite error: the step changes nothing, and the error message equals that of the CPU") {
   for (const Keys& lag : kLags) {
-    ForEachBad(Keys{{"on_nonfinite", "error"}} + lag, [&](const Bad& bad, Pair& pair) {
+    ForEachBad(Keys("on_nonfinite=error") + lag, [&](const Bad& bad, Pair& pair) {
       const std::vector<char> before = BitsOf(pair.device);
       pair.Each([&](Model& model) { model.SpoilGradient(bad.param, bad.element, bad.value); });
       CHECK(pair.host.TryStep() == SHAMPOO_E_NUMERIC);
@@ -83,14 +83,14 @@ TEST_CASE("on_nonfinite error: the step changes nothing, and the error message e
 }
 
 TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU skips, and only counters report it") {
-  for (const Keys& keys : Combinations({{"on_nonfinite", {"skip_step", "skip_block"}}, {"status_lag", {"0", "1"}}})) {
+  for (const Keys& keys : Combinations("on_nonfinite=skip_step|skip_block status_lag=0|1")) {
     ForEachBad(keys, [&](const Bad& bad, Pair& pair) {
       const auto before = ParamsAndStates(pair.device);
       pair.Each([&](Model& model) {
         model.SpoilGradient(bad.param, bad.element, bad.value);
         model.Step();
       });
-      CHECK((ParamsAndStates(pair.device) == before) == (ValueOf(keys, "on_nonfinite") == "skip_step"));
+      CHECK((ParamsAndStates(pair.device) == before) == (keys.Value("on_nonfinite") == "skip_step"));
       CHECK(pair.DifferingValues(2e-3) == "");
       CHECK(pair.device.CopyValues(3) == pair.host.CopyValues(3));
       CHECK(pair.host.Stat("nonfinite_blocks") == 1);

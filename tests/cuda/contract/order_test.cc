@@ -15,7 +15,7 @@ namespace {
 // step 5 on, and the roots of step 6 from step 7 on.
 constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
-ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys{{"root_async", "1"}} + more); }
+ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys("root_async=1") + more); }
 
 // The stream of the steps. kInTurns: two streams alternate.
 enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
@@ -43,9 +43,8 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
 }
 
 TEST_CASE("results do not depend on the order in which the device runs its streams") {
-  for (const ModelSpec& spec :
-       {FiveShapes(), FiveShapes({{"status_lag", "0"}}), FiveShapes({{"root_method", "newton"}}),
-        FiveShapes({{"root_method", "higher_order"}}), AsyncSpec(), AsyncSpec({{"root_method", "newton"}})}) {
+  for (const ModelSpec& spec : {FiveShapes(), FiveShapes("status_lag=0"), FiveShapes("root_method=newton"),
+                                FiveShapes("root_method=higher_order"), AsyncSpec(), AsyncSpec("root_method=newton")}) {
     const std::vector<char> expected = Run(spec, kOrders[0], Where::kOwnStream);
     for (const Where where : {Where::kOwnStream, Where::kBlockingStream, Where::kLegacyStream, Where::kInTurns}) {
       for (const Order& order : kOrders) {

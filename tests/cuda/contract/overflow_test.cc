@@ -13,7 +13,7 @@ namespace shampoo_test {
 namespace {
 
 ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype) {
-  return {.keys = Keys{{"lr", "1"}, {"use_merge_dims", "false"}, {"epsilon", "0.1"}} + more + one.keys,
+  return {.keys = Keys("lr=1 use_merge_dims=false epsilon=0.1") + more + one.keys,
           .params = {{{6, 5}, dtype, dtype, dtype}, {{5}, dtype, dtype, dtype}}};
 }
 

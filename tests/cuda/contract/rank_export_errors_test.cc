@@ -132,7 +132,7 @@ TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
 }
 
 TEST_CASE("an export returns the error of an earlier step that was rejected, and then succeeds") {
-  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "error"}}), [](ExportJob& job, const RankKind&) {
+  ForEachExportJob(SpecWithAverages("on_nonfinite=error"), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     for (Model* model : job.ranks.models()) model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
     job.ranks.CheckStep();
@@ -146,7 +146,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected, and
 }
 
 TEST_CASE("an export compares the parameters of replicas if verify_replicas compares them in the next step") {
-  ForEachExportJob(SpecWithAverages({{"verify_replicas", "2"}}), [](ExportJob& job, const RankKind& kind) {
+  ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);
     std::vector<double> values = job.ranks[0].ParamValues(5);
@@ -167,7 +167,7 @@ TEST_CASE("an export compares the parameters of replicas if verify_replicas comp
 
 TEST_CASE("exports do not count in the step number that shampoo_optimizer_status returns") {
   const Stage stage;
-  ExportJob job({"local", 2, 1}, SpecWithAverages({{"on_nonfinite", "error"}}));
+  ExportJob job({"local", 2, 1}, SpecWithAverages("on_nonfinite=error"));
   job.Train(1, 2);
   for (int i = 0; i < 3; ++i) job.Export(1);
   for (Model* model : job.ranks.models()) model->SpoilGradient(0, 1, NAN);

@@ -45,7 +45,7 @@ TEST_CASE("an export directly after a step, and a step directly after an export,
 }
 
 TEST_CASE("an export after a step that skipped blocks has all averages") {
-  ForEachExportJob(SpecWithAverages({{"on_nonfinite", "skip_block"}}), [](ExportJob& job, const RankKind&) {
+  ForEachExportJob(SpecWithAverages("on_nonfinite=skip_block"), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     const auto spoil = [](Model* model) { model->SetGradient(0, std::vector<double>(model->elements(0), NAN)); };
     spoil(&job.alone);
@@ -103,7 +103,7 @@ TEST_CASE("an export rounds to nearest, also if steps round parameters stochasti
     for (const Keys& exchange : {kExchanges[0], kExchanges[2]}) {
       INFO(NameOf(kind), " ", NameOf(exchange));
       const Stage stage;
-      ModelSpec spec = SpecWithAverages(exchange + Keys{{"param_rounding", "stochastic"}});
+      ModelSpec spec = SpecWithAverages(exchange + Keys("param_rounding=stochastic"));
       spec.params[0] = {{12, 3}, SHAMPOO_BF16, SHAMPOO_F32};
       spec.params[1] = {{70, 90}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_BF16, false};
       spec.params[3] = {{50}, SHAMPOO_F64, SHAMPOO_F32, SHAMPOO_BF16, false, 0, 1};
@@ -141,13 +141,8 @@ TEST_CASE("an export between the start and the use of async roots does not chang
     if (!shards_are_whole) continue;  // each shard is preconditioned as a separate tensor
     CAPTURE(NameOf(kind));
     const Stage stage;
-    ModelSpec spec = SpecWithAverages({{"method", "shampoo"},
-                                       {"grafting", "adam"},
-                                       {"momentum", "0"},
-                                       {"epsilon", "0.1"},
-                                       {"root_async", "2"},
-                                       {"precondition_frequency", "3"},
-                                       {"refresh_growth", "0"}});
+    ModelSpec spec = SpecWithAverages(
+        "method=shampoo grafting=adam momentum=0 epsilon=0.1 root_async=2 precondition_frequency=3 refresh_growth=0");
     ExportJob job(kind, spec);
     for (uint64_t t = 1; t <= 8; ++t) {
       job.StepAll(t);
@@ -166,11 +161,10 @@ constexpr RankKind kExportStreamKinds[] = {{"local", 2, 1, false},        {"gath
 
 TEST_CASE("replays of a captured step of several ranks advance averages as steps do, also after an export") {
   for (const RankKind& kind : kExportStreamKinds) {
-    for (const Keys& average :
-         {Keys{{"averaging", "schedule_free"}}, Keys{{"averaging", "gpa"}}, Keys{{"weight_ema", "0.5"}}}) {
+    for (const Keys& average : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.5")}) {
       INFO(NameOf(kind), " ", NameOf(average));
       const StageWithStream stream;
-      const Keys keys = Keys{{"momentum", "0"}} + average;
+      const Keys keys = Keys("momentum=0") + average;
       StreamRank<> plain(kind, keys, stream);
       StreamRank<> captured(kind, keys, stream);
       const auto check_export = [&] {
@@ -200,7 +194,7 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
   for (const RankKind& kind : kExportStreamKinds) {
     CAPTURE(NameOf(kind));
     const StageWithStream stream;
-    const Keys keys = {{"momentum", "0"}, {"weight_ema", "0.5"}};
+    const Keys keys = "momentum=0 weight_ema=0.5";
     StreamRank<> plain(kind, keys, stream);
     StreamRank<> captured(kind, keys, stream);
     const auto graph = StepAndReplay(&captured.model, [&](uint64_t t) {

@@ -56,12 +56,11 @@ TEST_CASE("a step of several ranks whose communicators wait cannot be captured, 
 // Step 5 refreshes roots. With root_async, steps 2, 4 and 6 refresh roots, and steps 5 and 7 begin to use the roots of
 // steps 4 and 6.
 TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
-  const Keys async = {{"root_async", "1"}, {"precondition_frequency", "2"}, {"refresh_growth", "0"}};
-  const Keys tracked = {{"track_times", "true"}, {"track_root_residuals", "true"}};
+  const Keys async = "root_async=1 precondition_frequency=2 refresh_growth=0";
+  const Keys tracked = "track_times=true track_root_residuals=true";
   for (const RankKind& kind : kKinds) {
-    for (const Keys& keys :
-         {Keys{{"root_method", "eigen"}}, Keys{{"root_method", "cans"}}, Keys{{"root_method", "eigen"}} + async,
-          Keys{{"root_method", "cans"}} + tracked, Keys{{"root_method", "eigen"}} + async + tracked}) {
+    for (const Keys& keys : {Keys("root_method=eigen"), Keys("root_method=cans"), Keys("root_method=eigen") + async,
+                             Keys("root_method=cans") + tracked, Keys("root_method=eigen") + async + tracked}) {
       INFO(NameOf(kind), " ", NameOf(keys));
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);

@@ -18,9 +18,7 @@ inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "
 
 // Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the one with which
 // BoundRates begins.
-inline ModelSpec SpecOfRanks(const Keys& more) {
-  return FiveShapes(Keys{{"max_preconditioner_dim", "4"}, {"lr", "0.25"}} + more);
-}
+inline ModelSpec SpecOfRanks(const Keys& more) { return FiveShapes(Keys("max_preconditioner_dim=4 lr=0.25") + more); }
 
 // Requires that the last call succeeded on all ranks and, unless the ranks have shards, that all parameters are equal.
 inline void CheckAllAgree(DeviceRanks* ranks) {

@@ -131,10 +131,10 @@ TEST_CASE("create fails on all ranks if their plans differ") {
 }
 
 TEST_CASE("async roots on several ranks equal those on one rank") {
-  for (const Keys& keys : Combinations({{"comm_bucket_bytes", {"0", "128"}}, {"root_device", {"device", "host"}}})) {
+  for (const Keys& keys : Combinations("comm_bucket_bytes=0|128 root_device=device|host")) {
     CAPTURE(NameOf(keys));
     const Stage stage;
-    const Keys async = Keys{{"precondition_frequency", "4"}, {"root_async", "2"}} + keys;
+    const Keys async = Keys("precondition_frequency=4 root_async=2") + keys;
     const TestStream stream;
     Model alone(SpecOfRanks(async), stream);
     DeviceRanks ranks(SpecOfRanks(async), kRanks);
@@ -151,8 +151,7 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   const Stage stage;
   fake_cuda_set_query_progress(-1);  // steps wait for no event while the threads of the roots are held
   // With several buckets, an error that one rank finds changes no state on the others.
-  const Keys keys = {
-      {"precondition_frequency", "4"}, {"root_async", "2"}, {"status_lag", "0"}, {"comm_bucket_bytes", "128"}};
+  const Keys keys = "precondition_frequency=4 root_async=2 status_lag=0 comm_bucket_bytes=128";
   DeviceRanks ranks(SpecOfRanks(keys), kRanks);
   ranks.Train(1, 7);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);

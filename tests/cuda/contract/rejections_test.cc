@@ -16,7 +16,7 @@ namespace {
 // Checks that the device and the CPU reject the next step with the same error, and that the device changes nothing.
 // With status_lag 1, the device reports the error later, with a prefix.
 void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
-  const bool is_late = ValueOf(keys, "status_lag") == "1";
+  const bool is_late = keys.Value("status_lag") == "1";
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);
   const std::string expected = shampoo_last_error();
@@ -125,7 +125,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       BoundNumber number;
       ModelSpec spec;
       // Parameters of the other dtype are in group 1, which does not affect the range of group 0.
-      spec.keys = lag + Keys{{"on_nonfinite", "skip_block"}, {"epsilon", "0.1"}};
+      spec.keys = lag + Keys("on_nonfinite=skip_block epsilon=0.1");
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
         const bool in_group = (static_cast<int>(one.group) & dtype) != 0;
@@ -151,7 +151,7 @@ TEST_CASE("a parameter with coupled decay must be finite") {
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    Pair pair(FiveShapes(lag + Keys{{"weight_decay", "0.1"}, {"weight_decay_type", "coupled"}}), stream);
+    Pair pair(FiveShapes(lag + Keys("weight_decay=0.1 weight_decay_type=coupled")), stream);
     pair.Train(1, 3);
     pair.Each([](Model& model) {
       std::vector<double> values = Sequence(5, model.elements(2));
@@ -185,7 +185,7 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
   for (const Keys& lag : kLags) {
     CAPTURE(NameOf(lag));
     const StageWithStream stream;
-    ModelSpec spec{.keys = lag + Keys{{"factor_dtype", "f16"}, {"precondition_frequency", "4"}}, .params = {{{3, 2}}}};
+    ModelSpec spec{.keys = lag + Keys("factor_dtype=f16 precondition_frequency=4"), .params = {{{3, 2}}}};
     Pair pair(spec, stream);
     pair.StepBoth(1);
     pair.Each([](Model& model) {
@@ -229,7 +229,7 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
 
 TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) {
   const Stage stage;
-  Model model(FiveShapes({{"precondition_frequency", "3"}}));
+  Model model(FiveShapes("precondition_frequency=3"));
   for (int t = 1; t <= 7; ++t) {
     CAPTURE(t);
     model.FillGradients(static_cast<uint64_t>(t));
@@ -240,7 +240,7 @@ TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) 
 }
 
 TEST_CASE("a factor matrix that the host has written is checked when roots are due") {
-  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"on_nonfinite", {"error", "skip_step"}}})) {
+  for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_step")) {
     CAPTURE(NameOf(keys));
     const StageWithStream stream;
     Pair pair(FiveShapes(keys), stream);
@@ -270,11 +270,11 @@ TEST_CASE("a step counter out of range is rejected") {
 }
 
 TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
-  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"on_nonfinite", {"error", "skip_block"}}})) {
+  for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_block")) {
     for (const bool in_copy : {false, true}) {
       INFO(NameOf(keys), ", in copy ", in_copy);
       const StageWithStream stream;
-      ModelSpec spec = FiveShapes(keys + Keys{{"lr", "1e6"}});
+      ModelSpec spec = FiveShapes(keys + Keys("lr=1e6"));
       spec.params[1].in_place = in_copy;
       spec.params[1].out_dtype = SHAMPOO_F16;
       spec.params[4].copy_dtype = in_copy ? SHAMPOO_F16 : SHAMPOO_F32;
@@ -288,7 +288,7 @@ TEST_CASE("an update whose direction overflows is skipped, and the next step rep
       CHECK(pair.host.Stat("nonfinite_blocks") == 1);
       CHECK(pair.DifferingCounters() == "");
       pair.Each([](Model& model) { Must(shampoo_optimizer_set(model.optimizer, 0, "lr", 0.1)); });
-      if (ValueOf(keys, "on_nonfinite") == "error") pair.CheckBothReject(SHAMPOO_E_NUMERIC);
+      if (keys.Value("on_nonfinite") == "error") pair.CheckBothReject(SHAMPOO_E_NUMERIC);
       pair.Train(2, 4);
       CHECK(pair.DifferingValues(1e-3) == "");
     }

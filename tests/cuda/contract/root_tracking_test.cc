@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kTracked = {{"track_root_residuals", "true"}};
+const Keys kTracked = "track_root_residuals=true";
 const char* const kStats[] = {"root_error.mean",    "root_error.median",    "root_error.p90",    "root_error.max",
                               "root_residual.mean", "root_residual.median", "root_residual.p90", "root_residual.max"};
 
@@ -29,9 +29,9 @@ void CheckSameStats(const Model& device, const Model& host, double rounding) {
 }
 
 TEST_CASE("residuals of roots are the same as on the CPU, for every method and dtype") {
-  for (const Keys& keys : Combinations({{"root_method", kRootMethods}, {"status_lag", {"0", "1"}}})) {
-    for (const Keys& dtypes : {Keys{{"root_dtype", "f32"}}, Keys{{"root_dtype", "f64"}},
-                               Keys{{"factor_dtype", "bf16"}, {"inverse_dtype", "f16"}}}) {
+  for (const Keys& keys : Combinations("root_method=eigen|newton|higher_order|cans status_lag=0|1")) {
+    for (const Keys& dtypes :
+         {Keys("root_dtype=f32"), Keys("root_dtype=f64"), Keys("factor_dtype=bf16 inverse_dtype=f16")}) {
       CAPTURE(NameOf(keys + dtypes));
       const StageWithStream stream;
       ModelSpec spec = FiveShapes(kTracked + dtypes + keys);
@@ -47,10 +47,9 @@ TEST_CASE("residuals of roots are the same as on the CPU, for every method and d
 }
 
 TEST_CASE("residuals of roots of matrices that are divided by their trace are the same as on the CPU") {
-  const Keys divided = {{"trace_scaling", "0.5"}, {"status_lag", "0"}, {"root_dtype", "f64"}};
-  for (const Keys& method : Combinations({{"root_method", kRootMethods}})) {
-    for (const Keys& async :
-         {Keys{{"root_async", "0"}}, Keys{{"root_async", "1"}}, Keys{{"root_async", "1"}, {"root_device", "host"}}}) {
+  const Keys divided = "trace_scaling=0.5 status_lag=0 root_dtype=f64";
+  for (const Keys& method : kRootMethods) {
+    for (const Keys& async : {Keys("root_async=0"), Keys("root_async=1"), Keys("root_async=1 root_device=host")}) {
       CAPTURE(NameOf(method + async));
       const StageWithStream stream;
       Pair pair(FiveShapes(kTracked + divided + method + async), stream);
@@ -63,9 +62,7 @@ TEST_CASE("residuals of roots of matrices that are divided by their trace are th
 }
 
 TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
-  for (const Keys& keys : Combinations({{"root_method", {"eigen", "cans", "newton"}},
-                                        {"root_async", {"0", "1"}},
-                                        {"precondition_frequency", {"3"}}})) {
+  for (const Keys& keys : Combinations("root_method=eigen|cans|newton root_async=0|1 precondition_frequency=3")) {
     CAPTURE(NameOf(keys));
     const Stage stage;
     std::vector<std::vector<char>> bits;
@@ -89,8 +86,7 @@ TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" 
 
 TEST_CASE("residuals are reported and logged with the step that begins to use the roots") {
   const StageWithStream stream;
-  Model model(FiveShapes(kTracked + Keys{{"root_async", "2"}, {"precondition_frequency", "4"}, {"status_lag", "0"}}),
-              stream);
+  Model model(FiveShapes(kTracked + Keys("root_async=2 precondition_frequency=4 status_lag=0")), stream);
   Listener listener(2);
   std::vector<bool> known;
   size_t logged = 0;
@@ -108,7 +104,7 @@ TEST_CASE("residuals are reported and logged with the step that begins to use th
 
 TEST_CASE("one group is tracked, and the other one is not") {
   const StageWithStream stream;
-  ModelSpec spec = FiveShapes({{"status_lag", "0"}});
+  ModelSpec spec = FiveShapes("status_lag=0");
   spec.groups = {kTracked};
   spec.params[5].group = 1;  // of the same shape as the first parameter
   Pair pair(spec, stream);
@@ -124,7 +120,7 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
          {std::pair{false, "0"}, std::pair{true, "0"}, std::pair{false, "0.5"}, std::pair{true, "0.5"}}) {
       const StageWithStream stream;
       ModelSpec spec;
-      spec.keys = kTracked + Keys{{"epsilon", "1e-2"}, {"status_lag", "0"}, {"precondition_1d", "true"}};
+      spec.keys = kTracked + Keys("epsilon=1e-2 status_lag=0 precondition_1d=true");
       spec.keys.emplace_back("trace_scaling", trace);
       spec.params = {{{12}}};
       Pair pair(spec, stream);
@@ -151,13 +147,13 @@ TEST_CASE("several ranks measure the roots that they own, and replays do not cha
     for (const Keys& lag : kLags) {
       INFO(NameOf(kind), " ", NameOf(lag));
       const Stage stage;
-      DeviceRanks ranks(FiveShapes(kTracked + lag + Keys{{"precondition_frequency", "3"}}), kind);
+      DeviceRanks ranks(FiveShapes(kTracked + lag + Keys("precondition_frequency=3")), kind);
       ranks.Train(1, 3);
       ranks.MustSucceed();
       for (const Model* model : ranks.models()) CHECK(model->Stat("root_error.max") > 0);
     }
   }
-  StagedModel model(FiveShapes(kTracked + Keys{{"refresh_growth", "0"}, {"precondition_frequency", "4"}}));
+  StagedModel model(FiveShapes(kTracked + Keys("refresh_growth=0 precondition_frequency=4")));
   model.Train(1, 4);
   model.MustSucceed();
   const double measured = model.Stat("root_error.mean");

@@ -9,18 +9,18 @@
 namespace shampoo_test {
 namespace {
 
-const Keys kRoundedStates = {{"state_rounding", "stochastic"}, {"filtered_grad_dtype", "bf16"}, {"beta1", "0.9"}};
-const Keys kNarrowMoment = {{"second_moment_dtype", "bf16"}};
+const Keys kRoundedStates = "state_rounding=stochastic filtered_grad_dtype=bf16 beta1=0.9";
+const Keys kNarrowMoment = "second_moment_dtype=bf16";
 const std::vector<Keys> kRoundedMethods = {
-    Keys{{"method", "adam"}} + kNarrowMoment,
+    Keys("method=adam") + kNarrowMoment,
     {{"method", "sgd"}, {"momentum", "0.9"}, {"momentum_dtype", "bf16"}},
     {{"method", "shampoo"}, {"grafting", "adam"}, {"grafting_dtype", "bf16"}, {"epsilon", "0.1"}},
-    Keys{{"method", "soap"}, {"precondition_frequency", "2"}} + kNarrowMoment,
-    Keys{{"method", "muon"}, {"second_moment", "element"}} + kNarrowMoment};
+    Keys("method=soap precondition_frequency=2") + kNarrowMoment,
+    Keys("method=muon second_moment=element") + kNarrowMoment};
 
 ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype = SHAMPOO_F32) {
   ModelSpec spec;
-  spec.keys = Keys{{"lr", "0.05"}} + kRoundedStates + method + more;
+  spec.keys = Keys("lr=0.05") + kRoundedStates + method + more;
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {12}, {6, 4, 2}, {70, 66}}) {
     spec.params.push_back({shape, dtype, SHAMPOO_F32, dtype});
   }
@@ -28,8 +28,8 @@ ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype 
 }
 
 TEST_CASE("replays of a captured step round with the random numbers of their own step") {
-  const Keys param = {{"param_rounding", "stochastic"}};
-  for (const Keys& average : {Keys{}, Keys{{"weight_ema", "0.9"}, {"average_dtype", "bf16"}}}) {
+  const Keys param = "param_rounding=stochastic";
+  for (const Keys& average : {Keys{}, Keys("weight_ema=0.9 average_dtype=bf16")}) {
     for (const Keys& method : kRoundedMethods) {
       if (method[0].second == "soap" || method[0].second == "shampoo")
         continue;  // roots or eigenbases are due in some of these steps
@@ -49,7 +49,7 @@ TEST_CASE("replays of a captured step round with the random numbers of their own
 TEST_CASE("steps that round stochastically load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& method : kRoundedMethods) {
     CAPTURE(method[0].second);
-    const Keys more = {{"param_rounding", "stochastic"}, {"weight_ema", "0.9"}};
+    const Keys more = "param_rounding=stochastic weight_ema=0.9";
     StagedModel model(RoundedModel(method, more, SHAMPOO_BF16), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);
     CheckOnlyEnqueues([&] { Must(model.TryStep()); });
@@ -101,7 +101,7 @@ TEST_CASE("replicas round states as one rank does") {
 TEST_CASE("local shards of an elementwise method round states and parameters as one rank does") {
   for (const Keys& method : {kRoundedMethods[0], kRoundedMethods[1]}) {
     CAPTURE(method[0].second);
-    const Keys more = {{"param_rounding", "stochastic"}, {"weight_ema", "0.9"}, {"average_dtype", "bf16"}};
+    const Keys more = "param_rounding=stochastic weight_ema=0.9 average_dtype=bf16";
     CheckShardedSteps(RoundedModel(method, more, SHAMPOO_BF16), {"local", 1, 3}, 1e-2);
   }
 }

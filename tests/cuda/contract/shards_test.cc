@@ -96,7 +96,7 @@ TEST_CASE("if one shard skips a step, all shards skip it") {
   for (const RankKind& kind : kGrids) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"on_nonfinite", "skip_step"}}), kind);
+    DeviceRanks ranks(SpecOfRanks("status_lag=0 on_nonfinite=skip_step"), kind);
     MakeTwoSteps(&ranks);
     for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + 1].SpoilGradient(3, 2, NAN);
     const auto before = ranks.Params();
@@ -137,7 +137,7 @@ TEST_CASE(
     "a rank without gradients of a group counts the steps of the group on other ranks, also if it gets gradients "
     "later") {
   ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
-    ModelSpec spec = SpecOfRanks(reporting + Keys{{"precondition_frequency", "1"}});
+    ModelSpec spec = SpecOfRanks(reporting + Keys("precondition_frequency=1"));
     spec.groups = {{{"lr", "0.125"}}};
     spec.params = {{{6}}, {{1}}, {{6}}};  // only shard rank 0 holds an element of p1
     spec.params[1].group = 1;
@@ -188,7 +188,7 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
   for (const RankKind& kind : kGrids) {
     CAPTURE(NameOf(kind));
     const Stage stage;
-    DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}}), kind);
+    DeviceRanks ranks(SpecOfRanks("status_lag=0"), kind);
     ranks.FillGradients(1);
     ranks.OnEvery([&](int rank, Model* model) {
       if (rank != 1) model->Bind();
@@ -209,14 +209,13 @@ TEST_CASE("local shards of methods in eigenbases take the same steps as separate
   const Case cases[] = {{{"local", 1, 3}, {{6, 4}, {9}, {6, 2, 3}, {9, 3}}, {{2, 4}, {3}, {2, 2, 3}, {3, 3}}},
                         {{"local", 2, 2}, {{6, 4}, {8}, {4, 2, 3}, {6, 3}}, {{3, 4}, {4}, {2, 2, 3}, {3, 3}}}};
   for (const Case& one : cases) {
-    for (const Keys& method :
-         {Keys{{"method", "soap"}}, Keys{{"method", "soap"}, {"basis_method", "qr"}}, Keys{{"method", "kl_shampoo"}}}) {
+    for (const Keys& method : {Keys("method=soap"), Keys("method=soap basis_method=qr"), Keys("method=kl_shampoo")}) {
       INFO(NameOf(one.kind), " ", NameOf(method));
       const Stage stage;
       const TestStream stream;
       const auto spec_with = [&](const std::vector<std::vector<int64_t>>& shapes) {
         ModelSpec spec;
-        spec.keys = Keys{{"precondition_frequency", "2"}, {"use_merge_dims", "false"}} + method;
+        spec.keys = Keys("precondition_frequency=2 use_merge_dims=false") + method;
         for (const std::vector<int64_t>& shape : shapes) spec.params.push_back({shape});
         return spec;
       };

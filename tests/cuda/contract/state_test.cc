@@ -74,10 +74,9 @@ TEST_CASE("a step from one arena into another is a pure function, and an arena c
 }
 
 TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped step writes it") {
-  for (const Keys& keys :
-       Combinations({{"on_nonfinite", {"error", "skip_step", "skip_block"}}, {"status_lag", {"0", "1"}}})) {
+  for (const Keys& keys : Combinations("on_nonfinite=error|skip_step|skip_block status_lag=0|1")) {
     CAPTURE(NameOf(keys));
-    const std::string choice = ValueOf(keys, "on_nonfinite");
+    const std::string choice = keys.Value("on_nonfinite");
     const StageWithStream stream;
     const ModelSpec spec = FiveShapes(keys);
     Model model(spec, stream);
@@ -89,7 +88,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
     Must(shampoo_optimizer_bind_state(model.optimizer, first.get(), second.get()));
     const bool rejected = choice == "error";
     shampoo_status status = model.TryStep();
-    if (ValueOf(keys, "status_lag") == "1") status = model.Status();
+    if (keys.Value("status_lag") == "1") status = model.Status();
     CHECK(status == (rejected ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
     const std::vector<char> in = BytesOf(first, stream);
     const std::vector<char> out = BytesOf(second, stream);
@@ -131,7 +130,7 @@ std::vector<Entry> EntriesOf(const Model& model) {
 TEST_CASE("entries of the state are read and written, whole and in part, to and from the host and the device") {
   const StageWithStream stream;
   // Includes entries of 128 x 128 or more, which are stored as one triangle.
-  ModelSpec spec = FiveShapes({{"factor_dtype", "bf16"}, {"filtered_grad_dtype", "f16"}});
+  ModelSpec spec = FiveShapes("factor_dtype=bf16 filtered_grad_dtype=f16");
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);
   Model second(spec, stream);

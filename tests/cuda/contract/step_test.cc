@@ -7,9 +7,8 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("a step on the device gives the results of the CPU") {
-  ModelSpec spec{
-      .keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"precondition_frequency", "2"}, {"epsilon", "0.1"}},
-      .params = {{{4, 3}}, {{5}}, {{2, 3, 4}}}};
+  ModelSpec spec{.keys = "grafting=adam momentum=0.9 precondition_frequency=2 epsilon=0.1",
+                 .params = {{{4, 3}}, {{5}}, {{2, 3, 4}}}};
   Model device(spec);
   spec.device_type = SHAMPOO_CPU;
   Model host(spec);

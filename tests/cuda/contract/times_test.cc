@@ -74,11 +74,7 @@ TEST_CASE("measuring changes no result, and adds no wait and no allocation" * Ne
 
 TEST_CASE("async roots are measured when they have ended") {
   const StageWithStream stream;
-  Model model(FiveShapes({{"track_times", "true"},
-                          {"root_async", "2"},
-                          {"precondition_frequency", "4"},
-                          {"refresh_growth", "0"},
-                          {"status_lag", "0"}}),
+  Model model(FiveShapes("track_times=true root_async=2 precondition_frequency=4 refresh_growth=0 status_lag=0"),
               stream);
   model.Train(1, 12);
   CHECK(model.Stat("root_computed") > 0);
@@ -86,7 +82,7 @@ TEST_CASE("async roots are measured when they have ended") {
 }
 
 TEST_CASE("replays of captured steps are not measured, and do not disturb the times of other steps") {
-  StagedModel model(FiveShapes({{"track_times", "true"}, {"refresh_growth", "0"}, {"precondition_frequency", "8"}}));
+  StagedModel model(FiveShapes("track_times=true refresh_growth=0 precondition_frequency=8"));
   model.Train(1, 2);
   model.MustSucceed();
   const std::vector<double> before = Times(model);
@@ -114,7 +110,7 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
                                {"gather", 1, 2, false, "64"},
                                {"gather", 2, 2, false, "64"}}) {
     CAPTURE(NameOf(kind));
-    DeviceRanks ranks(FiveShapes({{"track_times", "true"}, {"status_lag", "0"}}), kind);
+    DeviceRanks ranks(FiveShapes("track_times=true status_lag=0"), kind);
     ranks.Train(1, 2);
     std::vector<std::vector<double>> before;
     for (const Model* model : ranks.models()) {

@@ -26,7 +26,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
       for (const int faulty : {1, 2}) {
         INFO("dtype ", dtype, ", faulty rank ", faulty, ", ", NameOf(reporting));
         const Stage stage;
-        ModelSpec spec = SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}});
+        ModelSpec spec = SpecOfRanks(reporting + Keys("verify_replicas=1"));
         for (ParamSpec& param : spec.params) param.param_dtype = param.out_dtype = dtype;
         DeviceRanks ranks(spec, 3);
         MakeTwoSteps(&ranks);
@@ -44,7 +44,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
 
 TEST_CASE("parameters are compared at every nth step") {
   const Stage stage;
-  DeviceRanks ranks(SpecOfRanks({{"status_lag", "0"}, {"verify_replicas", "4"}}), 2);
+  DeviceRanks ranks(SpecOfRanks("status_lag=0 verify_replicas=4"), 2);
   ranks.Train(1, 2);
   REQUIRE(ranks.DifferencesFrom(SHAMPOO_OK) == "");
   // Parameters are compared at the start of steps 1 and 5, so steps 3 and 4 do not detect the difference.
@@ -88,7 +88,7 @@ TEST_CASE(
     "replays hash the parameters at every nth step, and the hash depends on all bits and on the order of elements") {
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
-  ModelSpec spec = SpecOfRanks({{"verify_replicas", "3"}, {"refresh_growth", "0"}, {"precondition_frequency", "50"}});
+  ModelSpec spec = SpecOfRanks("verify_replicas=3 refresh_growth=0 precondition_frequency=50");
   spec.replica_ops = &ops;
   StagedModel model(spec);
   model.Train(1, 2);
@@ -134,7 +134,7 @@ TEST_CASE("with shards, copies of each shard are compared, and all shards report
     for (const Keys& reporting : kReporting) {
       INFO(NameOf(kind), " ", NameOf(reporting));
       const Stage stage;
-      DeviceRanks ranks(SpecOfRanks(reporting + Keys{{"verify_replicas", "1"}}), kind);
+      DeviceRanks ranks(SpecOfRanks(reporting + Keys("verify_replicas=1")), kind);
       MakeTwoSteps(&ranks);
       // Every parameter is compared, whichever rank owns its blocks.
       for (size_t p = 0; p < ranks[3].params(); ++p) {
@@ -187,7 +187,7 @@ TEST_CASE(
 }
 
 TEST_CASE("one rank compares nothing") {
-  StagedModel model(FiveShapes({{"verify_replicas", "1"}}));
+  StagedModel model(FiveShapes("verify_replicas=1"));
   model.Train(1, 3);
   model.MustSucceed();
 }

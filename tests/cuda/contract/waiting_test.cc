@@ -17,10 +17,11 @@ bool Iterates(const std::string& method, int t) {
 
 TEST_CASE("if the device keeps up, steps wait only during iterations, and neither copy to the host nor allocate" *
           NeedsFake()) {
-  for (const std::string& method : kRootMethods) {
+  for (const Keys& keys : kRootMethods) {
+    const std::string method = keys.Value("root_method");
     for (const Keys& lag : kLags) {
       INFO(method, ", ", NameOf(lag));
-      StagedModel model(FiveShapes(lag + Keys{{"root_method", method}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+      StagedModel model(FiveShapes(lag + keys), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
       model.FillGradients(1);
       for (int t = 1; t <= kSteps; ++t) {
@@ -46,9 +47,10 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
 }
 
 TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations" * NeedsFake()) {
-  for (const std::string& method : kRootMethods) {
+  for (const Keys& keys : kRootMethods) {
+    const std::string method = keys.Value("root_method");
     CAPTURE(method);
-    StagedModel model(FiveShapes({{"root_method", method}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+    StagedModel model(FiveShapes(keys), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);
     CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == 0);
     int64_t enqueued = 0;
@@ -75,7 +77,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
 }
 
 TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
-  StagedModel model(FiveShapes({{"status_lag", "0"}}), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
+  StagedModel model(FiveShapes("status_lag=0"), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.FillGradients(1);
   for (int t = 1; t <= kSteps; ++t) {
     CAPTURE(t);

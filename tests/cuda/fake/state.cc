@@ -10,7 +10,7 @@ namespace shampoo::cuda_fake {
 namespace {
 
 uint64_t random_state = 1;
-// The object is never destroyed because threads may end after main.
+// The object is not destroyed when the program exits, because threads may end after main.
 State*& StatePointer() {
   static State* state = new State;
   return state;

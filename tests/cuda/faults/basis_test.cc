@@ -12,11 +12,11 @@ namespace {
 constexpr int kBasisFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS,
                                 FAKE_CUDA_EIGEN_WRONG_VALUES};
 
-const Keys kSoapKeys = {{"method", "soap"}};
-const Keys kBasisMethods[] = {kSoapKeys, kSoapKeys + Keys{{"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
+const Keys kSoapKeys = "method=soap";
+const Keys kBasisMethods[] = {kSoapKeys, kSoapKeys + Keys("factor_correction=kl"), {{"method", "kl_shampoo"}}};
 
 ModelSpec SpecOfBases(const Keys& more = {}) {
-  return {.keys = Keys{{"method", "soap"}, {"precondition_frequency", "2"}, {"status_lag", "0"}} + more,
+  return {.keys = Keys("method=soap precondition_frequency=2 status_lag=0") + more,
           .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
@@ -52,7 +52,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   }
   // The refresh comes after the direction, so the parameters are equal until the next step.
   for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
-  const char* const rotated = ValueOf(method, "method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
+  const char* const rotated = method.Value("method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
   CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
   for (Model* model : {&plain, &spoiled}) model->Train(4, 8);
   CHECK(spoiled.ParamValues(0) == plain.ParamValues(0));
@@ -83,7 +83,7 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
 
 TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {
   const Stage stage;
-  Model model(SpecOfBases({{"precondition_frequency", "1"}, {"root_failure_tolerance", "1"}}));
+  Model model(SpecOfBases("precondition_frequency=1 root_failure_tolerance=1"));
   for (uint64_t t = 1; t <= 2; ++t) {
     SpoilBasis(&model, FAKE_CUDA_EIGEN_INFO);
     model.Step(t);

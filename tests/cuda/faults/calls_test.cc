@@ -136,10 +136,10 @@ TEST_CASE("with several root methods, later steps work after any call of a step 
 
 TEST_CASE("with methods in eigenbases, later steps work after any call of a step has failed" *
           doctest::test_suite("long")) {
-  const Keys soap = {{"method", "soap"}, {"precondition_frequency", "1"}};
-  const Keys qr = {{"basis_method", "qr"}, {"basis_transport", "permute"}};
-  for (const Keys& keys : {soap, soap + Keys{{"factor_correction", "kl"}}, soap + qr,
-                           Keys{{"method", "kl_shampoo"}, {"precondition_frequency", "1"}}}) {
+  const Keys soap = "method=soap precondition_frequency=1";
+  const Keys qr = "basis_method=qr basis_transport=permute";
+  for (const Keys& keys :
+       {soap, soap + Keys("factor_correction=kl"), soap + qr, Keys("method=kl_shampoo precondition_frequency=1")}) {
     for (const char* lag : {"0", "1"}) {
       ModelSpec spec;
       spec.keys = keys + Keys{{"status_lag", lag}};
@@ -150,9 +150,9 @@ TEST_CASE("with methods in eigenbases, later steps work after any call of a step
 }
 
 TEST_CASE("with exact orthogonalization, later steps work after any call of a step has failed" * NeedsFake()) {
-  const Keys exact = {{"orthogonalization", "exact"}};
-  const Keys soap = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"precondition_frequency", "2"}};
-  for (const Keys& keys : {Keys{{"method", "muon"}, {"second_moment", "row"}}, soap}) {
+  const Keys exact = "orthogonalization=exact";
+  const Keys soap = "method=soap soap_post=orthogonalize precondition_frequency=2";
+  for (const Keys& keys : {Keys("method=muon second_moment=row"), soap}) {
     for (const char* lag : {"0", "1"}) {
       ModelSpec spec{.keys = keys + exact + Keys{{"status_lag", lag}}, .params = {{{4, 3}}, {{3, 5}}}};
       CHECK(FailEachCallOf(spec) > 200);
@@ -163,8 +163,7 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
 TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  ModelSpec spec{.keys = {{"method", "soap"}, {"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}},
-                 .params = {{{2, 3}}}};
+  ModelSpec spec{.keys = "method=soap soap_post=orthogonalize orthogonalization=exact", .params = {{{2, 3}}}};
   shampoo_optimizer* made = nullptr;
   CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }

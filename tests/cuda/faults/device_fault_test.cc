@@ -29,7 +29,7 @@ TEST_CASE("after a device fault, every call reports it, and destroy leaks nothin
   const TestStream stream;
   ModelSpec spec;
   spec.params = {{{4, 3}}, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{40}}};
-  spec.keys = {{"epsilon", "0.1"}, {"status_lag", "0"}};
+  spec.keys = "epsilon=0.1 status_lag=0";
   Model model(spec, stream);
   model.Step(1);
   CauseFault(&model);

@@ -15,7 +15,7 @@ constexpr int kFaults[] = {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_
                            FAKE_CUDA_EIGEN_WRONG_VALUES};
 
 ModelSpec SpecOfRoots(const Keys& more = {}) {
-  return {.keys = Keys{{"epsilon", "0.1"}, {"use_merge_dims", "false"}, {"grafting", "adam"}} + more,
+  return {.keys = Keys("epsilon=0.1 use_merge_dims=false grafting=adam") + more,
           .params = {{{6, 5}}, {{6, 5}}, {{6, 5}}}};
 }
 
@@ -48,7 +48,7 @@ std::vector<double> InverseOf(Model* model, const char* block) {
 
 TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root until a call recovers the root" *
           NeedsFake()) {
-  for (const Keys& keys : Combinations({{"status_lag", {"0", "1"}}, {"inverse_dtype", {"f32", "bf16"}}})) {
+  for (const Keys& keys : Combinations("status_lag=0|1 inverse_dtype=f32|bf16")) {
     for (const int how : kFaults) {
       INFO(NameOf(keys), ", fault ", how);
       const Stage stage;
@@ -60,7 +60,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       Spoil(&spoiled, how);
       spoiled.Step(2);
       // With status_lag 1, no call has read the report yet.
-      CHECK(spoiled.Stat("root_retried") == (ValueOf(keys, "status_lag") == "0" ? 1 : 0));
+      CHECK(spoiled.Stat("root_retried") == (keys.Value("status_lag") == "0" ? 1 : 0));
       spoiled.Step(3);
       for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
       CHECK(spoiled.Stat("root_retried") == 1);
@@ -86,8 +86,8 @@ TEST_CASE("the step in which a root fails uses the previous inverse root" * Need
     CAPTURE(how);
     const Stage stage;
     // The refresh of step 6 fails. The other optimizer has no refresh at this step. Until step 5 both are equal.
-    Model spoiled(SpecOfRoots({{"start_preconditioning_step", "5"}}));
-    Model plain(SpecOfRoots({{"precondition_frequency", "5"}}));
+    Model spoiled(SpecOfRoots("start_preconditioning_step=5"));
+    Model plain(SpecOfRoots("precondition_frequency=5"));
     plain.Train(1, 6);
     spoiled.Train(1, 5);
     SpoilRuns(how, 2);  // the matrices of the first dims of all blocks, and then those of the second dims
@@ -184,10 +184,10 @@ TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning 
     CAPTURE(std::string(one.counter));
     const Stage stage;
     Log log;
-    ModelSpec spec = SpecOfRoots({{"computation_dtype", "f64"}, {"epsilon", "1e-12"}, {"grafting", "none"}});
+    ModelSpec spec = SpecOfRoots("computation_dtype=f64 epsilon=1e-12 grafting=none");
     spec.params = {{{40, 40}}};
     Model plain(spec);
-    spec.keys = spec.keys + Keys{{"root_method", "cans"}};
+    spec.keys = spec.keys + Keys("root_method=cans");
     Model model(spec);
     for (Model* of_two : {&plain, &model}) {
       of_two->SetGradient(0, IllConditioned(40));
@@ -297,7 +297,7 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
 TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error" * NeedsFake()) {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
-  Model model(SpecOfRoots({{"root_failure_tolerance", "1"}}));
+  Model model(SpecOfRoots("root_failure_tolerance=1"));
   Arenas arenas(model);
   const auto step = [&] {
     arenas.Bind(&model);
@@ -327,8 +327,8 @@ TEST_CASE(
     NeedsFake()) {
   for (const int how : kFaults) {
     const Stage stage;
-    Model spoiled(SpecOfRoots({{"grafting", "none"}}));
-    Model plain(SpecOfRoots({{"grafting", "none"}}));
+    Model spoiled(SpecOfRoots("grafting=none"));
+    Model plain(SpecOfRoots("grafting=none"));
     plain.Step(1);
     SpoilRuns(how, 2);
     spoiled.Step(1);

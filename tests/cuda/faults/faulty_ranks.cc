@@ -62,7 +62,7 @@ void Begin(DeviceRanks* ranks) {
 }
 
 ModelSpec SpecOf(const FaultyJob& job) {
-  return SpecOfRanks(Keys{{"status_lag", job.lag}} + (job.exports ? Keys{{"weight_ema", "0.5"}} : Keys{}));
+  return SpecOfRanks(Keys{{"status_lag", job.lag}} + (job.exports ? Keys("weight_ema=0.5") : Keys{}));
 }
 
 std::string NameOf(const FaultyJob& job) {

@@ -146,100 +146,94 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
 
 std::vector<Trial> Trials() {
   const auto spec = [](const Keys& more, const Shapes& shapes) -> ModelSpec {
-    const Keys keys = {{"use_merge_dims", "false"}, {"epsilon", "1"}, {"status_lag", "0"}};
+    const Keys keys = "use_merge_dims=false epsilon=1 status_lag=0";
     return {.keys = keys + more, .params = ParamsOf(shapes, SHAMPOO_F32)};
   };
   const auto spec_of_method = [](const Keys& keys) -> ModelSpec {
-    return {.keys = keys + Keys{{"status_lag", "0"}}, .params = {{{4, 3}}}};
+    return {.keys = keys + Keys("status_lag=0"), .params = {{{4, 3}}}};
   };
-  const Keys muon = {{"method", "muon"}, {"second_moment", "row"}, {"beta2", "0.8"}};
-  const Keys exact = {{"orthogonalization", "exact"}};
-  const Keys rich = {{"grafting", "adam"}, {"momentum", "0.9"}};
-  const Keys newton = {{"root_method", "newton"}};
-  const Keys higher = {{"root_method", "higher_order"}, {"root_order", "4"}};
+  const Keys muon = "method=muon second_moment=row beta2=0.8";
+  const Keys exact = "orthogonalization=exact";
+  const Keys rich = "grafting=adam momentum=0.9";
+  const Keys newton = "root_method=newton";
+  const Keys higher = "root_method=higher_order root_order=4";
   // With update_norm, the norm of the direction matters.
-  const Keys soap = {{"method", "soap"}, {"precondition_frequency", "2"}, {"epsilon", "1e-8"}, {"update_norm", "rms"}};
-  const Keys kl_soap = soap + Keys{{"factor_correction", "kl"}};
-  const Keys before = {{"basis_order", "before"}, {"precondition_frequency", "1"}};
-  const Keys qr = {{"basis_method", "qr"}, {"basis_transport", "permute"}, {"basis_tolerance", "1e-3"}};
-  const Keys hyperball = {{"norm_control", "hyperball"}};
-  const Keys unfinished = {{"root_max_iterations", "1"}, {"epsilon", "1e-3"}};
+  const Keys soap = "method=soap precondition_frequency=2 epsilon=1e-8 update_norm=rms";
+  const Keys kl_soap = soap + Keys("factor_correction=kl");
+  const Keys before = "basis_order=before precondition_frequency=1";
+  const Keys qr = "basis_method=qr basis_transport=permute basis_tolerance=1e-3";
+  const Keys hyperball = "norm_control=hyperball";
+  const Keys unfinished = "root_max_iterations=1 epsilon=1e-3";
   std::vector<Trial> trials = {
       {.name = "first step", .spec = spec(rich, {{2, 3, 4}})},
       {.name = "later step", .spec = spec(rich, {{2, 3, 4}}), .target = 2, .strict = true},
       {.name = "larger matrices", .spec = spec(rich, {{40, 3}}), .target = 2, .strict = true},
-      {.name = "newton", .spec = spec(newton + Keys{{"root_max_iterations", "9"}}, {{3, 4}}), .target = 2},
-      {.name = "higher order", .spec = spec(higher + Keys{{"root_max_iterations", "6"}}, {{3, 4}}), .target = 2},
-      {.name = "cans", .spec = spec({{"root_method", "cans"}}, {{3, 4}}), .target = 2},
-      {.name = "diagonal by cans", .spec = spec({{"root_method", "cans"}}, {{3, 3}}), .diagonal = true},
+      {.name = "newton", .spec = spec(newton + Keys("root_max_iterations=9"), {{3, 4}}), .target = 2},
+      {.name = "higher order", .spec = spec(higher + Keys("root_max_iterations=6"), {{3, 4}}), .target = 2},
+      {.name = "cans", .spec = spec("root_method=cans", {{3, 4}}), .target = 2},
+      {.name = "diagonal by cans", .spec = spec("root_method=cans", {{3, 3}}), .diagonal = true},
       // When the host first polls, the iteration of the first matrix has converged, and the iteration of the second has
       // not.
       {.name = "slow newton",
-       .spec = spec(newton + Keys{{"root_max_iterations", "40"}, {"epsilon", "1e-4"}}, {{1}, {3}}),
+       .spec = spec(newton + Keys("root_max_iterations=40 epsilon=1e-4"), {{1}, {3}}),
        .target = 2},
       // In the next three trials, the method computes no root, or a root that cannot be stored.
       {.name = "unfinished newton", .spec = spec(newton + unfinished, {{3, 4}})},
       {.name = "unfinished higher order", .spec = spec(higher + unfinished, {{3, 4}})},
-      {.name = "too large a root",
-       .spec = spec({{"inverse_dtype", "f16"}, {"inverse_root_override", "1"}, {"epsilon", "1e-6"}}, {{9}})},
+      {.name = "too large a root", .spec = spec("inverse_dtype=f16 inverse_root_override=1 epsilon=1e-6", {{9}})},
       {.name = "diagonal", .spec = spec({}, {{3, 3}}), .diagonal = true},
-      {.name = "tracked roots", .spec = spec({{"track_root_residuals", "true"}}, {{4, 3}}), .target = 3},
+      {.name = "tracked roots", .spec = spec("track_root_residuals=true", {{4, 3}}), .target = 3},
       {.name = "rejected", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 2, .bad = 2},
       {.name = "after a rejection", .spec = spec(rich, {{4, 3}, {4, 3}}), .target = 3, .steps = 4, .bad = 2},
       {.name = "arenas", .spec = spec(rich, {{4, 3}}), .target = 2, .arenas = true},
       {.name = "first step of soap", .spec = spec(soap, {{2, 3}})},
       {.name = "refresh of soap", .spec = spec(soap, {{2, 3, 4}}), .target = 3, .steps = 4, .strict = true},
       {.name = "refresh of kl_soap", .spec = spec(kl_soap, {{4, 3}}), .target = 3, .steps = 4, .strict = true},
-      {.name = "first step of kl_shampoo",
-       .spec = spec({{"method", "kl_shampoo"}, {"epsilon", "1e-8"}, {"update_norm", "rms"}}, {{4, 3}})},
+      {.name = "first step of kl_shampoo", .spec = spec("method=kl_shampoo epsilon=1e-8 update_norm=rms", {{4, 3}})},
       {.name = "step of kl_shampoo",
-       .spec = spec({{"method", "kl_shampoo"}, {"epsilon", "1e-8"}, {"update_norm", "rms"}}, {{4, 3}}),
+       .spec = spec("method=kl_shampoo epsilon=1e-8 update_norm=rms", {{4, 3}}),
        .target = 3,
        .steps = 4,
        .strict = true},
       {.name = "soap by orthogonal iteration", .spec = spec(soap + qr, {{4, 3}}), .target = 3, .steps = 4},
       {.name = "soap that keeps its bases",
-       .spec = spec(soap + qr + Keys{{"basis_tolerance", "1"}, {"basis_sort", "after"}}, {{4, 3}}),
+       .spec = spec(soap + qr + Keys("basis_tolerance=1 basis_sort=after"), {{4, 3}}),
        .target = 3,
        .steps = 4},
       {.name = "soap whose first gradient is zero", .spec = spec(soap, {{3, 3}}), .zero_gradient = true},
       {.name = "grafted soap with basis_order before",
-       .spec = spec(kl_soap + before + Keys{{"kl_eigenvalues", "basis"}, {"grafting", "adam"}, {"update_norm", "none"}},
-                    {{4, 3}}),
+       .spec = spec(kl_soap + before + Keys("kl_eigenvalues=basis grafting=adam update_norm=none"), {{4, 3}}),
        .target = 2},
       // Only the factor matrix of the first dim would overflow.
       {.name = "too large a whitened gradient",
-       .spec = spec(kl_soap + Keys{{"kl_init", "2e-5"}, {"factor_dtype", "f16"}, {"on_nonfinite", "skip_block"}},
-                    {{40, 3}}),
+       .spec = spec(kl_soap + Keys("kl_init=2e-5 factor_dtype=f16 on_nonfinite=skip_block"), {{40, 3}}),
        .target = 2},
       {.name = "hyperball without a radius", .spec = spec(hyperball, {{4, 3}}), .zero_param = true},
       {.name = "hyperball", .spec = spec(hyperball, {{4, 3}}), .target = 2},
       {.name = "radial with a floor of rows",
-       .spec = spec({{"norm_control", "radial"}, {"update_floor", "0.5"}, {"update_floor_rows", "true"}}, {{4, 3}}),
+       .spec = spec("norm_control=radial update_floor=0.5 update_floor_rows=true", {{4, 3}}),
        .target = 2},
-      {.name = "sign", .spec = spec_of_method({{"method", "sign"}, {"dual_norm_scale", "true"}}), .strict = true},
+      {.name = "sign", .spec = spec_of_method("method=sign dual_norm_scale=true"), .strict = true},
       {.name = "muon", .spec = spec_of_method(muon), .target = 2, .strict = true},
       {.name = "muon by schatten4",
-       .spec = spec_of_method(muon + Keys{{"ns_norm", "schatten4"}, {"ns_coefficients", "cubic5"}}),
+       .spec = spec_of_method(muon + Keys("ns_norm=schatten4 ns_coefficients=cubic5")),
        .target = 2,
        .strict = true},
-      {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys{{"muon_math", "bf16"}}), .strict = true},
+      {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys("muon_math=bf16")), .strict = true},
       // The exact iteration converges even if it misses a product.
       {.name = "muon exactly", .spec = spec_of_method(muon + exact), .target = 2},
       {.name = "orthogonalized soap",
-       .spec = spec(soap + Keys{{"soap_post", "orthogonalize"}}, {{4, 3}}),
+       .spec = spec(soap + Keys("soap_post=orthogonalize"), {{4, 3}}),
        .target = 3,
        .steps = 4,
        .strict = true},
-      {.name = "muon by elements", .spec = spec_of_method(muon + Keys{{"second_moment", "element"}}), .target = 2},
-      {.name = "schedule_free",
-       .spec = spec_of_method({{"method", "sign"}, {"averaging", "schedule_free"}}),
-       .target = 2},
+      {.name = "muon by elements", .spec = spec_of_method(muon + Keys("second_moment=element")), .target = 2},
+      {.name = "schedule_free", .spec = spec_of_method("method=sign averaging=schedule_free"), .target = 2},
       {.name = "weight_ema of a skipped step",
-       .spec = spec_of_method({{"method", "sign"}, {"weight_ema", "0.5"}, {"on_nonfinite", "skip_step"}}),
+       .spec = spec_of_method("method=sign weight_ema=0.5 on_nonfinite=skip_step"),
        .target = 3,
        .bad = 3},
-      {.name = "out of range", .spec = spec({{"lr", "1e7"}, {"on_nonfinite", "skip_block"}}, {{4, 3}, {5}})},
+      {.name = "out of range", .spec = spec("lr=1e7 on_nonfinite=skip_block", {{4, 3}, {5}})},
   };
   trials.back().spec.params[0].out_dtype = SHAMPOO_F16;
   trials.back().spec.params[0].in_place = false;

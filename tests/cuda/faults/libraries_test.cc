@@ -58,7 +58,7 @@ void CheckAll(const std::vector<Failing>& all, const Attempt& attempt) {
 ModelSpec SpecOfLibraries() {
   ModelSpec spec;
   spec.params = {{{4, 3}}, {{4, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64}, {{40}}};
-  spec.keys = {{"epsilon", "0.1"}, {"status_lag", "0"}};
+  spec.keys = "epsilon=0.1 status_lag=0";
   return spec;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <sstream>
 
 #include "core/base/convert.h"
 #include "core/base/text.h"
@@ -47,26 +48,9 @@ void UsePlugin() {
 }
 
 std::string NameOf(const Keys& keys) {
-  std::string name;
-  for (const auto& [key, value] : keys) name += shampoo::Cat(name.empty() ? "" : " ", key, "=", value);
-  return name;
-}
-
-std::string ValueOf(const Keys& keys, const std::string& key) {
-  const auto found = std::find_if(keys.rbegin(), keys.rend(), [&](const auto& pair) { return pair.first == key; });
-  return found == keys.rend() ? "" : found->second;
-}
-
-std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all) {
-  std::vector<Keys> combinations = {{}};
-  for (const auto& [key, values] : all) {
-    std::vector<Keys> longer;
-    for (const Keys& keys : combinations) {
-      for (const std::string& value : values) longer.push_back(keys + Keys{{key, value}});
-    }
-    combinations = std::move(longer);
-  }
-  return combinations;
+  std::ostringstream name;
+  name << keys;
+  return name.str();
 }
 
 std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype) {

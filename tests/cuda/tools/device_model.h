@@ -15,26 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "tests/keys.h"
+
 namespace shampoo_test {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-// Returns `keys` followed by `more`, which take precedence.
-inline Keys operator+(Keys keys, const Keys& more) {
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
 // Returns "key=value key=value".
 std::string NameOf(const Keys& keys);
-// Returns the last value of a key, or "" if `keys` does not have it.
-std::string ValueOf(const Keys& keys, const std::string& key);
-
-struct KeyAndValues {
-  std::string key;
-  std::vector<std::string> values;
-};
-// Returns all combinations of one value for each key.
-std::vector<Keys> Combinations(const std::vector<KeyAndValues>& all);
 
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
 // Checks that the last call failed with `code`, and that its error message contains `says`.

@@ -165,10 +165,10 @@ inline std::vector<char> BitsOf(const Model& model) {
   return {bits.begin(), bits.end()};
 }
 
-inline const std::vector<std::string> kRootMethods = {"eigen", "newton", "higher_order", "cans"};
+inline const std::vector<Keys> kRootMethods = Combinations("root_method=eigen|newton|higher_order|cans");
 
 // The values of status_lag.
-inline const std::vector<Keys> kLags = Combinations({{"status_lag", {"0", "1"}}});
+inline const std::vector<Keys> kLags = Combinations("status_lag=0|1");
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
 // different streams, so this model tests the streams of the plugin. The block of 2 x 3 x 4 must be transposed to
@@ -176,12 +176,7 @@ inline const std::vector<Keys> kLags = Combinations({{"status_lag", {"0", "1"}}}
 // their rounding errors, which are about 1e-6 in float32, so these errors hardly change the roots.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
-  spec.keys = Keys{{"grafting", "adam"},
-                   {"momentum", "0.9"},
-                   {"use_merge_dims", "false"},
-                   {"precondition_frequency", "2"},
-                   {"epsilon", "0.1"}} +
-              more;
+  spec.keys = Keys("grafting=adam momentum=0.9 use_merge_dims=false precondition_frequency=2 epsilon=0.1") + more;
   spec.params = {{{4, 3}}, {{5}}, {{2, 3, 4}}, {{6, 6}}, {{3, 7}}, {{4, 3}}};
   return spec;
 }

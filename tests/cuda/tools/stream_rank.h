@@ -15,7 +15,7 @@ namespace shampoo_test {
 
 // Returns the specification of a model whose roots are due at steps 5 and 10.
 inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
-  ModelSpec spec = FiveShapes(Keys{{"precondition_frequency", "5"}} + kind.keys() + more);
+  ModelSpec spec = FiveShapes(Keys("precondition_frequency=5") + kind.keys() + more);
   // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
   // of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};

@@ -1,6 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Creates, in one folder, what the reader of a page has: a clone, a home, a Python environment, and a root for sudo."""
+"""Creates one folder with all that the reader of a page has.
+
+It contains a clone, a home folder, a Python environment, and a folder into which commands with sudo install.
+"""
 import os
 import shutil
 import subprocess

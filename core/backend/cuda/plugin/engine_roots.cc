@@ -111,7 +111,7 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
 
 // Computes the roots of all blocks with this task. Consecutive blocks of a shape group are computed at once; blocks
 // with the same task are usually consecutive because items are sorted by phase. The matrices of a run share one
-// divisor, so a run has only snapshots of the same step.
+// divisor, so all snapshots in a run are from the same step.
 Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
                            const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
@@ -159,7 +159,7 @@ Status Engine::PreloadRoots() {
         if (!computed.emplace(method, n, block.root_dtype, count, tracked).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
         if (method != RootMethod::kEigen && method != RootMethod::kCans) continue;
-        // Roots that failed are computed again, one at a time.
+        // A step computes roots that fail again, one at a time. Load the kernels of these retries, too.
         RootBatch one = MatrixOf(n, batch.computation, block.root_dtype);
         one.limit = RootLimit(block, static_cast<size_t>(k));
         one.root = block.root;

@@ -98,7 +98,7 @@ final class Bound {
 
   void bindGrad(long opt, int index, Memory grad) {
     if (index < 0 || index >= bindings.length) {
-      throw new ShampooException.Invalid("parameter " + index + ": there are " + bindings.length + " parameters");
+      throw new ShampooException.Invalid("index of the parameter is " + index + ": expected 0 to " + (bindings.length - 1));
     }
     if (binding(index) == null) {
       throw new ShampooException.State(
