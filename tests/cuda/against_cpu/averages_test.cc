@@ -39,7 +39,7 @@ TEST_CASE("averages with each method are those of the CPU") {
   for (const Keys& method : kMethods) {
     for (const Keys& average : kAverages) {
       for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-        INFO(NameOf(method + average), " dtype ", dtype);
+        INFO(method, " ", average, ", dtype ", dtype);
         Course course{.spec = {method + average + Keys("weight_decay=0.3"), AveragedParams(dtype)}, .steps = 5};
         course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
         course.before = SetRate;
@@ -50,7 +50,7 @@ TEST_CASE("averages with each method are those of the CPU") {
 }
 
 void CheckAveragedKeys(const Keys& keys) {
-  CAPTURE(NameOf(keys));
+  CAPTURE(keys);
   CHECK(Difference({.spec = {keys + Keys("lr=0.05"), AveragedParams(SHAMPOO_F64)}, .steps = 4}) == "");
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("steps without gradients, skipped steps and skipped blocks change aver
   for (const Keys& average : kAverages) {
     for (const char* choice : {"skip_block", "skip_step"}) {
       const Keys keys = Keys{{"method", "sgd"}, {"lr", "0.1"}, {"on_nonfinite", choice}} + average;
-      CAPTURE(NameOf(keys));
+      CAPTURE(keys);
       Course course{.spec = {keys, ParamsOf({{6, 4}, {3}, {7}}, SHAMPOO_F64)}, .steps = 8};
       course.spec.params[2].group = 1;
       course.spec.groups = {{{"lr", "0.2"}}};
@@ -121,7 +121,7 @@ TEST_CASE("steps without gradients, skipped steps and skipped blocks change aver
 TEST_CASE("averages after updates that are skipped because the parameter would overflow are those of the CPU") {
   for (const Keys& average : kAverages) {
     const Keys keys = Keys("method=sgd lr=0.1 on_nonfinite=skip_block") + average;
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course{.spec = {keys, {{{6}}, {{5}}}}, .steps = 4};
     course.before = [](int64_t t, Model* model) {
       Must(shampoo_optimizer_set(model->optimizer, 0, "lr", t == 2 ? 1e38 : 0.1));
@@ -145,7 +145,7 @@ TEST_CASE("exports are those of the CPU, and leave parameters and state as they 
   for (const Keys& average : kAverages) {
     for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
       for (const double blend : {1.0, 0.25}) {
-        INFO(NameOf(average), " dtype ", dtype, ", blend ", blend);
+        INFO(average, " dtype ", dtype, ", blend ", blend);
         ModelSpec spec;
         spec.keys = Keys("method=sgd lr=0.1") + average;
         // More parameters than one launch takes, and a group without an average.

@@ -16,7 +16,7 @@ Course BasisCourseOf(const Keys& keys, const Shapes& shapes, int64_t steps) {
 }
 
 void CheckBasisKeys(const Keys& keys, int64_t steps = 8) {
-  CAPTURE(NameOf(keys));
+  CAPTURE(keys);
   CHECK(DifferenceWithoutSigns(BasisCourseOf(keys, {{4, 3}, {5, 5}, {2}, {3, 4, 2}, {1, 2}, {1}}, steps)) == "");
 }
 

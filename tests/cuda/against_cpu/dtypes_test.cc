@@ -41,7 +41,7 @@ TEST_CASE("with every dtype of each state, the device takes the same steps as th
   for (const char* state :
        {"factor_dtype", "inverse_dtype", "filtered_grad_dtype", "momentum_dtype", "grafting_dtype"}) {
     for (const Keys& dtype : Combinations(Keys{{state, "f32|f64|f16|bf16"}})) {
-      CAPTURE(NameOf(dtype));
+      CAPTURE(dtype);
       Course course = CourseOf(keys + dtype);
       CHECK(Difference(course) == "");
       for (ParamSpec& param : course.spec.params) param = {param.shape, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64};
@@ -84,7 +84,7 @@ TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes 
 TEST_CASE("with all values of computation_dtype and root_dtype, the device takes the same steps as the CPU") {
   for (const Keys& keys :
        Combinations("computation_dtype=f32|f64 root_dtype=f32|f64 root_method=eigen|newton|higher_order|cans")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course = CourseOf(keys);
     course.spec.params.push_back({{40, 3}});
     CHECK(Difference(course) == "");

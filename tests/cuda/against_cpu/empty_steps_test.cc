@@ -29,7 +29,7 @@ Course EmptySteps(const Keys& keys, int32_t dtype) {
 }
 
 void CheckEmptySteps(const Keys& keys, int32_t dtype = SHAMPOO_F64) {
-  CAPTURE(NameOf(keys));
+  CAPTURE(keys);
   const Course course = EmptySteps(keys, dtype);
   const std::string method = keys[0].second;
   const bool has_bases = method == "soap" || method == "kl_shampoo";

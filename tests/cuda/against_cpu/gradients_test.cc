@@ -29,7 +29,7 @@ Course CourseWithGradients(const Keys& keys) {
 
 TEST_CASE("if parameters, groups or all parameters lack gradients, the device takes the same steps as the CPU") {
   for (const Keys& keys : Combinations("precondition_frequency=1|3 root_spread=false|true output=parameters|updates")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course = CourseWithGradients(keys);
     course.has_gradient = [](int64_t t, size_t p) {
       if (t == 4) return false;            // no parameter has a gradient
@@ -55,7 +55,7 @@ TEST_CASE(
 
 TEST_CASE("blocks or steps whose gradients have NaN or an infinity are skipped as on the CPU") {
   for (const Keys& keys : Combinations("on_nonfinite=skip_block|skip_step max_preconditioner_dim=1024|3")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course = CourseWithGradients(keys);
     course.gradient = [](int64_t t, size_t p, size_t elements) {
       std::vector<double> values = Sequence(static_cast<uint64_t>(t) * 10 + p, elements);

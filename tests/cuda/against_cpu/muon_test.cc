@@ -42,7 +42,7 @@ const Keys kExact = "orthogonalization=exact";
 void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
   const bool is_exact = keys.Value("orthogonalization") == "exact";
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    INFO(NameOf(keys), " dtype ", dtype);
+    INFO(keys, " dtype ", dtype);
     Course course{.spec = {Keys("method=muon adam_lr=0.01") + keys, MuonParams(dtype)}, .steps = steps};
     // The iteration of newton_schulz amplifies rounding errors.
     if (dtype == SHAMPOO_F32 && !is_exact) course.tolerance = 1e-3;
@@ -82,7 +82,7 @@ TEST_CASE("with several kinds of momentum, decay and scaling, method muon takes 
 
 TEST_CASE("matrices of several tiles take the same steps as on the CPU with method muon") {
   for (const Keys& keys : Combinations("method=muon second_moment=row|short|element ns_norm=frobenius|schatten4")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course{.spec = {keys, {{{130, 70}}, {{70, 300}}, {{130, 70}}}}, .steps = 2, .tolerance = 1e-3};
     course.spec.params[2].fan = 1;
     CHECK(Difference(course) == "");
@@ -102,7 +102,7 @@ TEST_CASE("matrices with large products take the same steps as on the CPU with m
 TEST_CASE("products in bfloat16 give the same directions as on the CPU, except for rounding") {
   for (const Keys& keys :
        Combinations("method=muon ns_norm=frobenius|schatten4 ns_steps=4|5 dual_norm_scale=false|true")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course{.spec = {keys, MuonParams(SHAMPOO_F32)}, .steps = 3};
     course.spec.params.push_back({{130, 70}});
     course.has_gradient = [](int64_t t, size_t p) { return t != 2 || p != 1; };
@@ -147,7 +147,7 @@ TEST_CASE("with gradients of zeros, of any scale and of low rank, method muon ta
   for (const Keys& keys :
        Combinations("method=muon second_moment=none|row|short|element ns_norm=frobenius|schatten4 grafting=none")) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
-      INFO(NameOf(keys), ", scale ", scale);
+      INFO(keys, ", scale ", scale);
       Course course{.spec = {keys, {{{5, 7}}, {{7, 5}}, {{5, 7}}}}, .steps = 4, .tolerance = 1e-3};
       course.gradient = [scale](int64_t t, size_t p, size_t elements) {
         std::vector<double> gradient(elements);

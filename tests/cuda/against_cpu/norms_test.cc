@@ -22,7 +22,7 @@ void CheckNormKeys(const Keys& keys, int64_t steps = 3) {
     // In float32, the roots of the device and of the CPU differ so much that small elements of directions may have
     // different signs.
     if (dtype == SHAMPOO_F32 && keys[0].second == "shampoo") continue;
-    INFO(NameOf(keys), " dtype ", dtype);
+    INFO(keys, " dtype ", dtype);
     CHECK(Difference({.spec = {keys, NormParams(dtype)}, .steps = steps}) == "");
   }
 }

@@ -13,7 +13,7 @@ namespace {
 // rounding errors of the solver. Epsilon must be much larger than these errors, so it is larger in float32.
 void CheckKeys(const Keys& keys, int64_t steps = 7) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
-    INFO(NameOf(keys), " dtype ", dtype);
+    INFO(keys, " dtype ", dtype);
     const Keys all = Keys{{"use_merge_dims", "false"}, {"epsilon", dtype == SHAMPOO_F64 ? "1e-3" : "0.1"}} + keys;
     CHECK(Difference({.spec = {all, ParamsOf({{9, 7}, {6}, {5, 4, 6}}, dtype)}, .steps = steps}) == "");
   }

@@ -3,6 +3,8 @@
 //
 // Random combinations of options, shapes and dtypes, from a seed.
 #include <random>
+#include <sstream>
+#include <string>
 
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/fake/control.h"
@@ -110,8 +112,10 @@ Course DrawCourse(uint64_t seed) {
 }
 
 std::string Text(const ModelSpec& spec) {
-  std::string text = NameOf(spec.keys);
-  for (const Keys& group : spec.groups) text += "\ngroup: " + NameOf(group);
+  std::ostringstream keys;
+  keys << spec.keys;
+  for (const Keys& group : spec.groups) keys << "\ngroup: " << group;
+  std::string text = keys.str();
   for (const ParamSpec& param : spec.params) {
     text += "\nparam:";
     for (const int64_t d : param.shape) text += " " + std::to_string(d);

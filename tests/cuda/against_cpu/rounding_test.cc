@@ -72,7 +72,7 @@ TEST_CASE("with stochastic rounding, elementwise methods give results that are b
     for (const Keys& average : kRoundedAverages) {
       for (const char* output : {"parameters", "updates"}) {
         const Keys keys = method + average + Keys{{"output", output}};
-        CAPTURE(NameOf(keys));
+        CAPTURE(keys);
         Course course = RoundedCourse(keys, output == std::string("parameters"));
         course.has_gradient = [](int64_t t, size_t p) { return t != 4 || p % 2 == 1; };
         CheckSameBits(course);
@@ -118,7 +118,7 @@ TEST_CASE(
 TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded averages are those of the CPU") {
   // With count_empty_steps, an empty step has a number of its own, which determines its random numbers.
   for (const Keys& more : Combinations("on_nonfinite=skip_block|skip_step count_empty_steps=false|true")) {
-    CAPTURE(NameOf(more));
+    CAPTURE(more);
     Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + more);
     course.steps = 8;
     course.spec.groups = {{{"lr", "0.02"}}};
@@ -143,7 +143,7 @@ std::vector<double> Magnitudes(std::vector<double> values) {
 void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {
-    INFO(NameOf(keys), " computation_dtype ", std::string(computation));
+    INFO(keys, " computation_dtype ", std::string(computation));
     Course course{.steps = steps, .gradient = gradient};
     course.spec.keys = kNarrowStates + kStochastic + keys + Keys{{"computation_dtype", computation}};
     for (const std::vector<int64_t>& shape : shapes) {

@@ -32,7 +32,7 @@ TEST_CASE("scalars, and tensors with dims of length 1 or 0, take the same steps 
 TEST_CASE("parameters with several blocks or merged dims take the same steps as on the CPU") {
   const Shapes shapes = {{23}, {9, 13}, {5, 6, 7}, {2, 9, 3, 5}, {6, 2, 2, 9}};
   for (const Keys& keys : Combinations("use_merge_dims=false|true max_preconditioner_dim=1|4|12")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     Course course = CourseOfShapes(shapes, SHAMPOO_F64, keys);
     course.spec.params[1].in_place = false;
     course.spec.params[2].copy_dtype = SHAMPOO_F64;

@@ -31,7 +31,7 @@ std::vector<void*> Gradients(const Model& model) {
 TEST_CASE("replays of a captured step advance averages as steps do, with a learning rate in device memory") {
   for (const Keys& average : kAverages) {
     for (const char* method : {"sign", "adam", "muon"}) {
-      INFO(NameOf(average), ", method ", std::string(method));
+      INFO(average, ", method ", std::string(method));
       const StageWithStream stream;
       Model plain(AveragedSpec(average, method), stream);
       Model captured(AveragedSpec(average, method), stream);

@@ -176,7 +176,7 @@ void CheckStepsStayOnDevice(Model* model) {
 TEST_CASE("a step that computes eigenbases neither waits nor allocates" * NeedsFake()) {
   for (const Keys& method : kBasisMethods) {
     for (const Keys& lag : kLags) {
-      CAPTURE(NameOf(method + lag));
+      CAPTURE(method + lag);
       StagedModel model(SpecInBases(method + lag), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
       CheckStepsStayOnDevice(&model);
@@ -188,7 +188,7 @@ TEST_CASE("a step of several ranks that computes eigenbases neither waits nor al
   for (const RankKind& kind : {RankKind{"local", 1, 2}, {"gather", 1, 2}, {"gather", 2, 2, true, "64"}}) {
     for (const Keys& method : kBasisMethods) {
       if (method.Value("soap_post") != "" && !kind.gathers()) continue;  // a plan rejects this combination
-      INFO(NameOf(kind), " ", NameOf(method));
+      INFO(NameOf(kind), " ", method);
       ModelSpec spec = SpecInBases(method + kind.keys());
       spec.params = SpecOfKind(kind).params;
       const RankComms<StreamComm> comms(kind);

@@ -148,7 +148,7 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
         const RankKind load{"local", loading_copies, shards};
         for (const bool used : {false, true}) CheckAcross(NarrowSpec({}), saver, save, loader, load, used, 1e-2);
         for (const Keys& keys : Combinations("root_method=eigen|newton|cans root_async=0|2")) {
-          CAPTURE(NameOf(keys));
+          CAPTURE(keys);
           CheckAcross(WideSpec(kPendingRoots + keys), saver, save, loader, load, true, 1e-3);
         }
         CheckAcross(WideSpec(late), saver, save, loader, load, false, 1e-3);

@@ -71,7 +71,7 @@ ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
 
 TEST_CASE("a rank that holds nothing captures steps of the other shards, and its counters follow the replays") {
   for (const Keys& keys : Combinations("shard_mode=local|gather status_lag=0|1")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     const StageWithStream stream;
     HolderComm comm;
     const shampoo_comm_ops ops = comm.Ops();
@@ -111,7 +111,7 @@ TEST_CASE(
     "a rank that holds nothing replays and counts steps without gradients, and rejects a replay that needs new roots") {
   const Keys keys = "shard_mode=gather precondition_frequency=4 count_empty_steps=true";
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const StageWithStream stream;
     HolderComm comm;
     const shampoo_comm_ops ops = comm.Ops();

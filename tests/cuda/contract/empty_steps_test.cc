@@ -47,7 +47,7 @@ void MakeEmptySteps(Model* model, bool captures) {
 void CheckReplaysCount(ModelSpec spec) {
   const Keys keys = spec.keys;
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const StageWithStream stream;
     spec.keys = keys + lag;
     Model plain(spec, stream);
@@ -134,7 +134,7 @@ void PrepareStep(uint64_t t, Model* model) {
 }
 
 void CheckRanksCount(const RankKind& kind, const Keys& more) {
-  INFO(NameOf(kind), " ", NameOf(more));
+  INFO(NameOf(kind), " ", more);
   const Stage stage;
   Model alone(ShardedGroups(more));
   DeviceRanks ranks(ShardedGroups(more), kind);
@@ -174,7 +174,7 @@ TEST_CASE("local shards of an elementwise method that count empty steps have the
   for (const Keys& average :
        {Keys("averaging=schedule_free momentum=0"), Keys("weight_ema=0.75"), Keys("weight_ema=0.75") + narrow}) {
     for (const RankKind& kind : {RankKind{"local", 1, 4}, {"local", 2, 2}}) {
-      INFO(NameOf(kind), " ", NameOf(average));
+      INFO(NameOf(kind), " ", average);
       const Stage stage;
       ModelSpec spec = ShardedGroups({});
       spec.keys = Keys("method=adam lr=0.1 momentum=0.9") + average;

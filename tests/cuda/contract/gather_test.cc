@@ -60,7 +60,7 @@ const std::vector<Keys> kOptions = {
 TEST_CASE("gathered shards make the same steps as the model without shards") {
   for (const Keys& options : kOptions) {
     for (const RankKind& kind : kGathering) {
-      INFO(NameOf(kind), " ", NameOf(options));
+      INFO(NameOf(kind), " ", options);
       const Stage stage;
       ModelSpec spec = FiveShapes(options);
       // The model has parameters of every dtype, a copy of a parameter, a separate output, a second group, and shards
@@ -133,7 +133,7 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
 TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks return the error in the next step") {
   for (const RankKind& kind : kGathering) {
     for (const Keys& choice : Combinations("on_nonfinite=error|skip_block")) {
-      INFO(NameOf(kind), " ", NameOf(choice));
+      INFO(NameOf(kind), " ", choice);
       const Stage stage;
       DeviceRanks ranks(FiveShapes(Keys("factor_dtype=f16 beta2=1 status_lag=0") + choice), kind);
       ranks.FillGradients(1);
@@ -146,7 +146,7 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
       CHECK(ranks[0].ParamValues(3) == before);
       CHECK(ranks[0].Stat("nonfinite_blocks") == 1);
       ranks.Step(2);
-      if (choice[0].second == "error") {
+      if (choice.Value("on_nonfinite") == "error") {
         CHECK(ranks.DifferencesFrom(SHAMPOO_E_NUMERIC, {"the direction of block p3/0"}) == "");
         ranks.Step();
       }
@@ -160,7 +160,7 @@ TEST_CASE("with gathered shards, each root is measured once, with the residuals 
   const Keys tracked = "track_root_residuals=true root_async=1 precondition_frequency=4";
   for (const RankKind& kind : kGathering) {
     for (const Keys& device : Combinations("status_lag=0 root_device=device|host")) {
-      INFO(NameOf(kind), " ", NameOf(device));
+      INFO(NameOf(kind), " ", device);
       const Stage stage;
       Sharded sharded(FiveShapes(tracked + device), kind);
       // The roots of step 8 are used from step 9 on.

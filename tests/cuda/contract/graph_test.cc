@@ -50,7 +50,7 @@ const Keys kGrowing = "refresh_growth=0.5 start_preconditioning_step=4";
 void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int>& refreshes) {
   for (const Keys& lag : kLags) {
     for (const int order : {int{FAKE_CUDA_OLDEST_FIRST}, int{FAKE_CUDA_YOUNGEST_FIRST}, int{FAKE_CUDA_RANDOM}}) {
-      INFO(NameOf(lag), ", order ", order);
+      INFO(lag, ", order ", order);
       const StageWithStream stream(order);
       Model plain(GraphSpec(keys), stream);
       Model captured(GraphSpec(keys + lag), stream);
@@ -138,7 +138,7 @@ TEST_CASE("no call except destroy invalidates a capture of another thread") {
     });
   };
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     Model model(GraphSpec(lag + Keys("root_async=1")), stream);
     shampoo_optimizer* other = nullptr;
     capture("create", [&] {
@@ -200,7 +200,7 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
   for (const Case& one :
        {Case{3, 5}, Case{2, 7}, Case{7, 10}, Case{3, 4, kGrowing}, Case{5, 6, kGrowing}, Case{7, 9, kGrowing}}) {
     for (const Keys& lag : kLags) {
-      INFO("replayed ", one.replayed, ", ", NameOf(lag));
+      INFO("replayed ", one.replayed, ", ", lag);
       const StageWithStream stream;
       Model model(GraphSpec(one.keys + lag), stream);
       Model plain(GraphSpec(one.keys), stream);

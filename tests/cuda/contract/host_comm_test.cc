@@ -41,7 +41,7 @@ TEST_CASE("ranks make bit-identical steps over communicators of host memory and 
           doctest::test_suite("long")) {
   for (const RankKind& kind : kHostKinds) {
     for (const Keys& options : kHostCommOptions) {
-      INFO(NameOf(kind), " ", NameOf(options));
+      INFO(NameOf(kind), " ", options);
       const Stage stage;
       ModelSpec spec = SpecOfRanks(options);
       spec.params.push_back({{70, 66}});  // several tiles
@@ -62,7 +62,7 @@ TEST_CASE("ranks make bit-identical steps over communicators of host memory and 
 TEST_CASE("a step that one rank rejects is an error on all ranks, also over communicators of host memory") {
   for (const RankKind& kind : kHostKinds) {
     for (const Keys& reporting : kReporting) {
-      INFO(NameOf(kind), " ", NameOf(reporting));
+      INFO(NameOf(kind), " ", reporting);
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting), kind);
       MakeTwoSteps(&ranks);

@@ -44,7 +44,7 @@ std::vector<std::vector<char>> TrainShardsOnHost(int order, const RankKind& kind
 }
 
 void CheckShardsOnHost(const RankKind& kind, const Keys& lag) {
-  INFO(NameOf(kind), " ", NameOf(lag));
+  INFO(NameOf(kind), " ", lag);
   const auto expected = TrainShardsOnHost(FAKE_CUDA_OLDEST_FIRST, kind, lag);
   CHECK(TrainShardsOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, kind, lag) == expected);
 }
@@ -131,7 +131,7 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
                            Keys("root_method=newton root_max_iterations=12 epsilon=0.1")}) {
     for (const Keys& lag : kLags) {
       const Keys more = keys + lag;
-      CAPTURE(NameOf(more));
+      CAPTURE(more);
       const StageWithStream stream;
       Pair pair(HostRootsSpec(more + Keys("track_root_residuals=true")), stream);
       Model plain(HostRootsSpec(more), stream);

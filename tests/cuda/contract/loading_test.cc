@@ -26,7 +26,7 @@ void MakeEveryKindOfStep(Model* model) {
 TEST_CASE("create loads all kernels that later calls use" * NeedsFake()) {
   for (const Keys& keys :
        Combinations("root_method=eigen|newton|higher_order precondition_math=f32|tf32 root_async=0|1")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     const Stage stage;
     ModelSpec spec = FiveShapes(keys + Keys("root_max_iterations=20 epsilon=1"));
     spec.params.push_back({{70, 33}});
@@ -105,7 +105,7 @@ TEST_CASE("create loads all kernels before its first collective" * NeedsFake()) 
          {Keys("root_method=eigen"), Keys("root_method=newton root_async=1 precondition_frequency=5"),
           Keys("root_method=cans track_root_residuals=true"), Keys("method=soap"),
           Keys("method=muon muon_local=true")}) {
-      INFO(NameOf(kind), " ", NameOf(keys));
+      INFO(NameOf(kind), " ", keys);
       const StageWithStream stream;
       UsePlugin();
       ModelSpec spec = SpecOfKind(kind);

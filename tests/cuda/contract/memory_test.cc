@@ -65,7 +65,7 @@ struct Recorder {
 TEST_CASE("all device memory comes from the caller's allocator, in the planned sizes, and is returned to it") {
   for (const Keys& method : Combinations("root_method=eigen|newton|higher_order")) {
     for (int device = 0; device < Devices(); ++device) {
-      INFO(NameOf(method), ", device ", device);
+      INFO(method, ", device ", device);
       const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       MustCuda(cudaSetDevice(device));
       const TestStream stream;

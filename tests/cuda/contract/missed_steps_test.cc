@@ -43,7 +43,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
-          INFO(NameOf(more), ", other epsilon from step ", other_epsilon, ", step ", t);
+          INFO(more, ", other epsilon from step ", other_epsilon, ", step ", t);
           CHECK(pair.DifferingValues(1e-3) == "");
           for (size_t p = 0; p < pair.host.params(); ++p) {
             CHECK(SnapshotStep(pair.device, p) == SnapshotStep(pair.host, p));
@@ -221,7 +221,7 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
 TEST_CASE("blocks that miss steps give the same results on several ranks as on one") {
   constexpr int kRanks = 3;
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const ModelSpec spec = AsyncRootsSpec(lag + Keys("comm_bucket_bytes=128"));
     StagedModel alone(spec);
     DeviceRanks ranks(spec, kRanks);

@@ -219,7 +219,7 @@ TEST_CASE("with methods muon and sign and with norms, gathered shards give the s
   for (const Keys& keys : {kMuon + Keys("second_moment=row"), kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys("precondition_frequency=2")}) {
     for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {
-      INFO(NameOf(kind), " ", NameOf(keys));
+      INFO(NameOf(kind), " ", keys);
       CheckShardedSteps(MatricesOf(keys), kind, 1e-4);
     }
   }

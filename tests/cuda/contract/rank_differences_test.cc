@@ -28,7 +28,7 @@ TEST_CASE("a different learning rate or step of any rank is reported before diff
                                      [](Model& rank) { rank.SetState("group.0/step", {2}); }}};
   for (const Difference& difference : differences) {
     for (const Keys& reporting : kReporting) {
-      INFO(std::string(difference.what), ", ", NameOf(reporting));
+      INFO(std::string(difference.what), ", ", reporting);
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting), kReplicas);
       MakeTwoSteps(&ranks);

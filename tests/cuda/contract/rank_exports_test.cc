@@ -16,7 +16,7 @@ namespace {
 TEST_CASE("every rank exports the averages of an optimizer of one rank, and parameters and states do not change") {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
-      INFO(NameOf(kind), " ", NameOf(exchange));
+      INFO(NameOf(kind), " ", exchange);
       const Stage stage;
       ExportJob job(kind, SpecWithAverages(exchange));
       job.CheckSameParams();
@@ -101,7 +101,7 @@ std::vector<double> Nearest(std::vector<double> values, shampoo::Dtype dtype) {
 TEST_CASE("an export rounds to nearest, also if steps round parameters stochastically") {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : {kExchanges[0], kExchanges[2]}) {
-      INFO(NameOf(kind), " ", NameOf(exchange));
+      INFO(NameOf(kind), " ", exchange);
       const Stage stage;
       ModelSpec spec = SpecWithAverages(exchange + Keys("param_rounding=stochastic"));
       spec.params[0] = {{12, 3}, SHAMPOO_BF16, SHAMPOO_F32};
@@ -162,7 +162,7 @@ constexpr RankKind kExportStreamKinds[] = {{"local", 2, 1, false},        {"gath
 TEST_CASE("replays of a captured step of several ranks advance averages as steps do, also after an export") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const Keys& average : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.5")}) {
-      INFO(NameOf(kind), " ", NameOf(average));
+      INFO(NameOf(kind), " ", average);
       const StageWithStream stream;
       const Keys keys = Keys("momentum=0") + average;
       StreamRank<> plain(kind, keys, stream);

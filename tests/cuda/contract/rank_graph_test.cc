@@ -18,7 +18,7 @@ constexpr RankKind kKinds[] = {
 TEST_CASE("a step of several ranks can be captured over communicators that only enqueue work") {
   for (const RankKind& kind : kKinds) {
     for (const Keys& lag : kLags) {
-      INFO(NameOf(kind), " ", NameOf(lag));
+      INFO(NameOf(kind), " ", lag);
       const StageWithStream stream;
       StreamRank<> plain(kind, lag, stream);
       StreamRank<> captured(kind, lag, stream);
@@ -61,7 +61,7 @@ TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
   for (const RankKind& kind : kKinds) {
     for (const Keys& keys : {Keys("root_method=eigen"), Keys("root_method=cans"), Keys("root_method=eigen") + async,
                              Keys("root_method=cans") + tracked, Keys("root_method=eigen") + async + tracked}) {
-      INFO(NameOf(kind), " ", NameOf(keys));
+      INFO(NameOf(kind), " ", keys);
       const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
       fake_cuda_set_query_progress(-1);
       StreamRank<> rank(kind, keys, stream);

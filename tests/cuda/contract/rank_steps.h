@@ -7,14 +7,13 @@
 
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/device_ranks.h"
+#include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
 
 // Keys with which a failed step is reported by its own call, and keys with which the next call reports it. With the
 // second set of keys, a step makes several exchanges, and ranks exchange parameters instead of updates.
-inline const Keys kReporting[] = {{{"status_lag", "0"}},
-                                  {{"status_lag", "1"}, {"comm_bucket_bytes", "128"}, {"communicate", "params"}}};
-inline bool ReportsLate(const Keys& reporting) { return reporting[0].second == "1"; }
+inline const Keys kReporting[] = {"status_lag=0", "status_lag=1 comm_bucket_bytes=128 communicate=params"};
 
 // Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the one with which
 // BoundRates begins.
@@ -50,9 +49,7 @@ inline void CheckAllReject(DeviceRanks* ranks, const Keys& reporting, shampoo_st
 // Checks that two more steps succeed on all ranks. Call it after the faulty input was corrected.
 inline void CheckTheyContinue(DeviceRanks* ranks) {
   ranks->FillGradients(5);
-  for (int i = 0; i < 2; ++i) {
-    ranks->CheckStep();
-  }
+  for (int i = 0; i < 2; ++i) ranks->CheckStep();
   ranks->Status();
   CheckAllAgree(ranks);
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);

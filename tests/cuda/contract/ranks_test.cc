@@ -87,7 +87,7 @@ const std::vector<Odd> kOdd = {
 TEST_CASE("if one rank finds an error or has different inputs, all ranks report it, and parameters do not change") {
   for (const Odd& odd : kOdd) {
     for (const Keys& reporting : kReporting) {
-      INFO(std::string(odd.what), ", ", NameOf(reporting));
+      INFO(std::string(odd.what), ", ", reporting);
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting + odd.keys), kRanks);
       MakeTwoSteps(&ranks);
@@ -132,7 +132,7 @@ TEST_CASE("create fails on all ranks if their plans differ") {
 
 TEST_CASE("async roots on several ranks equal those on one rank") {
   for (const Keys& keys : Combinations("comm_bucket_bytes=0|128 root_device=device|host")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     const Stage stage;
     const Keys async = Keys("precondition_frequency=4 root_async=2") + keys;
     const TestStream stream;
@@ -155,7 +155,8 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   DeviceRanks ranks(SpecOfRanks(keys), kRanks);
   ranks.Train(1, 7);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
-  ranks.Train(8, 8);
+  ranks.FillGradients(8);
+  ranks.CheckStep();  // does not end the test on failure: destroying an optimizer would wait for the held solver
   fake_cuda_wait_for_held_call();
   fake_cuda_mark();
   if (fails) fake_cuda_fail_elsewhere("cudaEventRecord", 1, cudaErrorUnknown);
@@ -193,7 +194,7 @@ TEST_CASE(
     "if the owner of a block skips its update, all ranks skip the update and write the old parameter to the output") {
   for (const Keys& reporting : kReporting) {
     for (const char* dtype : {"f16", "f32"}) {
-      INFO("communication_dtype ", std::string(dtype), ", ", NameOf(reporting));
+      INFO("communication_dtype ", std::string(dtype), ", ", reporting);
       const Stage stage;
       ModelSpec spec = SpecOfRanks(reporting + Keys{{"communication_dtype", dtype}});
       spec.groups = {{{"lr", "1e6"}}};

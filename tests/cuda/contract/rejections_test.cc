@@ -16,7 +16,7 @@ namespace {
 // Checks that the device and the CPU reject the next step with the same error, and that the device changes nothing.
 // With status_lag 1, the device reports the error later, with a prefix.
 void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
-  const bool is_late = keys.Value("status_lag") == "1";
+  const bool is_late = ReportsLate(keys);
   const std::vector<char> before = BitsOf(pair->device);
   CHECK(pair->host.TryStep() == code);
   const std::string expected = shampoo_last_error();
@@ -66,7 +66,7 @@ TEST_CASE("a bound number out of range is rejected with the error message of the
                           Case{"beta1", SHAMPOO_F32, 1}, Case{"beta1", SHAMPOO_F64, NAN},
                           Case{"weight_decay", SHAMPOO_F32, -0.5}, Case{"weight_decay", SHAMPOO_F64, 1e39}}) {
     for (const Keys& lag : kLags) {
-      INFO(std::string(one.key), " ", one.value, ", ", NameOf(lag));
+      INFO(std::string(one.key), " ", one.value, ", ", lag);
       const StageWithStream stream;
       BoundNumber number;
       Pair pair(FiveShapes(lag), stream);
@@ -120,7 +120,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
                           Case{kF64, "gradient_scale", NAN, false}}) {
     for (const Keys& lag : kLags) {
       CAPTURE(static_cast<int>(one.group));
-      INFO(std::string(one.key), " ", one.value, ", ", NameOf(lag));
+      INFO(std::string(one.key), " ", one.value, ", ", lag);
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
@@ -149,7 +149,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
 
 TEST_CASE("a parameter with coupled decay must be finite") {
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const StageWithStream stream;
     Pair pair(FiveShapes(lag + Keys("weight_decay=0.1 weight_decay_type=coupled")), stream);
     pair.Train(1, 3);
@@ -169,7 +169,7 @@ TEST_CASE(
   char decay[40];
   std::snprintf(decay, sizeof decay, "%.17g", -static_cast<double>(grad) / static_cast<double>(param));
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const StageWithStream stream;
     ModelSpec spec{.keys = lag + Keys{{"weight_decay", decay}, {"weight_decay_type", "coupled"}}, .params = {{{3, 2}}}};
     Pair pair(spec, stream);
@@ -183,7 +183,7 @@ TEST_CASE(
 
 TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow") {
   for (const Keys& lag : kLags) {
-    CAPTURE(NameOf(lag));
+    CAPTURE(lag);
     const StageWithStream stream;
     ModelSpec spec{.keys = lag + Keys("factor_dtype=f16 precondition_frequency=4"), .params = {{{3, 2}}}};
     Pair pair(spec, stream);
@@ -241,7 +241,7 @@ TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) 
 
 TEST_CASE("a factor matrix that the host has written is checked when roots are due") {
   for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_step")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     const StageWithStream stream;
     Pair pair(FiveShapes(keys), stream);
     pair.Train(1, 3);
@@ -272,7 +272,7 @@ TEST_CASE("a step counter out of range is rejected") {
 TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
   for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_block")) {
     for (const bool in_copy : {false, true}) {
-      INFO(NameOf(keys), ", in copy ", in_copy);
+      INFO(keys, ", in copy ", in_copy);
       const StageWithStream stream;
       ModelSpec spec = FiveShapes(keys + Keys("lr=1e6"));
       spec.params[1].in_place = in_copy;

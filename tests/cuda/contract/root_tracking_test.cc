@@ -32,7 +32,7 @@ TEST_CASE("residuals of roots are the same as on the CPU, for every method and d
   for (const Keys& keys : Combinations("root_method=eigen|newton|higher_order|cans status_lag=0|1")) {
     for (const Keys& dtypes :
          {Keys("root_dtype=f32"), Keys("root_dtype=f64"), Keys("factor_dtype=bf16 inverse_dtype=f16")}) {
-      CAPTURE(NameOf(keys + dtypes));
+      CAPTURE(keys + dtypes);
       const StageWithStream stream;
       ModelSpec spec = FiveShapes(kTracked + dtypes + keys);
       spec.params[1].param_dtype = spec.params[1].grad_dtype = spec.params[1].out_dtype = SHAMPOO_BF16;
@@ -50,7 +50,7 @@ TEST_CASE("residuals of roots of matrices that are divided by their trace are th
   const Keys divided = "trace_scaling=0.5 status_lag=0 root_dtype=f64";
   for (const Keys& method : kRootMethods) {
     for (const Keys& async : {Keys("root_async=0"), Keys("root_async=1"), Keys("root_async=1 root_device=host")}) {
-      CAPTURE(NameOf(method + async));
+      CAPTURE(method + async);
       const StageWithStream stream;
       Pair pair(FiveShapes(kTracked + divided + method + async), stream);
       pair.Train(1, 5);
@@ -63,7 +63,7 @@ TEST_CASE("residuals of roots of matrices that are divided by their trace are th
 
 TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
   for (const Keys& keys : Combinations("root_method=eigen|cans|newton root_async=0|1 precondition_frequency=3")) {
-    CAPTURE(NameOf(keys));
+    CAPTURE(keys);
     const Stage stage;
     std::vector<std::vector<char>> bits;
     std::vector<int64_t> waits;
@@ -145,7 +145,7 @@ TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
 TEST_CASE("several ranks measure the roots that they own, and replays do not change the measured values") {
   for (const RankKind& kind : {RankKind{"local", 2, 1}, {"local", 1, 2}}) {
     for (const Keys& lag : kLags) {
-      INFO(NameOf(kind), " ", NameOf(lag));
+      INFO(NameOf(kind), " ", lag);
       const Stage stage;
       DeviceRanks ranks(FiveShapes(kTracked + lag + Keys("precondition_frequency=3")), kind);
       ranks.Train(1, 3);

@@ -73,7 +73,7 @@ TEST_CASE("the planned workspace includes the table of stochastic rounding") {
 TEST_CASE("gathered shards round states as one rank does") {
   for (const Keys& method : kRoundedMethods) {
     for (const RankKind& kind : {RankKind{"gather", 1, 3, true, "2048"}, {"gather", 2, 2, false, "2048"}}) {
-      INFO(NameOf(kind), " ", NameOf(method));
+      INFO(NameOf(kind), " ", method);
       CheckShardedSteps(RoundedModel(method), kind, 1e-2);
     }
   }

@@ -30,13 +30,13 @@ int Grown(const std::vector<double>& before, const std::vector<double>& now) {
 TEST_CASE("if track_times is set, the times of all phases are known when the report of the step is read") {
   for (const bool tracked : {false, true}) {
     for (const Keys& lag : kLags) {
-      INFO("tracked ", tracked, ", ", NameOf(lag));
+      INFO("tracked ", tracked, ", ", lag);
       const Keys keys = {{"track_times", tracked ? "true" : "false"}, {"refresh_growth", "0"}};
       StagedModel model(FiveShapes(keys + lag));
       model.Step(1);
       const std::vector<double> none(5);
       // The first roots are due at step 2.
-      const bool late = lag == kLags[1];
+      const bool late = ReportsLate(lag);
       CHECK(Grown(none, Times(model)) == (tracked && !late ? 3 : 0));
       model.Step(2);
       CHECK(Grown(none, Times(model)) == (!tracked ? 0 : late ? 3 : 5));

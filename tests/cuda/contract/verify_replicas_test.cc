@@ -24,7 +24,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_BF16, SHAMPOO_F64}) {
     for (const Keys& reporting : kReporting) {
       for (const int faulty : {1, 2}) {
-        INFO("dtype ", dtype, ", faulty rank ", faulty, ", ", NameOf(reporting));
+        INFO("dtype ", dtype, ", faulty rank ", faulty, ", ", reporting);
         const Stage stage;
         ModelSpec spec = SpecOfRanks(reporting + Keys("verify_replicas=1"));
         for (ParamSpec& param : spec.params) param.param_dtype = param.out_dtype = dtype;
@@ -132,7 +132,7 @@ TEST_CASE(
 TEST_CASE("with shards, copies of each shard are compared, and all shards report the error") {
   for (const RankKind& kind : {RankKind{"local", 2, 2}, {"gather", 2, 2}, {"gather", 2, 2, true}}) {
     for (const Keys& reporting : kReporting) {
-      INFO(NameOf(kind), " ", NameOf(reporting));
+      INFO(NameOf(kind), " ", reporting);
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting + Keys("verify_replicas=1")), kind);
       MakeTwoSteps(&ranks);

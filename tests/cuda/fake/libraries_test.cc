@@ -297,6 +297,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
       begin();
       CHECK(call() == cudaErrorStreamCaptureUnsupported);
       CHECK(cudaStreamEndCapture(captured, &graph) == cudaErrorStreamCaptureInvalidated);
+      CHECK(cudaStreamSynchronize(captured) == cudaSuccess);
     }
     begin();
     CHECK(cublasCreate(&blas) == CUBLAS_STATUS_EXECUTION_FAILED);

@@ -29,7 +29,7 @@ void SpoilBasis(Model* model, int how) {
 
 // Compares a model in which an eigenbasis fails at step 3 with one in which none fails.
 void CheckFailedBasis(const Keys& method, int how) {
-  INFO(NameOf(method), ", fault ", how);
+  INFO(method, ", fault ", how);
   const Stage stage;
   Model spoiled(SpecOfBases(method));
   Model plain(SpecOfBases(method));
@@ -68,7 +68,7 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis,
 
 TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
   for (const Keys& method : kBasisMethods) {
-    CAPTURE(NameOf(method));
+    CAPTURE(method);
     const Stage stage;
     Model model(SpecOfBases(method));
     SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);

@@ -35,6 +35,7 @@ TEST_CASE("each rank fails in a step or in create of replicas: all ranks return"
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
+  // ForEachKindOfShards() calls this twice for each kind.
   ForEachKindOfShards([&](const RankKind& kind) {
     for (int faulty = 0; faulty < kind.world(); ++faulty) {
       if (faulty != 1) run(FaultyJob{kind, faulty});

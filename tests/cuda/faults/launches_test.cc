@@ -321,6 +321,8 @@ TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
     Model model(trial.spec);
     REQUIRE(fake_cuda_cancel_failures() == 0);
     calls = is_kernel ? fake_cuda_launches_of(function) : fake_cuda_calls(function);
+    // After create, the constructor of Model copies each parameter to the device.
+    if (std::string(function) == "cudaMemcpyAsync") calls -= static_cast<int64_t>(model.params());
     std::string text = model.Bits();
     for (uint64_t t = 1; t <= 2; ++t) {
       model.FillGradients(t);

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
-#include <sstream>
 
 #include "core/base/convert.h"
 #include "core/base/text.h"
@@ -45,12 +44,6 @@ void UsePlugin() {
     return true;
   }();
   (void)loaded;
-}
-
-std::string NameOf(const Keys& keys) {
-  std::ostringstream name;
-  name << keys;
-  return name.str();
 }
 
 std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype) {

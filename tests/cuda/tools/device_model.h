@@ -19,9 +19,6 @@
 
 namespace shampoo_test {
 
-// Returns "key=value key=value".
-std::string NameOf(const Keys& keys);
-
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
 // Checks that the last call failed with `code`, and that its error message contains `says`.
 inline void CheckError(shampoo_status status, shampoo_status code, const std::string& says) {

@@ -93,7 +93,7 @@ void DeviceRanks::Step() {
 }
 
 void DeviceRanks::Status() {
-  OnEvery([](int, Model* model) { return shampoo_optimizer_status(model->optimizer, 1, nullptr); });
+  OnEvery([](int, Model* model) { return model->Status(); });
 }
 
 void DeviceRanks::FillGradients(uint64_t seed) {

@@ -169,6 +169,8 @@ inline const std::vector<Keys> kRootMethods = Combinations("root_method=eigen|ne
 
 // The values of status_lag.
 inline const std::vector<Keys> kLags = Combinations("status_lag=0|1");
+// Returns whether a step returns the error of the previous step (status_lag 1, the default) instead of its own.
+inline bool ReportsLate(const Keys& keys) { return keys.Value("status_lag") != "0"; }
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
 // different streams, so this model tests the streams of the plugin. The block of 2 x 3 x 4 must be transposed to
