@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -47,6 +48,7 @@ inline std::ostream& operator<<(std::ostream& out, const Keys& keys) {
 inline std::vector<Keys> Combinations(const Keys& choices) {
   std::vector<Keys> all(1);
   for (const auto& [key, values] : choices) {
+    if (values.empty()) std::abort();  // a loop over no combinations would check nothing
     std::vector<Keys> longer;
     for (const Keys& keys : all) {
       std::istringstream each(values);

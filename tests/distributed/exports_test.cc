@@ -79,6 +79,7 @@ std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   for (const StateEntry& entry : EntriesOf(rank)) {
     if (key != entry.key) continue;
     const std::vector<char> bytes = ReadBytes(rank, entry);
+    REQUIRE(!bytes.empty());
     const auto* const values = reinterpret_cast<const float*>(bytes.data());
     return std::vector<float>(values, values + entry.elements);
   }

@@ -212,9 +212,10 @@ TEST_CASE("a plan reports that gathered blocks are whole and which rank owns the
   // With shard_mode local and the same shards, each block belongs to one shard instead.
   Grid grid(GatheredSpec("shard_mode=local"), 1, 3);
   RequireCreate(&grid);
-  const shampoo_block_info info = BlocksOf(grid[1])[0];
-  CHECK(info.of_shard == 1);
-  CHECK(info.shard_owner == 1);
+  const std::vector<shampoo_block_info> blocks = BlocksOf(grid[1]);
+  REQUIRE(!blocks.empty());
+  CHECK(blocks[0].of_shard == 1);
+  CHECK(blocks[0].shard_owner == 1);
 }
 
 TEST_CASE("descriptions of shards and capabilities of communicators must be the same on all ranks") {

@@ -202,7 +202,7 @@ bool Grid::SameError() const {
                      [this](const auto& rank) { return rank->error == ranks_[0]->error; });
 }
 
-bool Grid::AllHold(const Tensors& w) {
+bool Grid::AllHold(const Tensors& w) const {
   return std::equal(ranks_.begin(), ranks_.end(), specs_.begin(),
                     [&](const auto& rank, const RankSpec& spec) { return SameBits(rank->w, PartOf(spec.params, w)); });
 }

@@ -90,7 +90,7 @@ class Grid {
   // Returns whether the error messages of all ranks are equal.
   bool SameError() const;
   // Returns whether the parameters of each rank are bit-identical to its part of the whole parameters w.
-  bool AllHold(const Tensors& w);
+  bool AllHold(const Tensors& w) const;
   // Returns the statuses and error messages of all ranks, one per line.
   std::string Errors() const;
 

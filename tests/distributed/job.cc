@@ -181,9 +181,11 @@ std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry) {
 
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank) {
   int64_t count = 0;
-  shampoo_plan_block_count(rank.plan, &count);
+  if (shampoo_plan_block_count(rank.plan, &count) != SHAMPOO_OK) return {};
   std::vector<shampoo_block_info> blocks(static_cast<size_t>(count), SHAMPOO_BLOCK_INFO_INIT);
-  for (int64_t i = 0; i < count; ++i) shampoo_plan_block(rank.plan, i, &blocks[static_cast<size_t>(i)]);
+  for (int64_t i = 0; i < count; ++i) {
+    if (shampoo_plan_block(rank.plan, i, &blocks[static_cast<size_t>(i)]) != SHAMPOO_OK) return {};
+  }
   return blocks;
 }
 

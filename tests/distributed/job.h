@@ -95,6 +95,7 @@ struct StateEntry : shampoo_state_entry {
 std::vector<StateEntry> EntriesOf(const Rank& rank);
 // Returns the elements of an entry with room for float64, or nothing if they cannot be read.
 std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
+// Returns the blocks of a rank's plan, or nothing if they cannot be read.
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank);
 
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors);

@@ -33,9 +33,12 @@ void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowe
       RunSteps(&grid, 2, 2);
       prepare(&grid);
       OnEveryRank(grid.world(), [&](int rank) {
-        const AllocationWatch watch({.first = rank == 1 ? n : INT64_MAX, .count = failing});
-        grid[rank].status = call(&grid[rank], rank);
-        if (rank == 1) has_failed = watch.has_failed();
+        {
+          const AllocationWatch watch({.first = rank == 1 ? n : INT64_MAX, .count = failing});
+          grid[rank].status = call(&grid[rank], rank);
+          if (rank == 1) has_failed = watch.has_failed();
+        }
+        grid[rank].error = shampoo_last_error();
       });
       CHECK(grid.timeouts() == 0);
       CAPTURE(grid.Errors());

@@ -320,6 +320,7 @@ TEST_CASE("roots of several owners that fail at the same refresh are reported on
       pair.grid[rank].g[1][0] = pair.grid[rank].g[2][0] = 0;
     }
     const std::vector<shampoo_block_info> blocks = BlocksOf(pair.grid[0]);
+    REQUIRE(blocks.size() > 6);
     REQUIRE(blocks[5].owner != blocks[6].owner);
     for (int refresh = 1; refresh <= 5; ++refresh) {
       RequireStep(&pair.grid);

@@ -168,7 +168,7 @@ TEST_CASE("dims longer than skip_dim_size have no factor matrix and are neither 
   };
   for (const Keys& method : kBasisMethods) {
     for (const auto& one : cases) {
-      CAPTURE_ALL(method, one.blocks, one.factors.size());
+      CAPTURE_ALL(method, one.shape, one.keys);
       const Host host(method + one.keys, {Param("w", one.shape)});
       std::vector<std::string> factors;
       for (const Host::Entry& entry : host.Entries()) {

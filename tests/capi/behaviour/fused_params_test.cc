@@ -55,7 +55,7 @@ std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t o
 
 TEST_CASE("parts of a fused parameter are bit-identical to separate parameters") {
   for (const Keys& keys : kMethods) {
-    CAPTURE(keys[0].second);
+    CAPTURE(keys);
     shampoo_param_desc fused = Param("qkv", {4 + 2 + 3, 5});
     SetRowSplits({4, 2, 3}, &fused);
     Host one(keys, {fused});
@@ -66,7 +66,7 @@ TEST_CASE("parts of a fused parameter are bit-identical to separate parameters")
 
 TEST_CASE("with fan in_out, the last dim is divided") {
   for (const Keys& keys : kMethods) {
-    CAPTURE(keys[0].second);
+    CAPTURE(keys);
     for (const std::vector<int64_t>& inputs : {std::vector<int64_t>{5}, std::vector<int64_t>{2, 5}}) {
       std::vector<int64_t> shape = inputs;
       shape.push_back(9);
@@ -93,7 +93,7 @@ TEST_CASE("with fan in_out, the last dim is divided") {
 
 TEST_CASE("a single size in row_splits divides each stacked tensor into equal parts") {
   for (const Keys& keys : kMethods) {
-    CAPTURE(keys[0].second);
+    CAPTURE(keys);
     shampoo_param_desc fused = Param("layers", {2, 6, 4});
     fused.stack_dims = 1;
     SetRowSplits({3}, &fused);

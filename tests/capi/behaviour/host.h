@@ -155,7 +155,7 @@ class Host {
     RequireOk(shampoo_optimizer_get(optimizer, group, key, &value));
     return value;
   }
-  bool IsFinite(const Array& array) const {
+  static bool IsFinite(const Array& array) {
     const std::vector<double> values = array.Values();
     return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
   }
@@ -163,7 +163,7 @@ class Host {
   bool IsFinite() const {
     const std::vector<Entry> entries = Entries();
     return std::all_of(tensors.begin(), tensors.end(),
-                       [this](const Tensors& tensor) { return IsFinite(tensor.separate ? tensor.out : tensor.w); }) &&
+                       [](const Tensors& tensor) { return IsFinite(tensor.separate ? tensor.out : tensor.w); }) &&
            std::all_of(entries.begin(), entries.end(), [this](const Entry& entry) { return IsFinite(Read(entry)); });
   }
   double Stat(const char* key) const {
@@ -206,18 +206,23 @@ class Host {
   }
 };
 
-// Makes steps with random gradients on one thread and on the other numbers of threads, and checks that everything that
-// they write is bit-identical. Returns what one thread writes.
+// Makes steps with random gradients and returns everything that they write.
+inline std::vector<std::vector<char>> TrainedBits(const Keys& keys, const std::vector<shampoo_param_desc>& params,
+                                                  int steps, int32_t threads = 1) {
+  Host host(keys, params, threads);
+  std::mt19937_64 random = host.FillFrom(5);
+  for (int t = 0; t < steps; ++t) host.RandomStep(random);
+  return host.Everything();
+}
+
+// Makes the same steps on one thread and on the other numbers of threads, and checks that everything that they write is
+// bit-identical. Returns what one thread writes.
 inline std::vector<std::vector<char>> CheckThreads(const Keys& keys, const std::vector<shampoo_param_desc>& params,
                                                    int steps, std::initializer_list<int32_t> others = {2, 5}) {
-  const auto train = [&](int32_t threads) {
-    Host host(keys, params, threads);
-    std::mt19937_64 random = host.FillFrom(5);
-    for (int t = 0; t < steps; ++t) host.RandomStep(random);
-    return host.Everything();
-  };
-  const std::vector<std::vector<char>> one = train(1);
-  for (const int32_t threads : others) CHECK_MESSAGE(train(threads) == one, threads << " threads");
+  const std::vector<std::vector<char>> one = TrainedBits(keys, params, steps);
+  for (const int32_t threads : others) {
+    CHECK_MESSAGE(TrainedBits(keys, params, steps, threads) == one, threads << " threads");
+  }
   return one;
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose side
       {Param("wide", {5, 7}, SHAMPOO_F64), 5}, {Param("convolution", {4, 3, 2}, SHAMPOO_F64), 4}, {kernel, 6}};
   for (const auto& [desc, rows] : cases) {
     for (const Keys& order : kOrders) {
-      CAPTURE_ALL(desc.name, order.size());
+      CAPTURE_ALL(desc.name, order);
       Host plain(kPlainSoap + order, {desc});
       Host post(kPlainSoap + order + kPost, {desc});
       const ConfigPtr config = MakeConfig(kPlainSoap + order + kPost);

@@ -132,8 +132,7 @@ TEST_CASE("a step checks the bound scalars that it reads") {
   }
   lr = 0.25;  // valid, but not stored because gradient_scale is invalid
   scale = NAN;
-  CHECK_INVALID(shampoo_optimizer_step(model.get(), nullptr), "scalar bound to group 0", "key gradient_scale", "nan",
-                "finite");
+  CheckStepFails(&model, SHAMPOO_E_INVALID, {"scalar bound to group 0", "key gradient_scale", "nan", "finite"});
   CHECK(model.Get("lr") == 0.5);
   CHECK(model.Get("gradient_scale") == 1);
   scale = 2;

@@ -56,6 +56,7 @@ template <typename Check>
 void ForEachCall(Saves* saves, Check&& check) {
   for (const int rank : {0, 1}) {
     const std::vector<FileCall> calls = saves->Calls(rank);
+    REQUIRE(!calls.empty());
     for (const FileCall& call : calls) {
       CAPTURE_ALL(rank, Describe(call));
       saves->Reset();
