@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "core/base/convert.h"
@@ -54,7 +55,10 @@ std::vector<double> Samples(const std::vector<double>& table) {
 }
 
 template <typename ToFloat, typename FromFloat, typename FromDouble>
-void CheckRoundTrip(uint16_t pattern, ToFloat&& to_float, FromFloat&& from_float, FromDouble&& from_double) {
+void CheckRoundTrip(const char* format, uint16_t pattern, ToFloat&& to_float, FromFloat&& from_float,
+                    FromDouble&& from_double) {
+  CAPTURE(std::string(format));
+  CAPTURE(pattern);
   const float value = to_float(pattern);
   if (std::isnan(value)) {
     CHECK(std::isnan(to_float(from_float(value))));
@@ -66,8 +70,8 @@ void CheckRoundTrip(uint16_t pattern, ToFloat&& to_float, FromFloat&& from_float
 
 TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double and back, and a NaN stays a NaN") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    CheckRoundTrip(static_cast<uint16_t>(bits), HalfToFloat, FloatToHalf, DoubleToHalf);
-    CheckRoundTrip(static_cast<uint16_t>(bits), Bf16ToFloat, FloatToBf16, DoubleToBf16);
+    CheckRoundTrip("half", static_cast<uint16_t>(bits), HalfToFloat, FloatToHalf, DoubleToHalf);
+    CheckRoundTrip("bfloat16", static_cast<uint16_t>(bits), Bf16ToFloat, FloatToBf16, DoubleToBf16);
   }
   CHECK(HalfToFloat(0x3c00) == 1.0f);
   CHECK(HalfToFloat(0x0001) == std::ldexp(1.0f, -24));

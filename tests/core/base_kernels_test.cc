@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/convert.h"
@@ -192,21 +194,24 @@ TEST_CASE(
     CAPTURE(std::string((*kernels)->name));
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
-    // A CHECK of each element would take long. Therefore, only a mismatch runs a CHECK, which fails.
-    const auto check = [](const auto& got, const auto& from, auto expected) {
+    // A CHECK of each element would take long. Therefore, only a mismatch calls doctest. It prints the bits of the
+    // element, because all NaN would be printed in the same way.
+    const auto check = [](const char* function, const auto& got, const auto& from, auto expected) {
+      using Bits = std::conditional_t<sizeof from[0] == sizeof(float), uint32_t, uint16_t>;
       for (size_t i = 0; i < got.size(); ++i) {
         const auto wanted = expected(from[i]);
-        if (std::memcmp(&got[i], &wanted, sizeof wanted) != 0) FAIL_CHECK("element " << i << " from " << from[i]);
+        if (std::memcmp(&got[i], &wanted, sizeof wanted) == 0) continue;
+        FAIL_CHECK(std::string(function) << ": element " << i << ", with bits " << std::bit_cast<Bits>(from[i]));
       }
     };
     (*kernels)->widen_f16(halves.data(), wide.data(), 65536);
-    check(wide, halves, HalfToFloat);
+    check("widen_f16", wide, halves, HalfToFloat);
     (*kernels)->widen_bf16(halves.data(), wide.data(), 65536);
-    check(wide, halves, Bf16ToFloat);
+    check("widen_bf16", wide, halves, Bf16ToFloat);
     (*kernels)->narrow_f16(floats.data(), narrow.data(), n);
-    check(narrow, floats, FloatToHalf);
+    check("narrow_f16", narrow, floats, FloatToHalf);
     (*kernels)->narrow_bf16(floats.data(), narrow.data(), n);
-    check(narrow, floats, FloatToBf16);
+    check("narrow_bf16", narrow, floats, FloatToBf16);
   }
 }
 
@@ -214,7 +219,9 @@ TEST_CASE(
 template <typename Word>
 void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64& random) {
   constexpr auto kWithoutSign = static_cast<Word>(std::numeric_limits<Word>::max() >> 1);
+  CAPTURE(sizeof(Word));
   for (const int64_t n : {1, 3, 8, 33, 100, 600}) {
+    CAPTURE(n);
     std::vector<Word> words(static_cast<size_t>(n));
     Word expected = 0;
     for (Word& word : words) {

@@ -69,7 +69,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   struct Case {
     Code code;
     const char* says;
-    StepFixture::Keys keys;
+    OptionKeys keys;
     std::function<void(CheckpointIndex*)> change = [](CheckpointIndex*) {};
   };
   const auto set_shape = [](CheckpointIndex* index) { index->params[0].shape = Shape::Of({6, 4}); };

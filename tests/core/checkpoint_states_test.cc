@@ -17,9 +17,7 @@
 namespace shampoo {
 namespace {
 
-StepFixture::Keys BlocksOf(const char* dim) {
-  return Cat("use_merge_dims=false momentum=0.5 max_preconditioner_dim=", dim);
-}
+OptionKeys BlocksOf(const char* dim) { return Cat("use_merge_dims=false momentum=0.5 max_preconditioner_dim=", dim); }
 const std::vector<std::vector<int64_t>> kSavedShapes = {{4, 6}, {5}};
 
 // Loads the blocks that were saved with the same layout.

@@ -120,7 +120,7 @@ TEST_CASE("a failed collective calls abort once, and later collectives fail") {
 }
 
 TEST_CASE("without an abort function, a failure must be reported to the other ranks once") {
-  CallerComm one(false);
+  CallerComm one(/*with_abort=*/false);
   CHECK(!one.comm->TakeFailureToReport());
   one.error = 1;
   CHECK(!one.comm->AllGatherInt(0).ok());
@@ -213,7 +213,7 @@ class FakeStaging final : public Staging {
 };
 
 TEST_CASE("in a StagingScope, buffers are copied through device memory") {
-  CallerComm one(true, true);
+  CallerComm one(/*with_abort=*/true, /*takes_device_memory=*/true);
   FakeStaging staging;
   {
     const StagingScope scope(one.comm.get(), &staging);
@@ -237,7 +237,7 @@ TEST_CASE("a communicator of host memory needs no staging") {
 
 TEST_CASE("a failed copy to or from the device makes the communicator fail, so that no rank waits for this one") {
   for (const int fails_at : {1, 2, 3}) {
-    CallerComm one(true, true);
+    CallerComm one(/*with_abort=*/true, /*takes_device_memory=*/true);
     FakeStaging staging;
     staging.fails_at = fails_at;
     const StagingScope scope(one.comm.get(), &staging);

@@ -56,7 +56,7 @@ TEST_CASE("a list of coefficients has 1 to 16 entries, each of three finite numb
        {longest + ";1,2,3", std::string(), std::string("1,2"), std::string("1,2,3,4"), std::string("1,2,3;"),
         std::string(";1,2,3"), std::string("1,2,inf"), std::string("1,2,nan"), std::string("1,,3"), std::string("a"),
         std::string("1,2,3x"), std::string("Jordan"), std::string("jordan;quintic"), std::string("1;2;3")}) {
-    CAPTURE(std::string(wrong));
+    CAPTURE(wrong);
     CHECK(!ParseSchedule(wrong).ok);
   }
 }

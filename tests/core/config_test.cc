@@ -76,6 +76,40 @@ void CheckValues(const Settings& settings, const std::string& expected) {
   }
 }
 
+// CheckValues reads a value through the pointer of its key. This case checks these pointers.
+TEST_CASE("each key is stored in the member of its name") {
+#define MEMBER(type, name) CHECK(FindKey(#name)->type == &Settings::name)
+  MEMBER(number, lr);
+  MEMBER(number, beta1);
+  MEMBER(number, beta2);
+  MEMBER(number, beta3);
+  MEMBER(number, epsilon);
+  MEMBER(number, root_relative_epsilon);
+  MEMBER(number, momentum);
+  MEMBER(number, weight_decay);
+  MEMBER(number, peak_lr);
+  MEMBER(number, refresh_growth);
+  MEMBER(number, exponent_multiplier);
+  MEMBER(number, shampoo_beta);
+  MEMBER(number, relative_epsilon);
+  MEMBER(number, kl_init);
+  MEMBER(number, kl_cap);
+  MEMBER(number, inverse_exponent);
+  MEMBER(integer, max_preconditioner_dim);
+  MEMBER(integer, merge_min_dim);
+  MEMBER(integer, precondition_frequency);
+  MEMBER(integer, factor_update_frequency);
+  MEMBER(integer, start_preconditioning_step);
+  MEMBER(integer, skip_dim_size);
+  MEMBER(integer, ns_steps);
+  MEMBER(flag, use_nesterov);
+  MEMBER(flag, use_merge_dims);
+  MEMBER(flag, precondition_1d);
+  MEMBER(flag, use_bias_correction);
+  MEMBER(flag, allow_stalled_moments);
+#undef MEMBER
+}
+
 TEST_CASE("defaults resolve to the values in the key table") {
   const Settings settings = Resolved("");
   CheckValues(settings,
@@ -472,7 +506,9 @@ TEST_CASE("a second moment or factor matrix in 16 bits that could never decrease
         {"second_moment_dtype", "beta2", "bf16", "0.95", true}}) {
     for (const bool allows : {false, true}) {
       CAPTURE(std::string(dtype_key));
+      CAPTURE(std::string(dtype));
       CAPTURE(std::string(decay));
+      CAPTURE(allows);
       const char* const method = std::string(dtype_key) == "second_moment_dtype" ? "adam" : "shampoo";
       Settings settings;
       const Status status = Resolve(Cat("method=", method, " ", dtype_key, "=", dtype, " ", decay_key, "=", decay,

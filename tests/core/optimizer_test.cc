@@ -240,7 +240,7 @@ TEST_CASE("optimizers of shards step together and share their errors, whether or
 TEST_CASE("shards with different plans cannot create an optimizer") {
   ThreadRanks threads(2);
   std::vector<std::unique_ptr<Optimizer>> optimizers;
-  const auto keys = [](int rank) { return StepFixture::Keys(rank == 0 ? "momentum=0.5" : "momentum=0.25"); };
+  const auto keys = [](int rank) { return OptionKeys(rank == 0 ? "momentum=0.5" : "momentum=0.25"); };
   CheckAllFail(CreateOnShards(&threads, keys, &optimizers), Code::kInvalid, "the plans differ: shard rank 1 has");
   CHECK(optimizers[0] == nullptr);
 }

@@ -20,8 +20,7 @@ inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
 // An optimizer on a fake device whose host computes the roots X = F^(-1/2). The blocks are matrices with two rows.
 struct RootsOnHost {
-  using Keys = StepFixture::Keys;
-  explicit RootsOnHost(size_t blocks, const Keys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
+  explicit RootsOnHost(size_t blocks, const OptionKeys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
       : device(FakeDevice::Reset()),
         plan(PlanOf(blocks, keys, placement, columns)),
         host(*plan),
@@ -35,13 +34,15 @@ struct RootsOnHost {
       for (const int k : {0, 1}) host.matrices[{static_cast<int64_t>(b), k}] = kFactorOnHost;
     }
   }
-  static std::shared_ptr<const PlanData> PlanOf(size_t blocks, const Keys& keys, Placement placement, int64_t columns) {
+  static std::shared_ptr<const PlanData> PlanOf(size_t blocks, const OptionKeys& keys, Placement placement,
+                                                int64_t columns) {
     placement.device = DeviceType::kCuda;
-    return StepFixture::MakePlan({.keys = "root_device=host root_async=2 precondition_frequency=4 use_merge_dims=false "
-                                          "beta2=1 root_relative_epsilon=0 epsilon=1e-30" +
-                                          keys,
-                                  .params = StepFixture::Describe({blocks, {2, columns}}),
-                                  .placement = placement});
+    return StepFixture::MakePlan(
+        {.keys = "root_device=host root_async=2 precondition_frequency=4 use_merge_dims=false "
+                 "beta2=1 root_relative_epsilon=0 epsilon=1e-30" +
+                 keys,
+         .params = StepFixture::Describe(std::vector<std::vector<int64_t>>(blocks, {2, columns})),
+         .placement = placement});
   }
   void Create() { StepFixture::Ok(HostRoots::Create(*plan, engine, &roots)); }
   Status Start(RootTask task = RootTask::kTakeSnapshot, bool steps_are_by_block = true) {

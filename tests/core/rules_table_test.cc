@@ -135,10 +135,11 @@ template <typename Real>
 void CheckKernels(const KernelsOf<Real>& kernels) {
   for (int flags = 0; flags < 32; ++flags) {
     const auto flag = [flags](int bit) { return (flags >> bit & 1) != 0; };
+    const bool decays = flag(0), shrinks = flag(1), nesterov = flag(2), cautious = flag(3), has_momentum = flag(4);
     CheckApply<Real>(kernels,
-                     {Real(0.7), Real(1.3), flag(0) ? Real(0.01) : Real(0), Real(0.9), Real(0.75), Real(0.1),
-                      flag(1) ? Real(0.01) : Real(0), flag(2), flag(3)},
-                     flag(4));
+                     {Real(0.7), Real(1.3), decays ? Real(0.01) : Real(0), Real(0.9), Real(0.75), Real(0.1),
+                      shrinks ? Real(0.01) : Real(0), nesterov, cautious},
+                     has_momentum);
   }
   CheckFilter<Real>(
       kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.7), Real(0.3), Real(0.36), Real(0.19), Real(1e-3)});

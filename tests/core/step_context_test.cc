@@ -15,7 +15,8 @@ using Floats = std::vector<float>;
 // A rank whose steps are plain gradient descent.
 struct Descent : ContextFixture {
   using ContextFixture::ContextFixture;
-  explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const Keys& keys = {}, Placement placement = {})
+  explicit Descent(const std::vector<std::vector<int64_t>>& shapes, const OptionKeys& keys = {},
+                   Placement placement = {})
       : ContextFixture(kPlainDescent + keys, shapes, placement) {}
 
   void Compute() {

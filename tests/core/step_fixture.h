@@ -81,11 +81,10 @@ struct OptionKeys {
 // parameters and gradients are 1, in float32.
 class StepFixture {
  public:
-  using Keys = OptionKeys;
   struct Setup {
-    Keys keys;
+    OptionKeys keys;
     std::vector<ParamDesc> params;
-    std::vector<Keys> more_groups = {};
+    std::vector<OptionKeys> more_groups = {};
     Placement placement = {};
     std::vector<ParamDesc> params_of_shard_1 = {};  // for a plan that gathers: the same parameters on shard rank 1
   };
@@ -112,7 +111,7 @@ class StepFixture {
     }
   }
 
-  StepFixture(const Keys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {})
+  StepFixture(const OptionKeys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {})
       : StepFixture(Setup{.keys = keys, .params = Describe(shapes), .placement = placement}) {}
 
   // Parameters "p0", "p1", ... of these shapes.
@@ -126,8 +125,8 @@ class StepFixture {
   }
 
   // A setup of two groups. The last parameter is in the second group.
-  static Setup TwoGroups(const Keys& first, const Keys& second, const std::vector<std::vector<int64_t>>& shapes,
-                         Placement placement = {}) {
+  static Setup TwoGroups(const OptionKeys& first, const OptionKeys& second,
+                         const std::vector<std::vector<int64_t>>& shapes, Placement placement = {}) {
     Setup setup{.keys = first, .params = Describe(shapes), .more_groups = {second}, .placement = placement};
     setup.params.back().group = 1;
     return setup;
@@ -176,7 +175,9 @@ class StepFixture {
     if (placement.threads == 0) placement.threads = 1;
     SHAMPOO_RETURN_IF_ERROR(Plan::Create(MakeConfig(setup.keys), placement, CpuWorkspaceBytes, plan));
     int index = 0;
-    for (const Keys& keys : setup.more_groups) SHAMPOO_RETURN_IF_ERROR((*plan)->AddGroup(MakeConfig(keys), &index));
+    for (const OptionKeys& keys : setup.more_groups) {
+      SHAMPOO_RETURN_IF_ERROR((*plan)->AddGroup(MakeConfig(keys), &index));
+    }
     for (const ParamDesc& desc : setup.params) {
       SHAMPOO_RETURN_IF_ERROR((*plan)->AddParam(desc, &index));
       if (setup.params_of_shard_1.empty()) continue;
@@ -189,7 +190,7 @@ class StepFixture {
     Ok(CreatePlan(setup, &plan));
     return plan->data();
   }
-  static Config MakeConfig(const Keys& keys) {
+  static Config MakeConfig(const OptionKeys& keys) {
     Config config;
     Ok(SetFromOptionText(keys.text.c_str(), &config));
     return config;
@@ -212,5 +213,8 @@ class StepFixture {
 // Keys for plain gradient descent: parameter - lr * gradient.
 inline const OptionKeys kPlainDescent =
     "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
+
+// Keys of a plan whose shards gather the elements of whole blocks.
+inline const OptionKeys kGather = "shard_mode=gather";
 
 }  // namespace shampoo

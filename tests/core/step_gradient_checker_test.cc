@@ -16,7 +16,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
 struct Checked : ContextFixture {
-  explicit Checked(const Keys& keys = {}, bool defers_state_errors = false)
+  explicit Checked(const OptionKeys& keys = {}, bool defers_state_errors = false)
       : ContextFixture(
             "max_preconditioner_dim=4 use_merge_dims=false beta1=0 beta2=1 grafting=none precondition_frequency=1" +
                 keys,

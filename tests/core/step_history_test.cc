@@ -14,7 +14,7 @@ namespace {
 
 // Two matrices with two factor matrices each.
 struct TwoMatrices : StepFixture {
-  explicit TwoMatrices(const Keys& keys = {}) : StepFixture(keys + "use_merge_dims=false", {{2, 3}, {2, 3}}) {}
+  explicit TwoMatrices(const OptionKeys& keys = {}) : StepFixture(keys + "use_merge_dims=false", {{2, 3}, {2, 3}}) {}
 
   RootLedger& roots() { return history().roots(); }
   RootReport& Report(int64_t block, int dim) { return roots().ReportsOf(block)[dim]; }
@@ -22,7 +22,7 @@ struct TwoMatrices : StepFixture {
   void Record(int64_t block) { roots().Record(plan(), plan().block(block), state().hyper_parameters().settings(0)); }
   void CheckStats(const std::vector<std::pair<std::string, double>>& expected) {
     for (const auto& [name, number] : expected) {
-      CAPTURE(std::string(name));
+      CAPTURE(name);
       double value = -1;
       CHECK(history().Stat(name, &value));
       CHECK(value == number);

@@ -158,7 +158,7 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
 }
 
 TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
-  SteppingRanks<ReplicaRank> replicas(2, StepFixture::Keys{});
+  SteppingRanks<ReplicaRank> replicas(2, OptionKeys{});
   replicas.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
   const std::vector<Status> first = replicas.Step();
   CheckOk(first[0]);
@@ -189,7 +189,7 @@ TEST_CASE("steps of shards that gather their blocks are bit-identical to those o
 
 TEST_CASE("a failure on one shard rank is an error on all and changes nothing") {
   for (const bool gathers : {false, true}) {
-    SteppingRanks<ShardRank> shards(2, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(2, gathers ? kGather : OptionKeys{});
     shards[1].gradients[0][0] = kNan;
     const std::vector<std::vector<char>> before{shards[0].States(), shards[1].States()};
     const std::vector<Status> statuses = shards.Step();
@@ -222,7 +222,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
 
 TEST_CASE("the copy that a shard rank binds receives the rank's part of the new parameters") {
   for (const bool gathers : {false, true}) {
-    SteppingRanks<ShardRank> shards(2, gathers ? kGather : StepFixture::Keys{});
+    SteppingRanks<ShardRank> shards(2, gathers ? kGather : OptionKeys{});
     std::vector<Floats> copies;
     for (size_t rank = 0; rank < 2; ++rank) copies.emplace_back(12, 9.0F);
     for (size_t rank = 0; rank < 2; ++rank) {

@@ -55,7 +55,7 @@ class RecordingShards final : public ShardAgreement {
 
 // A replica with parameters of these shapes. It exchanges their updates.
 struct SharingReplica : ContextFixture {
-  SharingReplica(const std::shared_ptr<Communicator>& comm, const Keys& keys,
+  SharingReplica(const std::shared_ptr<Communicator>& comm, const OptionKeys& keys,
                  const std::vector<std::vector<int64_t>>& shapes)
       : ContextFixture(keys, shapes, ReplicaPlacement(comm->rank(), comm->world())) {
     Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));

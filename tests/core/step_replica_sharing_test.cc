@@ -80,7 +80,7 @@ TEST_CASE("the shards agree on the result of the first bucket, and their error e
 TEST_CASE("ranks that reject or skip a step also join the second exchange of updates, if there is one") {
   for (const bool has_buckets : {false, true}) {
     MirrorComm comm;
-    SharingReplica replica(comm.shared(), has_buckets ? kTwoBuckets : StepFixture::Keys{}, kFourMatrices);
+    SharingReplica replica(comm.shared(), has_buckets ? kTwoBuckets : OptionKeys{}, kFourMatrices);
     REQUIRE(replica.exchange->buckets() == (has_buckets ? 2 : 1));
     CheckOk(replica.Share(0, {.status = {}, .skip_step = true}));
     CHECK(comm.calls == (has_buckets ? 2 : 1));

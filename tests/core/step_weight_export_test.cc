@@ -31,7 +31,7 @@ struct Exported : StepFixture {
     }
     averages = std::make_unique<WeightExport>(inputs(), backend().get(), targets);
   }
-  explicit Exported(const Keys& keys = kEma, const std::vector<std::vector<int64_t>>& shapes = {{2, 2}, {3}},
+  explicit Exported(const OptionKeys& keys = kEma, const std::vector<std::vector<int64_t>>& shapes = {{2, 2}, {3}},
                     Placement placement = {})
       : Exported(Setup{.keys = keys, .params = Describe(shapes), .placement = placement}) {}
 

@@ -38,7 +38,7 @@ inline void FillGradients(int step, StepFixture* fixture) {
 
 // A single rank that has all of the parameters.
 struct Alone : StepFixture {
-  explicit Alone(const Keys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kSteppedShapes)
+  explicit Alone(const OptionKeys& keys = kAllStates, const std::vector<std::vector<int64_t>>& shapes = kSteppedShapes)
       : StepFixture(keys, shapes), step(inputs(), backend(), std::make_unique<NoShards>()) {
     state().Observe(&step);
   }
@@ -59,7 +59,7 @@ struct SteppingRanks : RanksOnThreads<Rank> {
 
 // A replica that makes steps together with other replicas.
 struct ReplicaRank : StepFixture {
-  ReplicaRank(const std::shared_ptr<Communicator>& comm, const Keys& keys)
+  ReplicaRank(const std::shared_ptr<Communicator>& comm, const OptionKeys& keys)
       : StepFixture(kAllStates + keys, kSteppedShapes, ReplicaPlacement(comm->rank(), comm->world())) {
     std::unique_ptr<ReplicaExchange> exchange;
     Ok(ReplicaExchange::Create(inputs(), comm, comm->TakeOptimizerId(), {}, backend().get(), &exchange));
@@ -72,7 +72,7 @@ struct ReplicaRank : StepFixture {
 
 // A shard rank that holds a chunk of the elements of each parameter.
 struct ShardRank : StepFixture {
-  ShardRank(const std::shared_ptr<Communicator>& comm, const Keys& keys, Dtype copy = Dtype::kF32)
+  ShardRank(const std::shared_ptr<Communicator>& comm, const OptionKeys& keys, Dtype copy = Dtype::kF32)
       : StepFixture(SetupOf(*comm, kAllStates + keys, copy)) {
     comm->SetRankName("shard rank");
     const int32_t number = comm->TakeOptimizerId();
@@ -88,7 +88,7 @@ struct ShardRank : StepFixture {
     }
     state().Observe(step.get());
   }
-  static Setup SetupOf(const Communicator& comm, const Keys& keys, Dtype copy = Dtype::kF32) {
+  static Setup SetupOf(const Communicator& comm, const OptionKeys& keys, Dtype copy = Dtype::kF32) {
     Placement placement;
     placement.shard_rank = comm.rank();
     placement.shard_world = comm.world();
@@ -123,7 +123,5 @@ struct ShardRank : StepFixture {
 
   std::unique_ptr<HostStep> step;
 };
-
-inline const OptionKeys kGather = "shard_mode=gather";
 
 }  // namespace shampoo

@@ -64,7 +64,7 @@ TEST_CASE("a safetensors file is read back as it was written") {
   for (const auto& entry : file.tensors) {
     const std::string& name = entry.first;  // clang cannot capture a structured binding
     const Tensor& tensor = entry.second;
-    CAPTURE(std::string(name));
+    CAPTURE(name);
     CHECK(back.At(name).dtype == tensor.dtype);
     CHECK(back.At(name).shape == tensor.shape);
     CHECK(back.At(name).bytes == tensor.bytes);
@@ -94,6 +94,7 @@ TEST_CASE("damaged safetensors files are rejected") {
     CHECK_THROWS(read(bad, "12345678"));
   }
   for (const std::string& whole_file : {std::string(8, '\xff') + "{}", std::string("abc")}) {
+    CAPTURE(whole_file.size());
     std::ofstream(temporary.Path(), std::ios::binary) << whole_file;
     CHECK_THROWS(ReadSafetensors(temporary.Path()));
   }

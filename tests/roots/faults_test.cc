@@ -78,7 +78,7 @@ struct Fixture {
 };
 
 // Checks that another solver has computed nearly the same numbers. If `with_any_sign` is true, their signs may differ.
-void CheckSame(const Array& got, const Array& expected, bool with_any_sign = false) {
+void CheckNear(const Array& got, const Array& expected, bool with_any_sign = false) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double one = got.Values()[i], other = expected.Values()[i];
     CHECK((with_any_sign ? std::fabs(one) : one) ==
@@ -128,7 +128,7 @@ TEST_CASE(
         for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, ladder.rungs[i].first, fault);
         Listener listener(1);
         faulty.Step();
-        CheckSame(faulty.host.Read(kFaultyInverse), expected);
+        CheckNear(faulty.host.Read(kFaultyInverse), expected);
         CHECK(faulty.host.Read("first/0/inverse.0") == sound.host.Read("first/0/inverse.0"));
         CHECK(faulty.host.Stat("root_computed") == 4);
         CHECK(faulty.host.Stat("root_reused") == 0);
@@ -215,7 +215,7 @@ TEST_CASE(
     CHECK(Faults().Calls(1, Rung::kRequested) == 1);
     CHECK(faulty.host.Stat("root_retried") == 1);
     CHECK(faulty.host.Stat("root_retried_float64") == 1);
-    CheckSame(faulty.host.Read("only/0/inverse.1"), expected);
+    CheckNear(faulty.host.Read("only/0/inverse.1"), expected);
     const std::vector<std::string> messages = listener.Take();
     REQUIRE(messages.size() == 1);
     CHECK_MESSAGE(Has(messages[0], {"only/0/factor.1", "could not be computed at first"}), messages[0]);
@@ -262,7 +262,7 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
       CHECK(fixture.host.tensors[1].w == kept.host.tensors[1].w);
       for (const Host::Entry& entry : fixture.host.Entries()) {
         const std::string key = entry.info.key;
-        CAPTURE(std::string(key));
+        CAPTURE(key);
         if (key.rfind("second/", 0) != 0) continue;
         const bool is_same = fixture.host.Read(entry) == kept.host.Read(key);
         const bool never_turns = key == "second/0/gradient_count" || key.find("factor") != std::string::npos;
@@ -311,7 +311,7 @@ TEST_CASE("when a rung fails, the next one gives the same basis and is counted")
       for (size_t i = 0; i < failing; ++i) Faults().Add(kFaulty, rungs[i].first, fault);
       Listener listener(1);
       faulty.Step();
-      CheckSame(faulty.host.Read("second/0/basis.0"), expected, true);
+      CheckNear(faulty.host.Read("second/0/basis.0"), expected, true);
       CHECK(faulty.host.Stat("root_reused") == 0);
       CHECK(faulty.host.Stat("root_retried") == 1);
       CHECK(faulty.host.Stat(rungs[failing].second) == 1);
