@@ -15,7 +15,7 @@ void ForEachOddRank(const Run& run) {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
       for (int odd = 0; odd < kind.world(); ++odd) {
-        INFO(NameOf(kind), " ", NameOf(exchange));
+        INFO(NameOf(kind), " ", exchange);
         CAPTURE(odd);
         const Stage stage;
         ExportJob job(kind, SpecWithAverages(exchange));
