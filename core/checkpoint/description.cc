@@ -57,7 +57,7 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent a description that cannot be read (expected a group or a parameter): ", why,
+    return CommFailed("rank ", rank, " sent an unreadable description of a parameter or of a group: ", why,
                       kCheckRanks);
   };
   Json description;
@@ -67,7 +67,7 @@ Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const Json* const whole_param = description.Find("param");
   const Json* const any_param = whole_param != nullptr ? whole_param : description.Find("empty_param");
   if (!is_json || (group == nullptr && any_param == nullptr)) {
-    return unreadable(Cat("its ", text.size(), " bytes are neither"));
+    return unreadable(Cat("it has ", text.size(), " bytes, but neither a group nor a parameter"));
   }
   Source& source = SourceOf(rank, optimizer);
   if (group != nullptr) {

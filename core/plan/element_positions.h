@@ -9,8 +9,8 @@
 namespace shampoo {
 
 // The positions of a block's elements in the flattened parameter. BlockPlace describes the same positions for host
-// code, which visits runs of elements. This struct contains only numbers, because CUDA kernels compute the position of
-// each element separately.
+// code, which visits runs of elements. This struct can be copied to a device, where each thread computes the
+// positions of its own elements.
 struct ElementPositions {
   // A strided view. Dims of size 1 are dropped, and contiguous dims are merged. At least one dim remains.
   struct View {

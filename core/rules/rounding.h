@@ -28,7 +28,8 @@ enum class RoundedState : uint32_t {
   kTurnedSecondMoment = 10,
 };
 
-// Return the RoundedState of a block's second moment, and of its average. The block is a Block or a DeviceBlock.
+// RoundedMomentOf() returns the RoundedState of a block's second moment, and RoundedAverageOf() that of its average
+// (weight_ema) or iterate (averaging). The block is a Block or a DeviceBlock.
 template <typename AnyBlock>
 constexpr RoundedState RoundedMomentOf(const AnyBlock& block) {
   if (!block.second_moment.present()) return RoundedState::kGrafting;

@@ -23,8 +23,8 @@ class ReplicaSharing {
   virtual ~ReplicaSharing() = default;
   // Returns an error if the communicator of these ranks has failed before.
   virtual Status PriorFailure() const = 0;
-  // Exchanges the updates of a bucket. With the first bucket, the replicas also compare their inputs. They then agree
-  // with the ranks that hold the other shards: if one rank fails, all ranks return the error of that rank.
+  // Exchanges the updates of a bucket. For the first bucket only, the replicas also compare their inputs, and then
+  // agree with the ranks of the other shards: if one rank has failed, all ranks return its error.
   virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket only to report a failure.
@@ -40,7 +40,7 @@ class ReplicaSharing {
 // One replica: nothing is exchanged.
 class SingleReplica final : public ReplicaSharing {
  public:
-  // arrived: the buffer in which updates arrive.
+  // arrived: with gathered blocks, the buffer that receives updates from other shard ranks; otherwise nullptr.
   explicit SingleReplica(char* arrived) : arrived_(arrived) {}
   Status PriorFailure() const override { return {}; }
   Status Share(int64_t /*bucket*/, const StepDecision& decision, const StepContext& /*context*/,

@@ -107,7 +107,7 @@ def make_matrix(task: Task) -> np.ndarray:
 
 
 def exact_eigen(a: np.ndarray) -> tuple[list, np.ndarray]:
-    """Returns eigenvalues with 50 digits, and eigenvectors, the columns, in long double."""
+    """Returns the eigenvalues with 50 digits, and a matrix in long double whose columns are the eigenvectors."""
     mpmath.mp.dps = 50
     values, vectors = mpmath.eigsy(mpmath.matrix(a.astype(np.float64).tolist()))
     # Each number is converted as the sum of two doubles, because mpmath cannot convert to long double.
@@ -173,7 +173,7 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
         # To first order, the relative error of the root if rounding changes A by u times its largest eigenvalue.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
-        note, f"dashed: what rounding the matrix once can change, u condition / {ROOT}"])
+        note, f"dashed: error of the root if the matrix is rounded once, u condition / {ROOT}"])
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
 }
 
 TEST_CASE(
-    "the random number that rounds an element depends on its position in the parameter, the parameter, the kind of "
+    "the random number that rounds an element depends on the parameter, the position of the element in it, the kind of "
     "state and the step") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;

@@ -62,7 +62,7 @@ class RankOfThree {
 const std::vector<size_t> kSendBytes = {5, 0, 2};
 const std::vector<size_t> kRecvBytes = {1, 3, 6};
 
-// The collectives of a rank on a fake device, which has memory for exchanges.
+// The collectives of a rank on a fake device. The engine has host memory for exchanges if the communicator takes it.
 struct Collectives {
   explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
     StepFixture::Setup setup{

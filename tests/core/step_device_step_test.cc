@@ -224,7 +224,7 @@ TEST_CASE("a step can be captured unless roots are due or its number is unknown"
   CHECK(one.last().captured);
   reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
   one.StepAs(8);
-  CheckError(one.Capture(), Code::kState, "at step 9 of group 0 inverse roots are due");
+  CheckError(one.Capture(), Code::kState, "inverse roots of group 0 are due at step 9");
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 0));
   CheckError(one.Capture(), Code::kState, "the number of steps in state_in is not known");
@@ -565,9 +565,9 @@ TEST_CASE("a step can be captured although roots are due in a gathered group tha
     const char* says;
   };
   for (const Case& one : {Case{"false", 0, {2, 1}, ""},
-                          {"false", 1, {}, "at step 2 of group 1 inverse roots are due"},
+                          {"false", 1, {}, "inverse roots of group 1 are due at step 2"},
                           {"true", -4, {2, 5}, ""},
-                          {"true", 4, {}, "at step 5 of group 1 inverse roots are due"}}) {
+                          {"true", 4, {}, "inverse roots of group 1 are due at step 5"}}) {
     CAPTURE(std::string(one.counts));
     CAPTURE(one.counted);
     const OptionKeys with_roots = Cat("precondition_frequency=1 count_empty_steps=", one.counts);
@@ -618,7 +618,7 @@ TEST_CASE("while a step is pending, the host assumes that the device counts a gr
       CAPTURE(had_gradient[1]);
       AfterFirstStep one(soap + Cat("count_empty_steps=", counts), had_gradient);
       // The first gradient of each block initializes its eigenbases.
-      CheckOkIf(had_gradient[1], one.Capture(), Code::kState, "of group 0 eigenbases are due");
+      CheckOkIf(had_gradient[1], one.Capture(), Code::kState, "eigenbases of group 0 are due");
     }
   }
 }
@@ -635,7 +635,7 @@ TEST_CASE("while a step is pending, a capture does not use the step counts that 
       rank.device.counted_steps = {reported};
       rank.BindGradient(nullptr);
       CheckError(rank.Capture(), Code::kState,
-                 has_gradient ? "at step 2 of group 0 inverse roots are due" : "only the report of that step says");
+                 has_gradient ? "inverse roots of group 0 are due at step 2" : "only the report of that step says");
     }
   }
 }

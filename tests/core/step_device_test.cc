@@ -135,7 +135,7 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,
-             "at step 4 of group 0 inverse roots are due (precondition_frequency 4, root_async 2)");
+             "inverse roots of group 0 are due at step 4 (precondition_frequency 4, root_async 2)");
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 6), 6), Code::kState,
              "inverse roots are put into use");
 }

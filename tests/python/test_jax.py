@@ -163,7 +163,7 @@ def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> Non
 
 @pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
 def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
-    """jax.lax.scan requires this, for example for a state from a process without float64."""
+    """jax.lax.scan requires that a step keeps the dtypes of the state, even if a process without float64 made it."""
     params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
     state = tx.init(params)
     jax.config.update("jax_enable_x64", True)
@@ -486,7 +486,7 @@ def test_the_linear_algebra_and_environment_of_jax_do_not_change() -> None:
     assert dict(os.environ) == environment
 
 
-STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function that takes the name"
+STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected a number from 0 to 1\. .* a function that takes"
 
 
 def test_errors_name_the_argument_and_its_value() -> None:

@@ -750,8 +750,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *       has no factor matrices, and without grafting nothing updates it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
- *     - with a key that needs norms of whole tensors, such as "norm_control", a tensor has several blocks, or shards
- *       are local;
+ *     - a key such as "norm_control" needs norms of whole tensors, but a tensor has several blocks or shards are
+ *       local;
  *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
  *       or leave gaps, unless each is the whole parameter.

@@ -127,12 +127,13 @@ Status OpenByName(Plugin* plugin) {
   // This is glibc's message for a file that it does not find. If a library that the file needs is missing, the message
   // begins with the name of that library. A locale may translate the message; then the error below is returned.
   if (reason.starts_with("cannot open shared object file")) {
-    return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
-                       " nor in the system's library path; install it there, or pass its path to shampoo_backend_load");
+    return Unsupported(
+        "the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
+        " nor in the system's library path; install it in one of them, or pass its path to shampoo_backend_load");
   }
   return Unsupported("the CUDA backend ", kVersionedFile, " is not in ", where,
                      ", and the system cannot load it: ", reason,
-                     "; install it there, or pass its path to shampoo_backend_load");
+                     "; install it in that folder, or pass its path to shampoo_backend_load");
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }

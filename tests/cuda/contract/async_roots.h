@@ -19,8 +19,9 @@ inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys("precondition_frequency=5 root_async=3 beta2=0.9") + more);
 }
 
-// Like AsyncRootsSpec(), but the host computes the roots. With one thread, each buffer has room for two of the largest
-// matrices, so the host computes the roots of a step in several chunks.
+// Like AsyncRootsSpec(), but the host computes the roots. With one thread, each pinned buffer between device and host
+// (host_root_bytes.h) has room for two of the largest matrices, so the host computes the roots of a step in several
+// chunks.
 inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   ModelSpec spec = AsyncRootsSpec(Keys("root_device=host") + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
@@ -62,9 +63,9 @@ class DelayedRelease {
   std::thread thread_;
 };
 
-// Calls train(n, &bits) for n = 1, 2, and so on, until it returns false. train() makes call number n of CUDA fail (0:
-// no call), stores the bits of the model, and returns whether the call has failed. Checks that the failures do not
-// change the bits of the model, and that there are more than `least` failures.
+// Calls train(n, &bits) for n = 0, 1, 2, and so on, until it returns false for an n above 0. train() makes call number
+// n of CUDA fail (0: no call), stores the bits of the model, and returns whether the call has failed. Checks that the
+// failures do not change the bits of the model, and that there are more than `least` failures.
 template <typename Train>
 void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   std::vector<char> expected;

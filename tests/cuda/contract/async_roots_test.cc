@@ -166,7 +166,7 @@ void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) 
 
 void SetEpsilon(Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "epsilon", 0.5)); }
 
-TEST_CASE("states and keys that are changed after a refresh take effect in the step that uses its roots") {
+TEST_CASE("a state or key that is changed between a refresh and the first use of its async roots affects these roots") {
   for (const uint64_t when : {11, 13}) {
     CheckBetween(when, [](Model* model) {
       const std::string key = "p3/0/snapshot.0";
@@ -295,7 +295,7 @@ void CheckCaptures(const Keys& more) {
     model.Bind();
     CAPTURE(t);
     if (t == 10 || t == 13) {
-      const Graph empty(&model, SHAMPOO_E_STATE, t == 10 ? "inverse roots are due" : "inverse roots are put into use");
+      const Graph empty(&model, SHAMPOO_E_STATE, t == 10 ? "are due at step" : "are put into use at step");
       CHECK(std::string(shampoo_last_error()).find("root_async 3") != std::string::npos);
     }
     model.Step();

@@ -134,10 +134,10 @@ TEST_CASE("replays of a captured step with a method in eigenbases make steps, un
 TEST_CASE("a step at which eigenbases are due cannot be captured") {
   StagedModel model(SpecInBases(kBasisMethods[0]));
   model.FillGradients(1);
-  const Graph first(&model, SHAMPOO_E_STATE, "at step 1 of group 0 eigenbases are due (precondition_frequency 5)");
+  const Graph first(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 1 (precondition_frequency 5)");
   model.Train(1, 5);
   model.FillGradients(6);
-  const Graph sixth(&model, SHAMPOO_E_STATE, "at step 6 of group 0 eigenbases are due (precondition_frequency 5)");
+  const Graph sixth(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 6 (precondition_frequency 5)");
   model.Train(6, 7);
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{7});
 }

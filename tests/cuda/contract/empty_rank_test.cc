@@ -132,7 +132,7 @@ TEST_CASE(
     }
     model.MustSucceed();
     comm.SetStep(8);
-    const Graph rejected(&model, SHAMPOO_E_STATE, "at step 8 of group 0 inverse roots are due");
+    const Graph rejected(&model, SHAMPOO_E_STATE, "inverse roots of group 0 are due at step 8");
     graph.Launch();
     CheckError(model.Status(), SHAMPOO_E_STATE, "a captured step was replayed as step 8 of group 0");
     CHECK(model.State("group.0/step")[0] == 7);

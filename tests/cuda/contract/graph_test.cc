@@ -177,7 +177,7 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
     const std::vector<char> before = BitsOf(model);
     const DeviceBytes set(4);
     MustCuda(cudaMemsetAsync(set.get(), 1, 4, stream));
-    const Graph graph(&model, SHAMPOO_E_STATE, "at step " + std::to_string(due) + " of group 0 inverse roots are due",
+    const Graph graph(&model, SHAMPOO_E_STATE, "inverse roots of group 0 are due at step " + std::to_string(due),
                       set.get());
     graph.Launch();
     int32_t now = 1;

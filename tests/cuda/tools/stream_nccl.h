@@ -12,7 +12,8 @@ extern "C" {
 // ncclCommGetAsyncError() then also reports ncclInProgress, and the second one enqueues the work.
 void stream_nccl_set_non_blocking(ncclComm_t comm);
 
-// Returns the number of groups (ncclGroupStart() to ncclGroupEnd()) with messages since the start of the process.
+// Returns how many groups (ncclGroupStart() to ncclGroupEnd()) with calls of ncclSend() or ncclRecv() have ended since
+// the start of the process.
 int stream_nccl_groups(void);
 
 }  // extern "C"

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the cases of data/rules: trajectories of the model, with tolerances.
+"""Writes the cases of data/rules: trajectories of the NumPy model of the update rules (model.py), with tolerances.
 
     make_cases.py FOLDER           writes all cases
     make_cases.py --check FOLDER   computes them again and compares them with the files
 
-A tolerance is four times the largest change of the model's results in eight runs in the dtype of the parameters. The
-inputs of these runs are perturbed by up to 2 ulp, and each factor matrix is perturbed before its root by up to the
-bound on the backward error of an eigensolver. A tolerance is at least 1e-12 (f64) or 1e-6 (f32) of the largest change
-of a parameter.
+A tolerance is four times the largest difference between the recorded results, computed in float64, and those of eight
+runs in the dtype of the parameters. The inputs of these runs are perturbed by up to 2 ulp, and each factor matrix is
+perturbed before its root by up to the bound on the backward error of an eigensolver. A tolerance is at least 1e-12
+(f64) or 1e-6 (f32) times the largest distance of a parameter from its initial value.
 """
 from __future__ import annotations
 

@@ -5,8 +5,9 @@
 #include "core/backend/cuda/plugin/device_element.h"
 #include "core/rules/rounding.h"
 
-// How the elements of a block are rounded when a kernel stores them. A kernel is compiled for both classes, so that
-// plans without stochastic rounding do not pay for it. `Rounding` in a template is one of these classes.
+// How the elements of a block are rounded when a kernel stores them. A kernel is compiled twice, with NearestRounding
+// and with StochasticRounding, so that plans without stochastic rounding do not pay for it. `Rounding` in a template is
+// one of these classes.
 namespace shampoo::cuda {
 
 // Rounds to nearest.
@@ -29,7 +30,8 @@ class NearestRounding {
 // random numbers of an element depend on its position in the parameter, so each thread computes them for its elements.
 class StochasticRounding {
  public:
-  // state: what is rounded; kParam is the parameter or the update. The group must be active.
+  // state: what is rounded; kParam is the parameter or the update. Call this only if the step advances
+  // the step counter of the block's group (DeviceGroup::active).
   SHAMPOO_DEVICE StochasticRounding(const Tables& tables, int32_t block, RoundedState state)
       : StochasticRounding(tables, block, state, tables.groups[tables.blocks[block].group].t) {}
   // step: of the group.

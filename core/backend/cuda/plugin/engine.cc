@@ -64,7 +64,7 @@ std::vector<RootSizes> SizesOfRoots(const PlanView& plan, const std::vector<Bloc
   return sizes;
 }
 
-// Makes the reads before this call happen before the reads after it.
+// Orders the reads that precede this call before the reads that follow it.
 void AcquireFence() {
 #if defined(__SANITIZE_THREAD__)
 #pragma GCC diagnostic ignored "-Wtsan"  // the sanitizer does not see the writes of a device
@@ -125,7 +125,7 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned, plan_.groups);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
-    // Only the first handles, which are bound to the caller's stream, need cuSOLVER: roots are computed in that stream.
+    // Only handles_[0], which is bound to the caller's stream, needs cuSOLVER: roots are computed in that stream.
     SHAMPOO_RETURN_IF_ERROR(
         i == 0 ? handles_[i].Create(OwnedHandles::Stream::kBoundLater, OwnedHandles::Libraries::kBlasAndSolver)
                : handles_[i].Create(OwnedHandles::Stream::kOwnHighPriority, OwnedHandles::Libraries::kBlas));

@@ -102,8 +102,8 @@ struct ScaleMatrixBody {
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
     // The products cover whole shape groups, so a block whose direction is not orthogonalized in this step gets zeros.
-    // There is an exception: with method muon, all stepped blocks of a group have the same rule. If this rule is not
-    // kPrecondition, the group is not multiplied, and `x` keeps its contents, which may be the direction of the block.
+    // There is an exception: with method muon, all stepped blocks of a shape group have the same rule. If this rule is
+    // not kPrecondition, there are no products, and `x` keeps its contents, which may be the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
       if (part.block.orthogonalized != 0 && is_multiplied) {

@@ -16,7 +16,7 @@ import java.util.function.LongFunction;
  *
  * <p>A call holds permits of a semaphore until it returns, and destroying the object needs all permits. If close() is
  * called during another call, it therefore waits for that call or throws. A call also keeps the public object
- * reachable. Otherwise the cleaner could destroy an object during its last call.
+ * reachable. Otherwise the cleaner could destroy the object before its last call has its permits.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();
