@@ -57,7 +57,7 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent an unreadable description of a parameter or of a group: ", why,
+    return CommFailed("rank ", rank, " sent an unreadable description; expected that of a parameter or a group: ", why,
                       kCheckRanks);
   };
   Json description;

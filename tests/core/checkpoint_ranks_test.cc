@@ -180,7 +180,7 @@ TEST_CASE("a description from another rank that cannot be read is reported as a 
     descriptions.Add(3, group);
     descriptions.Add(3, text);
     descriptions.Add(3, param);
-    CheckCommError(descriptions.status(), "rank 3 sent an unreadable description of a parameter or of a group");
+    CheckCommError(descriptions.status(), "rank 3 sent an unreadable description");
   }
 }
 

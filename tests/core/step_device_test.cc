@@ -137,7 +137,7 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,
              "inverse roots of group 0 are due at step 4 (precondition_frequency 4, root_async 2)");
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 6), 6), Code::kState,
-             "inverse roots are put into use");
+             "inverse roots of group 0 are put into use at step");
 }
 
 TEST_CASE("LogSkipped logs the updates that a device skipped between two reports, and returns the last block") {

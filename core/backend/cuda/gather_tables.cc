@@ -38,6 +38,7 @@ class GatherTables::Places {
   // Returns the copies that store the received messages one after the other, as an all-to-all does.
   std::vector<GatherCopy> CopiesTo(int64_t to) const {
     std::vector<GatherCopy> copies;
+    copies.reserve(starts_.size());
     for (int rank = 0; rank < static_cast<int>(starts_.size()); ++rank) {
       copies.push_back({MessageFrom(rank), to + At(starts_, rank), static_cast<int64_t>(At(traffic_.recv, rank))});
     }

@@ -128,7 +128,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   fill(13, false);  // the roots of the first block stay pending
   model.Step();
   fill(14, true);
-  { const Graph empty(&model, SHAMPOO_E_STATE, "at step 14 of group 0 inverse roots are put into use"); }
+  { const Graph empty(&model, SHAMPOO_E_STATE, "inverse roots of group 0 are put into use at step 14"); }
   // Without that block, this is an ordinary step.
   fill(14, false);
   const Graph without(&model);
