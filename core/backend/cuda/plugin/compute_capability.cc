@@ -53,7 +53,7 @@ std::vector<Architecture> ParseAll(std::string_view text) {
 }
 
 std::string TextOf(const Architecture& architecture) {
-  const std::string number = Cat(architecture.major, ".", architecture.minor);
+  std::string number = Cat(architecture.major, ".", architecture.minor);
   if (architecture.is_exact) return number;
   if (architecture.supports_later_major) return Cat(number, " or later");
   return architecture.minor == 0 ? Cat(architecture.major, ".x") : Cat(number, " to ", architecture.major, ".9");
