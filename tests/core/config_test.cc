@@ -7,7 +7,6 @@
 #include <set>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/config/defaults.h"

@@ -133,7 +133,7 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
     const PlanPtr plan = MakePlan(keys);
     AddParam(plan, desc);
     CHECK(shampoo_plan_finish(plan.get()) == SHAMPOO_E_INVALID);
-    CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
+    CheckLastError(words);
   };
   shampoo_param_desc desc = Param("p", {6, 4});
   desc.role = SHAMPOO_EMBEDDING;

@@ -3,7 +3,6 @@
 //
 // Methods in eigenbases: missing gradients, loaded kernels, times, captured steps, overwritten counters, and steps that
 // neither wait nor allocate.
-#include <algorithm>
 
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"

@@ -12,9 +12,9 @@
 // Ranks that export averages together.
 namespace shampoo_test {
 
-inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, "0", {true, true}},
+inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, "0", kAllOnHost},
                                             {"local", 2, 2},        {"gather", 1, 2},
-                                            {"gather", 1, 3, true}, {"gather", 1, 2, true, "0", {true, true}},
+                                            {"gather", 1, 3, true}, {"gather", 1, 2, true, "0", kAllOnHost},
                                             {"gather", 2, 2},       {"gather", 2, 2, true, "0", {false, true}}};
 
 // Three groups: two with averages and one without. Some parameters have several tiles, or outputs in other dtypes.

@@ -15,7 +15,6 @@ namespace {
 
 constexpr HostComms kReplicasOnHost{true, false};
 constexpr HostComms kShardsOnHost{false, true};
-constexpr HostComms kAllOnHost{true, true};
 
 constexpr RankKind kHostKinds[] = {
     {"local", 3, 1, false, "0", kReplicasOnHost},  {"local", 1, 3, false, "0", kShardsOnHost},

@@ -46,12 +46,12 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
 TEST_CASE("a collective of create fails: create or the first step fails on all ranks, and nothing is leaked" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", kReplicas, 1},
-                               {"local", kReplicas, 1, false, "0", kOnHost},
+                               {"local", kReplicas, 1, false, "0", kAllOnHost},
                                {"local", 1, 2},
                                {"gather", 1, 2},
                                {"local", 2, 2},
                                {"gather", 2, 2},
-                               {"gather", 2, 2, false, "0", kOnHost}}) {
+                               {"gather", 2, 2, false, "0", kAllOnHost}}) {
     for (int faulty = 0; faulty < kind.world(); ++faulty) {
       for (const bool of_shards : {false, true}) {
         if (of_shards ? kind.shards == 1 : kind.copies == 1) continue;

@@ -20,7 +20,7 @@ TEST_CASE("each rank fails in a step or in create of replicas: all ranks return"
       job.faulty = faulty;
       FailInStepOfReplicas(job);
     }
-    for (const HostComms& on_host : {HostComms{}, kOnHost}) {
+    for (const HostComms& on_host : {HostComms{}, kAllOnHost}) {
       Endings endings = FailInCreate({"local", kReplicas, 1, false, "0", on_host}, faulty);
       CHECK(endings[SHAMPOO_E_NOMEM] > 20);
       CHECK(endings[SHAMPOO_E_DEVICE] > 20);

@@ -15,7 +15,6 @@
 namespace shampoo_test {
 
 constexpr int kReplicas = 3;  // in the tests without shards
-constexpr HostComms kOnHost{true, true};
 
 // How often the ranks that did not fail ended with each status.
 using Endings = std::map<shampoo_status, int>;
@@ -30,15 +29,15 @@ struct FaultyJob {
 
 constexpr FaultyJob kReplicaJobs[] = {{{"local", kReplicas, 1}, 1, "0"},
                                       {{"local", kReplicas, 1}, 1},
-                                      {{"local", kReplicas, 1, false, "0", kOnHost}, 1},
+                                      {{"local", kReplicas, 1, false, "0", kAllOnHost}, 1},
                                       {{"local", kReplicas, 1, false, "256"}, 1}};
 
 // How two shards exchange data in a step. Tests run each kind with one copy of the model and with two copies.
 constexpr RankKind kShardKinds[] = {{"local", 1, 2},
                                     {"gather", 1, 2},
                                     {"gather", 1, 2, true},
-                                    {"local", 1, 2, false, "0", kOnHost},
-                                    {"gather", 1, 2, true, "0", kOnHost},
+                                    {"local", 1, 2, false, "0", kAllOnHost},
+                                    {"gather", 1, 2, true, "0", kAllOnHost},
                                     {"gather", 1, 2, false, "0", {false, true}},
                                     {"local", 1, 2, false, "256"},
                                     {"gather", 1, 2, true, "256"}};

@@ -78,7 +78,7 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
 
 TEST_CASE("over a communicator of host memory, a rank whose create fails always reports it" *
           doctest::test_suite("long")) {
-  Endings endings = FailInCreate({"local", kReplicas, 1, false, "0", kOnHost}, kFaulty);
+  Endings endings = FailInCreate({"local", kReplicas, 1, false, "0", kAllOnHost}, kFaulty);
   CHECK(endings[SHAMPOO_E_NOMEM] > 20);
   CHECK(endings[SHAMPOO_E_DEVICE] > 20);
   CHECK(endings[SHAMPOO_E_COMM] == 0);

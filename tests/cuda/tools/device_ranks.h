@@ -63,7 +63,6 @@ class DeviceRanks {
   void Abort();
 
   int world() const { return static_cast<int>(ranks_.size()); }
-  // Returns the models of all ranks.
   std::vector<Model*> models() const;
   Model& operator[](int rank) { return *ranks_[static_cast<size_t>(rank)].model; }
   shampoo_status status(int rank) const { return ranks_[static_cast<size_t>(rank)].status; }

@@ -13,6 +13,7 @@ namespace shampoo_test {
 struct HostComms {
   bool of_replicas = false, of_shards = false;
 };
+inline constexpr HostComms kAllOnHost{true, true};
 
 // The ranks of a job, and how they exchange data.
 struct RankKind {
