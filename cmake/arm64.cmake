@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# For CMAKE_TOOLCHAIN_FILE: builds for 64-bit ARM with Debian's cross compiler (g++-aarch64-linux-gnu). Tests run under
-# qemu-user. SHAMPOO_ARM64_ROOT is a folder with Debian's unpacked packages for arm64 (libopenblas-serial-dev,
-# liblapacke-dev, libxxhash-dev, nlohmann-json3-dev); arm64_packages.sh downloads them.
+# A toolchain file (CMAKE_TOOLCHAIN_FILE) for builds for 64-bit ARM with Debian's cross compiler (the package
+# g++-aarch64-linux-gnu). Tests run under qemu-user. The variable SHAMPOO_ARM64_ROOT must name a folder that
+# arm64_packages.sh has filled with the unpacked arm64 packages of Debian that the build needs.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)

@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_blas: headers and libraries of BLAS and LAPACKE.
+# Defines the target shampoo_blas, which has the headers and libraries of BLAS and LAPACKE.
 #
-# The default is a private copy: the serial static archives of OpenBLAS and LAPACKE. The version script hides their
-# symbols, so the private copy does not affect the BLAS, threads or environment of the host program. The serial archive
-# has one scratch allocator for all threads, which silently gives wrong results if several threads use it. --wrap
-# replaces this allocator with that of core/blas/scratch.cc.
+# The default is a private copy: the serial static archives of OpenBLAS and LAPACKE. The version script of libshampoo.so
+# hides their symbols, so the private copy does not affect the BLAS, threads or environment of the host program. The
+# serial OpenBLAS has one allocator of scratch memory for all threads, and gives wrong results if several threads use
+# this allocator. The linker option --wrap replaces it by the allocator of core/blas/scratch.cc.
 add_library(shampoo_blas INTERFACE)
 
 set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH
@@ -29,7 +29,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   foreach(name get_config get_corename get_parallel)
     target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
   endforeach()
-  # Like the system's BLAS, this library has its own threads and does not use the scratch memory of libshampoo.
+  # This library has its own threads and its own scratch memory, so SHAMPOO_SYSTEM_BLAS is right for it, too.
   set(SHAMPOO_SYSTEM_BLAS ON)
   target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
 elseif(SHAMPOO_SYSTEM_BLAS)
@@ -57,8 +57,8 @@ else()
   target_link_libraries(shampoo_blas INTERFACE ${SHAMPOO_LAPACKE_ARCHIVE} ${SHAMPOO_OPENBLAS_ARCHIVE})
   target_link_options(shampoo_blas INTERFACE
     LINKER:--wrap=blas_memory_alloc LINKER:--wrap=blas_memory_free
-    # OpenBLAS's archive refers to this symbol. The archive of libshampoo's core, which the linker reads first, defines
-    # it. Without this option, the linker would leave out the definition, because nothing refers to the symbol yet.
+    # OpenBLAS's archive refers to this symbol, and the archive of libshampoo's core defines it. The linker reads the
+    # core first. Without this option, it would omit the definition, because no earlier object refers to the symbol.
     LINKER:--undefined=_gfortran_concat_string)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$") # see core/blas/kernel_choice.cc
     target_link_options(shampoo_blas INTERFACE

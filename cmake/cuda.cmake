@@ -4,14 +4,15 @@
 # backend does not change libshampoo.so. This file sets two variables:
 #
 #   SHAMPOO_BUILD_CUDA          whether the backend is built
-#   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for the CPU tests of the backend; empty if there are none
+#   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for tests of the backend on a CPU; empty if none were found
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
-option(SHAMPOO_CUDA_FAST_COMPILE "Compile the kernels in less time; they then run slower (CUDA 13.0 or later)" OFF)
-# Binaries for three generations of GPUs, and PTX, which the driver compiles for later generations.
+option(SHAMPOO_CUDA_FAST_COMPILE "Compile in less time; the compiled kernels are slower (CUDA 13.0 or later)" OFF)
+# By default, the backend has binaries for three generations of GPUs, and PTX, which the driver compiles for later
+# generations.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
-    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native: those of this machine, or 90-real without a GPU")
+    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native selects the GPUs of this machine, or 90-real if it has none")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
     "Folder of the headers of CUDA, for the tests of the CUDA backend on a machine without a CUDA toolkit")
 
@@ -37,7 +38,7 @@ function(cuda_unavailable_reason result nvcc)
       set(${result} "${nvcc} belongs to CUDA ${CMAKE_MATCH_1}; expected 12.8 or later" PARENT_SCOPE)
       return()
     endif()
-    # Each release of CUDA supports host compilers up to some version, so nvcc may reject this one.
+    # Each release of CUDA supports host compilers up to some version, so nvcc may reject CMAKE_CXX_COMPILER.
     file(WRITE ${PROJECT_BINARY_DIR}/nvcc_works.cu "#include <string>\n__global__ void Nothing() {}\n")
     execute_process(COMMAND ${nvcc} -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -c nvcc_works.cu -o nvcc_works.o
                     WORKING_DIRECTORY ${PROJECT_BINARY_DIR} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -56,7 +57,7 @@ elseif(SHAMPOO_CUDA STREQUAL "ON" AND SHAMPOO_SANITIZE)
     "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE. Set SHAMPOO_CUDA to AUTO")
 endif()
 
-# Searches in the order of FindCUDAToolkit: the caller's choice, then the PATH, then /usr/local/cuda.
+# Searches for nvcc in the order of FindCUDAToolkit: the caller's choice, then the PATH, then /usr/local/cuda.
 if(CMAKE_CUDA_COMPILER)
   set(cuda_nvcc ${CMAKE_CUDA_COMPILER})
 elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
@@ -98,10 +99,10 @@ else()
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # so that the host program may use another version of the runtime
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20) # after enable_language, whose test of the compiler needs no C++20
+    set(CMAKE_CUDA_STANDARD 20) # set after enable_language, whose compiler test does not need C++20
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
-    if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 does not know the flag of CUDA 12 and later
+    if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 lacks the C++20 flag of CUDA 12 and later
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     endif()
     find_package(CUDAToolkit REQUIRED)
@@ -124,7 +125,7 @@ else()
   endif()
 endif()
 
-# Finds the headers for the tests on the CPU: those of SHAMPOO_CUDA_HEADERS or of the toolkit.
+# Finds the CUDA headers for the tests that run on a CPU, in SHAMPOO_CUDA_HEADERS or in the toolkit.
 set(cuda_include_hint)
 if(cuda_nvcc)
   cmake_path(GET cuda_nvcc PARENT_PATH cuda_include_hint)
@@ -141,16 +142,16 @@ if(SHAMPOO_CUDA_INCLUDE_DIR AND EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cuda_runtime_
 endif()
 if(cuda_version GREATER_EQUAL 12060)
   set(SHAMPOO_CUDA_INCLUDE_DIRS ${SHAMPOO_CUDA_INCLUDE_DIR})
-  if(EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl) # CUDA 13 has nv/target there
+  if(EXISTS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl) # in CUDA 13, this folder has the header nv/target
     list(APPEND SHAMPOO_CUDA_INCLUDE_DIRS ${SHAMPOO_CUDA_INCLUDE_DIR}/cccl)
   endif()
 endif()
 
-# shampoo_cuda_library(<target> <version script>): makes the settings that the plugin and its variant for the tests have
-# in common. The variant is linked with the fake CUDA.
+# shampoo_cuda_library(<target> <version script>): sets the link options and properties of <target>. The CUDA backend
+# and its variant for tests, which is linked with the fake CUDA, both use this function.
 function(shampoo_cuda_library target exports)
   target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  # nodelete, as for libshampoo itself, because the CUDA runtime runs code at the end of the process.
+  # nodelete: dlclose must not unload the library, because the CUDA runtime runs code at the end of the process.
   target_link_options(${target} PRIVATE
     LINKER:--version-script=${exports} LINKER:-z,nodelete LINKER:-z,defs LINKER:--gc-sections)
   if(SHAMPOO_SANITIZE)

@@ -6,9 +6,9 @@
 #
 # Installs the packages of cmake/cuda_packages.txt in FOLDER with the layout of a CUDA toolkit:
 #
-#   headers   only FOLDER/include, for the tests of the CUDA backend (a large download, but a small result)
+#   headers   only FOLDER/include, for the tests of the CUDA backend (downloads much more than it keeps)
 #   toolkit   nvcc, the headers, and the libraries for linking
-#   all       also NCCL
+#   all       the toolkit and NCCL
 #
 # The variable PYTHON selects an interpreter other than python3. If FOLDER already has these packages, nothing is done.
 set -euo pipefail
@@ -54,7 +54,7 @@ else
     name=$(basename "$library")
     [ -e "$toolkit/lib/${name%%.so.*}.so" ] || ln -s "$name" "$toolkit/lib/${name%%.so.*}.so"
   done
-  # nvcc.profile and FindCUDAToolkit search this folder.
+  # nvcc.profile and FindCUDAToolkit search the folder lib64.
   ln -s lib "$toolkit/lib64"
   target=$(uname -m)
   [ "$target" != aarch64 ] || target=sbsa

@@ -3,8 +3,8 @@
 # Packages for Debian: `cmake --preset deb && cmake --build --preset deb && cpack --preset deb`.
 #
 #   libshampoo0        libshampoo.so.0
-#   libshampoo0-cuda   libshampoo_cuda.so.0, which libshampoo.so.0 loads; only with a CUDA toolkit
-#   libshampoo-dev     headers, the symbolic link libshampoo.so, the archive, CMake and pkg-config files
+#   libshampoo0-cuda   libshampoo_cuda.so.0, which libshampoo.so.0 loads; only if the CUDA backend is built
+#   libshampoo-dev     headers, the symbolic link libshampoo.so, libshampoo.a, CMake and pkg-config files
 #   shampoo-tools      shampoo-ckpt
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -15,7 +15,7 @@ endif()
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PACKAGE_NAME libshampoo)
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own summary
 set(CPACK_PACKAGE_VENDOR "The libshampoo authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 # If you build packages for others, set your own address.
@@ -45,7 +45,7 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_NAME ${runtime}-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_CUDA_DESCRIPTION "Distributed Shampoo optimizers, on NVIDIA GPUs
 The CUDA backend of libshampoo, which the library loads when it is first
-needed. It needs cuBLAS and cuSOLVER of CUDA ${CUDAToolkit_VERSION_MAJOR}, from wherever they
+needed. The backend needs cuBLAS and cuSOLVER of CUDA ${CUDAToolkit_VERSION_MAJOR}, from wherever they
 are installed, and a driver.")
 # No Debian package has the libraries of CUDA, so dpkg-shlibdeps cannot find them.
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
@@ -66,7 +66,7 @@ set(CPACK_DEBIAN_TOOLS_DESCRIPTION "Distributed Shampoo optimizers, checkpoint t
 The program shampoo-ckpt lists the contents of a checkpoint of libshampoo,
 verifies it, and compares two checkpoints.")
 
-# Before 1.0 a new minor version may change the API.
+# The file shlibs excludes the next minor version, because a new minor version may change the API before 1.0.
 set(debian ${PROJECT_SOURCE_DIR}/cmake/debian)
 set(made ${CMAKE_CURRENT_BINARY_DIR}/debian)
 math(EXPR next_minor "${PROJECT_VERSION_MINOR} + 1")

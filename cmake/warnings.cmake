@@ -1,13 +1,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_warnings: turns on warnings, which are errors in development builds, but not for users. It also has the flags
-# of sanitizers, so that all targets have the same flags.
+# Defines the target shampoo_warnings, which turns on warnings. If SHAMPOO_WARNINGS_AS_ERRORS is set, as in development
+# builds, warnings are errors. The target also has the flags of sanitizers, so that all targets have the same flags.
 add_library(shampoo_warnings INTERFACE)
 target_compile_options(shampoo_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${SHAMPOO_WARNINGS_AS_ERRORS}>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)
 target_compile_options(shampoo_warnings INTERFACE -ffunction-sections -fdata-sections)
-# Turns off the contraction of multiply and add, so that all builds give the same results on one kind of CPU.
+# Prevents the compiler from contracting a multiplication and an addition into one instruction, so that all builds give
+# the same results on one kind of CPU.
 target_compile_options(shampoo_warnings INTERFACE -ffp-contract=off)
 if(SHAMPOO_SANITIZE)
   target_compile_options(shampoo_warnings INTERFACE

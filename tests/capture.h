@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-// Does for several variables what CAPTURE does for one: adds their names and values to the message of a failed check.
+// Like doctest's CAPTURE, but for several variables: adds their names and values to the message of a failed check.
 #define CAPTURE_ALL(...) INFO(#__VA_ARGS__ " := ", ::shampoo_test::Joined(__VA_ARGS__))
 
 namespace shampoo_test {

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# The long tier in stages; sourced by run.sh, whose build_and_test, tally and variables it uses.
+# Runs the long tier of the tests in stages. tests/run.sh sources this file, which uses its functions.
 
 readonly stages=(dev asan tsan system-blas clang-tidy benchmarks arm64 fuzz mutations)
 readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each is also a stage, such as mutations/core
@@ -10,8 +10,8 @@ readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each
 run_stage() {
   case $1 in
     dev) build_and_test dev ;; # the short and the long tests
-    # Tests with the label long are excluded: they spend their time in BLAS, which is not instrumented. Tests with the
-    # label long_ranks, which the short tier leaves out to save time, run here.
+    # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. Tests
+    # with the label long_ranks are included. Only the short tier excludes them, to save time.
     asan | tsan) build_and_test "$1" --label-exclude '^long$' ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|^long$' ;;
     clang-tidy) run_clang_tidy ;;
@@ -40,8 +40,8 @@ run_clang_tidy() {
   tally clang-tidy "$tidy_passed" "$tidy_failed"
 }
 
-# Runs all parts of the benchmarks with small sizes, without earlier results. Then repeats some runs and compares their
-# losses.
+# Deletes earlier results and runs all parts of the benchmarks with small sizes. Then repeats two runs of each part and
+# checks that their losses are unchanged.
 run_benchmarks() {
   printf '== benchmarks\n'
   rm -rf out/benchmarks/quick
@@ -52,7 +52,7 @@ run_benchmarks() {
   fi
 }
 
-# run_mutations AREA
+# run_mutations AREA: applies the wrong changes in tests/mutations/AREA, and counts how many the tests notice.
 run_mutations() {
   local last output=build/mutations_$1.log
   printf '== mutations of %s\n' "$1"
@@ -65,8 +65,8 @@ run_mutations() {
   fi
 }
 
-# record_stage NAME: replaces the rows of the stage in the table at the end of docs/verification.md. The name of a part
-# of a stage is STAGE/PART.
+# record_stage NAME: replaces the rows of a stage in the table at the end of docs/verification.md. NAME is STAGE or, for
+# one part of a stage, STAGE/PART.
 record_stage() {
   local page=docs/verification.md where rows="^| ${1/\// | }[ (]"
   where=$(date -u +%F)" | $(git rev-parse --short HEAD)"
@@ -92,7 +92,7 @@ check_stages() {
   done
 }
 
-# run_stages [STAGE...]: runs these stages, or all.
+# run_stages [STAGE...]: runs the named stages. If none is named, runs all stages.
 run_stages() {
   local stage area
   [ $# -gt 0 ] || set -- "${stages[@]}"

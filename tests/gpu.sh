@@ -2,34 +2,34 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Validates the CUDA backend on a machine with a GPU, offline.
+# Validates the CUDA backend on a machine with a GPU. Needs no network.
 #
 #   bash tests/gpu.sh [option...]          runs all stages, at most 35 minutes
 #
 #   --list                 lists the stages
-#   --stage N              runs this stage only, at most 9 minutes; may be repeated
-#   --out DIR              where the logs and the table are written; default: $OUT, or else out/gpu
+#   --stage N              runs only stage N, at most 9 minutes. Repeat this option to run several stages
+#   --out DIR              writes the logs and the table to DIR; default: $OUT or, if OUT is not set, out/gpu
 #   --from FILE            uses programs that --pack made on another machine. Without this option, the programs are built
 #                          in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
 #                          This needs a CUDA toolkit or access to PyPI, but no GPU. The environment variable
 #                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
 #   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
-#   --build DIR            with --fake or --pack: a build that has the programs; default with --fake: build/ci
-#   --jobs N               runs up to N items of stages 3 and 4 side by side; default: half the number of processors,
-#                          but at least 1 and at most 8
+#   --build DIR            with --fake or --pack: uses the programs in the build DIR; default with --fake: build/ci
+#   --jobs N               runs up to N items (single checks) of stages 3 and 4 at the same time; default: half the
+#                          number of processors, but at least 1 and at most 8
 #
-# The most important stages come first. After a failure, the stage and the run continue. Each stage replaces its rows in
-# DIR/results.tsv, and the table of all stages run so far is printed and written to DIR/summary.md. The environment
-# variable PYTHON names a Python with numpy, and with PyTorch for stage 7; default: python3. The exit status is 0 if
-# something passed and nothing failed.
+# The most important stages come first. If an item fails, the next items and stages still run. Each stage replaces its
+# earlier rows in DIR/results.tsv. At the end, all rows are printed, and written as a table to DIR/summary.md. The
+# variable PYTHON names a Python that has numpy and, for stage 7, PyTorch; default: python3. The exit status is 0 if at
+# least one item in the table passed, and none failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
-  "2 probe: eigensolvers, captures, products and copies of this GPU"
+  "2 probe: eigensolvers, graph captures, matrix products and copies on this GPU"
   "3 goldens: recorded trajectories and trainings, in two bit-identical runs, with 1, 2 and 3 ranks, and with shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
@@ -156,7 +156,8 @@ else
   }
 fi
 
-# Prints the folders of the CUDA libraries in a toolkit and in the Python packages that PyTorch installs.
+# Prints the folders of the CUDA libraries, each after a colon: in a toolkit, and in the Python packages that PyTorch
+# installs.
 library_folders() {
   local folder
   for folder in "${CUDA_HOME:-/usr/local/cuda}"/lib64 /usr/local/cuda/lib64; do
@@ -213,9 +214,9 @@ within() {
   echo $(($1 < left ? $1 : left))
 }
 
-# run ITEM LIMIT COMMAND...: runs a command, at most LIMIT seconds, and appends its output to the log of the stage.
-# last_output is a file with the output. Returns the status of the command. If COMMAND is a function of this
-# script, `run` does not end it: a function that may take long enforces a limit itself.
+# run ITEM LIMIT COMMAND...: runs a command for at most LIMIT seconds, records the result, and appends the output to the
+# log of the stage. The variable last_output names a file with the output. Returns the status of the command. If COMMAND
+# is a function of this script, `run` enforces no limit: a function that may take long must enforce one.
 run() {
   local item=$1 limit=$2 begun=$SECONDS status left note=""
   shift 2
@@ -243,8 +244,8 @@ run() {
   return $status
 }
 
-# side_by_side COMMAND...: starts a command that runs items, as soon as fewer than $jobs such commands are running. The
-# command has its own log and results.
+# side_by_side COMMAND...: waits until fewer than $jobs commands are running, then starts COMMAND in the background. The
+# command runs items, and writes them to its own log and its own results; see collect.
 started_items=0
 side_by_side() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
@@ -258,7 +259,7 @@ side_by_side() {
   ) &
 }
 
-# collect: waits for all commands that side_by_side has started. Then it adds their logs and results to those of the
+# collect: waits for all commands that side_by_side has started. Then appends their logs and results to those of the
 # stage, in the order in which the commands were started.
 collect() {
   local i
@@ -309,10 +310,11 @@ stage_2() {
   fi
 }
 
-# cases SUITE [COUNT]: prints the recorded cases of a suite; with --fake only the first COUNT (default: 3).
+# cases SUITE [COUNT]: prints the files of the recorded cases of a suite (see tests/golden/README.md). With --fake,
+# prints only the first COUNT files (default: 3).
 cases() {
   local files=("$golden/data/$1"/*.safetensors)
-  files=("${files[@]/*\/data.safetensors/}") # this file contains the images of the training cases, and no case
+  files=("${files[@]/*\/data.safetensors/}") # not a case: the images of the training cases
   if $fake; then
     printf '%s\n' "${files[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
@@ -320,7 +322,7 @@ cases() {
   fi
 }
 
-# replay_and_judge ITEM LIMIT SUITE OUT OPTION...: replays the cases of a suite and compares the results.
+# replay_and_judge ITEM LIMIT SUITE OUT OPTION...: replays the cases of a suite and judges the results.
 replay_and_judge() {
   local item=$1 limit=$2 suite=$3 folder=$work/$4 files
   shift 4
@@ -333,8 +335,8 @@ replay_and_judge() {
   fi
 }
 
-# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded numbers. If the array `expected` has
-# options, they name other results to compare with. Fails unless exactly COUNT results pass.
+# judge SUITE FOLDER COUNT: compares the results in FOLDER with the recorded results or, if the array `expected` has
+# options of compare.py, with the results that these options name. Fails unless exactly COUNT results pass.
 expected=()
 judge() {
   local options=("${expected[@]}") said
@@ -347,7 +349,7 @@ judge() {
 # same_bits FOLDER OTHER: returns whether both folders have the same files with the same contents.
 same_bits() { diff -rq "$work/$1" "$work/$2"; }
 
-# replay_twice SUITE: replays and judges a suite, and compares the bits of two replays.
+# replay_twice SUITE: replays and judges a suite, and checks that a second replay gives bit-identical results.
 replay_twice() {
   local files
   replay_and_judge "$1" 240 "$1" "$1.1"
@@ -356,8 +358,8 @@ replay_twice() {
     run "$1: both runs have equal bits" 60 same_bits "$1.1" "$1.2"
 }
 
-# shards_on_cpu LIMIT: replays shards on the CPU, and several times with perturbed inputs. All replays together take at
-# most LIMIT seconds.
+# shards_on_cpu LIMIT: replays trajectories with 3 shards on the CPU: once unchanged, and 8 times with perturbed inputs.
+# All replays together take at most LIMIT seconds.
 shards_on_cpu() {
   local files seed left end
   end=$((SECONDS + $(within "$1")))
@@ -372,9 +374,9 @@ shards_on_cpu() {
   done
 }
 
-# replay_shards: replays shards, and compares the results with those of the CPU. The recorded results are different,
-# because each shard has its own blocks. The tolerance is four times the largest change of the perturbed replays, but at
-# least the recorded tolerance.
+# replay_shards: replays trajectories with 3 shards on the GPU, and compares the results with those of the CPU. The
+# recorded results do not apply, because each shard has its own blocks. The tolerance is 4 times the largest change that
+# perturbed inputs cause on the CPU, but at least the recorded tolerance.
 replay_shards() {
   local ranks seed
   run "3 shards, on the CPU" 240 shards_on_cpu 240 || return
@@ -401,7 +403,7 @@ stage_3() {
   done
   side_by_side replay_and_judge "averages, 2 ranks" 240 muon "muon.ranks" --ranks 2
   side_by_side replay_shards
-  # Steps of gathered shards equal those of whole parameters, so the results are compared with the recorded ones.
+  # With shard_mode gather, the blocks are those of whole parameters, so the results must equal the recorded ones.
   for collectives in all all_gather; do
     side_by_side replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
@@ -419,21 +421,21 @@ stage_4() {
   fi
   if have against_cpu "against_cpu"; then
     if $fake; then
-      side_by_side run "against_cpu: large shapes" 120 "$programs/against_cpu" "--test-case=roots of matrices above*"
+      side_by_side run "against_cpu: large shapes" 120 "$programs/against_cpu" "--test-case=large factor matrices and the roots of matrices above*"
     else
       side_by_side run "against_cpu: large shapes" 200 "$programs/against_cpu" "--source-file=*large_test*" --duration=true
       side_by_side run "against_cpu" 300 "$programs/against_cpu" "--source-file-exclude=*large_test*" --test-suite-exclude=long
     fi
   fi
   collect
-  # This item has its own process, because a process cannot use CUDA after such a fault. No other item runs at the same
-  # time.
+  # The program `faults` causes a fault of the device. It is a separate program, because a process cannot use CUDA after
+  # a fault. No other item runs at the same time.
   if have faults "a fault of the device"; then run "a fault of the device" 60 "$programs/faults" --test-suite=fault; fi
 }
 
 # initcheck LIMIT PROGRAM...: runs a program under initcheck. Fails if a kernel of libshampoo reads memory that nothing
 # has written. No filter of kernels is passed, because initcheck must see the writes of the CUDA libraries. The kernels
-# of these libraries read workspace before they write it, so reports about these kernels are left out.
+# of the CUDA libraries read workspace before they write it, so reports about these kernels are ignored.
 initcheck() {
   local limit
   limit=$(within "$1")
@@ -485,7 +487,8 @@ stage_5() {
   done
 }
 
-# bench ITEM LIMIT OPTION...: runs shampoo_bench, and appends its table to timing.txt and its report to timing.json.
+# bench ITEM LIMIT OPTION...: runs shampoo_bench. Appends the table that it prints to timing.txt, and its JSON report to
+# timing.json.
 bench() {
   local item=$1 limit=$2
   shift 2
@@ -495,7 +498,8 @@ bench() {
   fi
 }
 
-# root_methods BLOCK LIMIT OPTION...: measures steps with each root method, for roots 2 and 4, in blocks of this size.
+# root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK, for each root method, and for the values
+# 2 and 4 of inverse_root_override.
 # Each combination of method and root takes at most LIMIT seconds.
 root_methods() {
   local block=$1 limit=$2 root method
@@ -503,7 +507,7 @@ root_methods() {
   for root in 2 4; do
     bench "eigen, root $root, blocks of $block" "$limit" "$@" --block "$block" --set root_method=eigen \
       --set inverse_root_override=$root
-    # Reads the other methods of this library from the output of the first item.
+    # The output of the first item lists all root methods of the library.
     [ -n "$methods" ] ||
       methods=$(sed -n 's/^library .*"root_methods": \[\([^]]*\)\].*/\1/p' "$last_output" | tr -d '",')
     for method in ${methods:-newton higher_order cans}; do

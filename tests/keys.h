@@ -26,7 +26,7 @@ struct Keys : std::vector<std::pair<std::string, std::string>> {
   }
   Keys(const char* text) : Keys(std::string(text)) {}
 
-  // Returns the value of a key, or "" if it is not set. The last value counts.
+  // Returns the last value of a key, or "" if the key is not set.
   std::string Value(const std::string& key) const {
     const auto found = std::find_if(rbegin(), rend(), [&](const auto& one) { return one.first == key; });
     return found == rend() ? "" : found->second;
@@ -43,8 +43,8 @@ inline std::ostream& operator<<(std::ostream& out, const Keys& keys) {
   return out;
 }
 
-// Returns all combinations of values that are separated by '|', such as "balance=bytes|cost comm_bucket_bytes=0|600".
-// The values of the last key change fastest.
+// Returns all combinations of one value for each key. The values of a key are separated by '|', such as
+// "balance=bytes|cost comm_bucket_bytes=0|600". The values of the last key change fastest.
 inline std::vector<Keys> Combinations(const Keys& choices) {
   std::vector<Keys> all(1);
   for (const auto& [key, values] : choices) {

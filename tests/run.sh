@@ -5,7 +5,7 @@
 # Builds the library and runs its tests on Debian 12. Installs missing packages.
 #
 #   bash tests/run.sh                     the short tier: at most 14 minutes on two cores
-#   bash tests/run.sh --full [STAGE...]   the long tier, which takes hours: all stages (see tests/full.sh) or those named;
+#   bash tests/run.sh --full [STAGE...]   the long tier: the named stages of tests/full.sh, or all, which takes hours;
 #                                         writes the results to the table in docs/verification.md
 #
 # The last line is "N passed, N failed"; the exit status is 0 only if nothing failed.
@@ -52,7 +52,7 @@ prepare_torch() {
   "$python" -c "import torch" 2>/dev/null ||
     leave_out "python.torch and python.torch_conformance, because PyTorch is not installed"
 }
-# The frameworks of docs/frameworks.md, for the long tier.
+# Installs the frameworks of docs/frameworks.md, for the long tier.
 prepare_frameworks() {
   local packages=(flax==0.12.8 equinox==0.13.8 'mlx[cpu]==0.32.4' keras==3.15.1 tensorflow-cpu==2.21.0 paddlepaddle==3.3.1)
   # find_all does not import the packages: some of them crash if one process imports them all.
@@ -80,7 +80,7 @@ prepare_python() {
     leave_out "tools.safetensors and the Python tests, because pip could not install $safetensors"
     return
   fi
-  # Packages for the tests of the Python package. Of these, auditwheel checks the wheel.
+  # Packages for the tests of the Python package.
   local modules="pytest, ml_dtypes, scikit_build_core, threadpoolctl, jax"
   local packages=(pytest==9.2.0 ml_dtypes==0.5.4 scikit-build-core==1.1.2 threadpoolctl==3.8.0 jax==0.10.2)
   if $full; then
@@ -102,7 +102,7 @@ prepare_python() {
 }
 prepare_python
 
-# The documentation site.
+# Installs the packages that build the documentation site.
 prepare_site() {
   local requirements=docs/site/requirements.txt
   [ -x "$python" ] || return 1
@@ -133,8 +133,8 @@ else
   leave_out "the Rust tests, because cargo, rustc, rustfmt and clippy are not in /usr/bin"
 fi
 
-# The CUDA backend is compiled if there is a toolkit. Its tests need neither a GPU nor a toolkit, only the headers of a
-# toolkit.
+# The CUDA backend is compiled if there is a CUDA toolkit. Its tests need no GPU, and only the headers of a toolkit. If
+# there is no toolkit, the headers are installed from PyPI.
 cuda_option=()
 prepare_cuda() {
   local folder nvcc
@@ -170,9 +170,9 @@ unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
 
 passed=0
 failed=0
-table="" # rows of the current stage
+table="" # rows of the current stage, for docs/verification.md
 
-# tally NAME PASSED FAILED: adds the counts of part of a stage.
+# tally NAME PASSED FAILED: adds the counts of one part of a stage to the totals, and a row to `table`.
 tally() {
   passed=$((passed + $2))
   failed=$((failed + $3))

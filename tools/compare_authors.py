@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with the code that their authors or PyTorch publish.
+"""Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with code of the methods' authors or of PyTorch.
 
-Both sides get the same float32 parameters and gradients, on the same number of threads. The script prints how far the
-parameters of the two sides differ after one refresh interval. For comparison, it prints how far the authors' code
-differs from itself if each gradient changes by at most one rounding error of float32: eigenbases of close eigenvalues
-amplify rounding errors. It also prints the time of a step: the mean over a refresh interval, of the fastest interval.
-Intervals alternate between the two sides.
+libshampoo and the published code get the same float32 parameters and gradients, and use the same number of threads.
+The script prints the difference between their parameters after one refresh interval of 10 steps. Rounding errors alone
+cause some difference, because eigenbases of close eigenvalues amplify them. Therefore the script also prints the
+difference between two runs of the published code, one of them with gradients that are changed by at most one rounding
+error of float32. Finally, it prints the time of a step: the mean over the steps of the fastest refresh interval. In
+each interval, all optimizers run one after another.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 
@@ -17,8 +18,9 @@ Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors'
     python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py \\
         --muon --normuon NorMuon/normuon.py
 
-Muon is torch.optim.Muon. KL-Shampoo, Muon and NorMuon compute products in bfloat16. The script runs them in float32,
-without the cast, and compares libshampoo with these runs. It also measures KL-Shampoo and Muon as published.
+The published code of Muon is torch.optim.Muon. The published codes of KL-Shampoo, Muon and NorMuon cast to bfloat16 for
+products. The script compares libshampoo with runs of these codes without the casts, in float32. It also measures the
+times of KL-Shampoo and Muon as published.
 """
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ import torch
 
 FREQUENCY = 10
 
-# Keys with which libshampoo follows the authors' rules step by step.
+# Keys with which libshampoo uses the update rules of the authors' SOAP and KL-Shampoo.
 SOAP_RULES = {
     "method": "soap", "lr": 3e-3, "epsilon": 1e-8, "relative_epsilon": 0, "weight_decay": 0.01,
     "weight_decay_type": "decoupled_after", "basis_method": "qr", "basis_transport": "permute",
@@ -50,7 +52,7 @@ KL_RULES = {
     "max_preconditioner_dim": 10000, "skip_dim_size": 10000,
 }  # fmt: skip
 
-# Keys of torch.optim.Muon, and of NorMuon in the code of its authors.
+# Keys with which libshampoo uses the update rules of torch.optim.Muon and of the authors' NorMuon.
 MUON_RULES = {
     "method": "muon", "route": "off", "lr": 1e-3, "beta1": 0.95, "use_nesterov": True, "ns_coefficients": "jordan",
     "ns_steps": 5, "shape_scale": "muon", "weight_decay": 0.1, "weight_decay_type": "decoupled",
@@ -59,7 +61,7 @@ NORMUON_RULES = {**MUON_RULES, "lr": 0.02, "second_moment": "row", "beta2": 0.95
 
 
 def load_class(path: Path, name: str) -> Any:
-    """Return a class of a Python file."""
+    """Import a Python file and return one of its classes."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{path}: expected a Python file")
@@ -69,7 +71,7 @@ def load_class(path: Path, name: str) -> Any:
 
 
 class Ours:
-    """libshampoo with these keys."""
+    """An optimizer of libshampoo. Its parameters are copies of `start`."""
 
     def __init__(self, start: list[np.ndarray], threads: int, keys: dict[str, Any]) -> None:
         self.params = [value.copy() for value in start]
@@ -83,7 +85,7 @@ class Ours:
 
 
 class Theirs:
-    """An optimizer of the authors. It may write to the gradients."""
+    """A published optimizer. Its steps may overwrite the gradients."""
 
     def __init__(self, start: list[np.ndarray], make: Any, **options: Any) -> None:
         self.params = [torch.nn.Parameter(torch.from_numpy(value.copy())) for value in start]
@@ -100,7 +102,7 @@ class Theirs:
 
 
 class TheirsInFloat32(Theirs):
-    """An optimizer whose casts to bfloat16 have no effect."""
+    """A published optimizer that runs in float32: its casts to bfloat16 have no effect."""
 
     def step(self, grads: list[np.ndarray]) -> None:
         replace = unittest.mock.patch.object
@@ -124,7 +126,7 @@ def perturbed(grads: list[np.ndarray], random: np.random.Generator) -> list[np.n
 def compare(
     name: str, ours: dict[str, Any], theirs: dict[str, Any], control: Any, start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the rows of one method. The first of `ours` and of `theirs` follow the same rules, and so does `control`."""
+    """Print the results of one method. `control` and the first of `ours` and of `theirs` use the same rules."""
     random = np.random.default_rng(1)
     rows = {**{f"libshampoo, {key}": value for key, value in ours.items()}, **theirs}
     seconds: dict[str, list[float]] = {key: [] for key in rows}
@@ -144,12 +146,12 @@ def compare(
         if interval == 0:
             for grad in grads:
                 control.step(perturbed(grad, random))
-            print(f"{name}: after {FREQUENCY} steps, the parameters of the two differ by "
-                  f"{drift(rows[names[0]], rows[first_theirs], start):.1e} of their change; the authors' code with "
-                  f"perturbed gradients differs from itself by {drift(control, rows[first_theirs], start):.1e}",
+            print(f"{name}: after {FREQUENCY} steps, the parameters of libshampoo and of the published code differ by "
+                  f"{drift(rows[names[0]], rows[first_theirs], start):.1e} of their change; two runs of the published "
+                  f"code, one with perturbed gradients, differ by {drift(control, rows[first_theirs], start):.1e}",
                   flush=True)  # fmt: skip
     print("| row | ms per step | authors' float32 time / this time |\n|---|---|---|")
-    # The first interval also initializes states, and compiles the authors' code.
+    # The first interval does not count, because it also initializes states and compiles the authors' code.
     best = {key: min(times[1:]) for key, times in seconds.items()}
     for key in rows:
         print(f"| {key} | {1e3 * best[key]:.1f} | {best[first_theirs] / best[key]:.2f} |", flush=True)
@@ -158,14 +160,14 @@ def compare(
 def compare_muon(
     name: str, source: str, make: Any, rules: dict[str, Any], defaults: dict[str, Any], start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the rows of Muon or NorMuon."""
+    """Print the results of Muon or NorMuon. `make` creates the published optimizer, which is called `source`."""
     options = {"lr": rules["lr"], "weight_decay": rules["weight_decay"]}
     ours = {
         "the same rules": Ours(start, args.threads, rules),
         "its defaults": Ours(start, args.threads, defaults | {"route": "off"}),
     }
     theirs: dict[str, Theirs] = {f"{source}, float32": TheirsInFloat32(start, make, **options)}
-    if make is torch.optim.Muon:  # the authors' NorMuon in bfloat16 does not accept float32 parameters
+    if make is torch.optim.Muon:  # with its casts, the authors' NorMuon does not accept float32 parameters
         theirs[f"{source}, bfloat16"] = Theirs(start, make, **options)
     compare(name, ours, theirs, TheirsInFloat32(start, make, **options), start, args)
 
@@ -175,7 +177,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--soap", type=Path, help="soap.py of nikhilvyas/SOAP")
     parser.add_argument("--kl", type=Path, help="optim/kl_opt.py of yorkerlin/KL-Methods")
-    parser.add_argument("--muon", action="store_true", help="torch.optim.Muon")
+    parser.add_argument("--muon", action="store_true", help="compare Muon with torch.optim.Muon")
     parser.add_argument("--normuon", type=Path, help="normuon.py of zichongli5/NorMuon")
     parser.add_argument("--shapes", default="512x512*24", help="shapes of the parameters, such as 512x512*8,2048x512")
     parser.add_argument("--threads", type=int, default=2)
@@ -189,7 +191,7 @@ def main() -> None:
     for text in args.shapes.split(","):
         shape, _, count = text.partition("*")
         for _ in range(int(count or 1)):
-            # Small, so that the rounding of the sum of parameter and update does not hide differences of updates.
+            # Parameters are small. Otherwise their rounding after an update would hide differences between updates.
             start.append(random.standard_normal([int(d) for d in shape.split("x")], dtype=np.float32) * np.float32(0.01))
     total = sum(value.size for value in start)
     print(f"{len(start)} parameters, {total / 1e6:.2f} M elements, {args.threads} threads, PyTorch {torch.__version__}, "

@@ -9,8 +9,8 @@
 namespace shampoo {
 namespace {
 
-// Runs a save or a load. An error in this rank's arguments is passed on as caller_status instead of being returned,
-// because the other ranks of the communicator must learn of it.
+// Calls run(call), which saves or loads a checkpoint. If an argument of this rank is wrong, stores the error in
+// call.caller_status instead of returning it, because run() must also report the error to the other ranks.
 template <typename Run>
 Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                      void* stream, Run&& run) {
@@ -35,7 +35,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   return run(call);
 }
 
-// Runs body() and stores its error as the last error of every optimizer.
+// Runs body(). If body() fails, stores the message for shampoo_optimizer_error() in every optimizer.
 template <typename Body>
 shampoo_status GuardAll(shampoo_optimizer* const* opts, int32_t count, Body&& body) {
   std::string error;

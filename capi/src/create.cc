@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simple API: creates an optimizer from tensors and a string of options, with functions of the full API.
+// The simple API: creates an optimizer from tensors and a string of options. Calls functions of the full API.
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the status of an API function that was called on this thread, with the message of shampoo_last_error().
+// Converts the result of an API function that this thread has just called. The message is that of shampoo_last_error().
 Status ResultOf(shampoo_status status) {
   return status == SHAMPOO_OK ? Status() : Status(static_cast<Code>(status), shampoo_last_error());
 }
@@ -81,7 +81,7 @@ Status ReadOptions(const char* options, Config* config) {
   SHAMPOO_RETURN_IF_ERROR(SetFromOptionText(options, config));
   if (*config->Text("output") == "parameters") return {};
   return Invalid("options: key output is ", *config->Text("output"),
-                 ": expected parameters, because shampoo_create writes the parameters in place; for updates use "
+                 ": expected parameters, because shampoo_create writes the parameters in place; to get updates, use "
                  "shampoo_optimizer_create and shampoo_optimizer_bind");
 }
 

@@ -14,18 +14,18 @@
 
 namespace shampoo {
 
-// Sets the last error of this thread, and returns its code.
+// Stores `message` for shampoo_last_error() on this thread, and returns `code` as a shampoo_status.
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept;
 
-// Returns the value with which an API function reports this status. The message of an error is also copied to *copy_to
-// unless copy_to is nullptr.
+// Converts a status to the value that an API function returns. If the status is an error, stores its message for
+// shampoo_last_error(), and also in *copy_to unless copy_to is nullptr.
 inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
   if (status.ok()) return SHAMPOO_OK;
   if (copy_to != nullptr) *copy_to = status.message();
   return ReportFailure(status.code(), status.message());
 }
 
-// Reports an exception. If there is no memory for the copy, *copy_to is cleared.
+// Reports an exception as Report() reports an error. If there is no memory to copy the message, clears *copy_to.
 inline shampoo_status ReportException(Code code, const char* message, std::string* copy_to) noexcept {
   try {
     if (copy_to != nullptr) *copy_to = message;
@@ -35,9 +35,9 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
   return ReportFailure(code, message);
 }
 
-// Runs the body of an API function. Converts exceptions to a status, because no exception may leave the library, and
-// masks the floating-point traps that the application has enabled. Worker threads use the floating-point environment of
-// this thread (Executor::ForEachSlot).
+// Runs the body of an API function. Converts exceptions to a status, because no exception may leave the library. Masks
+// the floating-point traps that the application has enabled. Executor::ForEachSlot copies the floating-point
+// environment of this thread to the worker threads.
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   const MaskedTraps traps;

@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// A fixed message, if there was no memory to store the message of this thread's last error; otherwise nullptr. The TLS
-// model is initial-exec, because a variable of another model may be allocated at its first use on a thread.
+// A constant message if there was no memory to store the message of this thread's last error, otherwise nullptr. The
+// TLS model is initial-exec: with other models, the first use of the variable on a thread may have to allocate memory.
 [[gnu::tls_model("initial-exec")]] thread_local const char* fixed_error = nullptr;
 
 std::string MakeBuildInfo() {

@@ -59,7 +59,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
     void (*release_executor)(void*) = nullptr;
-    // From here on other ranks may wait for this rank, so errors are passed to Create instead of being returned.
+    // The other ranks may wait for this rank in Optimizer::Create. Errors are therefore passed to Create, which reports
+    // them to all ranks, instead of being returned here.
     Status caller_status = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
       SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());
@@ -87,7 +88,7 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
 
 void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
   if (opt == nullptr) return;
-  opt->optimizer.reset();  // frees its memory before the allocator and the executor are released
+  opt->optimizer.reset();  // comes first, because the optimizer uses the executor and the allocator
   if (opt->release_executor != nullptr) opt->release_executor(opt->executor_user);
   if (opt->release_allocator != nullptr) opt->release_allocator(opt->allocator_user);
   delete opt;
@@ -95,7 +96,7 @@ void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
 
 namespace {
 
-// Runs body(optimizer). An error also becomes the last error of the optimizer.
+// Runs body(optimizer). If body() fails, also stores the message for shampoo_optimizer_error().
 template <typename Body>
 shampoo_status GuardOptimizer(shampoo_optimizer* opt, Body&& body) {
   return Guard(

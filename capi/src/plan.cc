@@ -68,7 +68,8 @@ Status ReadRole(const shampoo_param_desc& user_desc, ParamDesc* desc) {
   return {};
 }
 
-// Converts the caller's description of a parameter. The plan checks its values.
+// Converts the caller's description of a parameter. Checks only what the conversion needs: Plan::AddParam checks the
+// other values.
 Status ReadParamDesc(const shampoo_param_desc& user_desc, ParamDesc* desc) {
   SHAMPOO_RETURN_IF_ERROR(RequireArgument(user_desc.name, "desc.name"));
   desc->name = user_desc.name;

@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// Checks the device and the stream of a copy. name: the name of the argument device_type.
+// Checks arguments of shampoo_state_read or shampoo_state_write. name: how messages name the argument device_type.
 Status CheckTransfer(const Optimizer& optimizer, const char* name, int32_t device_type, const void* stream) {
   SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(name, static_cast<DeviceType>(device_type)));
   return optimizer.state().memory().CheckStream(stream);

@@ -9,12 +9,12 @@
 
 #include "core/base/status.h"
 
-// A caller that was compiled for another version can pass structs that are larger or smaller than those of this
-// version. Callers therefore also pass the sizes of structs.
+// A caller that was compiled with the header of another version may pass structs that are larger or smaller than the
+// structs of this version. Callers therefore also pass the sizes of structs.
 namespace shampoo {
 
 // Copies a caller's struct of `size` bytes into this version's struct. Fields that the caller's struct lacks become 0.
-// Bytes that this version does not know must be 0.
+// Fails if the caller's struct is larger and a byte after the fields that this version knows is not 0.
 template <typename Struct>
 Status CopyStruct(const void* user_struct, size_t size, const std::string& name, Struct* own) {
   const auto* const bytes = static_cast<const unsigned char*>(user_struct);
@@ -29,7 +29,7 @@ Status CopyStruct(const void* user_struct, size_t size, const std::string& name,
   return {};
 }
 
-// Copies a caller's struct that begins with its size. The size must not be smaller than in the first version.
+// Copies a caller's struct that begins with struct_size. Fails if struct_size is below the size in version 0.1.
 template <typename Struct>
 Status ReadStruct(const Struct* user_struct, size_t first_version_size, const char* name, Struct* own) {
   if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
@@ -41,7 +41,7 @@ Status ReadStruct(const Struct* user_struct, size_t first_version_size, const ch
   return CopyStruct(user_struct, size, name, own);
 }
 
-// Checks that a caller's struct can be written to.
+// Checks that WriteStruct() can write to a caller's struct.
 template <typename Struct>
 Status CheckWritable(const Struct* user_struct, size_t first_version_size, const char* name) {
   if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
@@ -50,7 +50,7 @@ Status CheckWritable(const Struct* user_struct, size_t first_version_size, const
                  "; start from the _INIT macro of the struct");
 }
 
-// Copies this version's struct into a caller's struct, as far as it fits. The caller's struct_size is kept.
+// Copies the fields that both versions of a struct have to the caller's struct, except struct_size.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
   SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));

@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// The phases of a step whose time can be measured.
+// The phases of a step. The key track_times measures the time of each phase.
 enum class StepPhase { kCheck, kFactorUpdate, kRoots, kPreconditioning, kElementwise };
 inline constexpr size_t kStepPhaseCount = 5;
 

@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Returns the status of work(). If work() throws, returns the exception as a status. Used where a rank must still join
-// an exchange after a failure, because the other ranks wait for it there.
+// Calls work(), and returns its status. If work() throws, returns the exception as a status. Callers need a
+// status because this rank must join the next exchange even after a failure: the other ranks wait for this rank.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {
@@ -23,8 +23,8 @@ Status CatchExceptions(Work&& work) {
   }
 }
 
-// Returns a copy of a status, or an out-of-memory error if the copy cannot be allocated. Used where a rank must still
-// report its error.
+// Returns a copy of a status, or an out-of-memory error if the copy cannot be allocated. Does not throw, so that a rank
+// can report an error even if memory is exhausted.
 inline Status CopyOf(const Status& status) {
   return CatchExceptions([&] { return status.Copy(); });
 }

@@ -9,14 +9,15 @@
 namespace shampoo {
 namespace {
 
-// Rounds a double to float "to odd". A second rounding to a narrower type then gives the same result as one rounding
-// (Boldo and Melquiond, "When double rounding is odd", 2005), because the significand of a float has 24 bits, at least
-// two more than that of float16 (11) or bfloat16 (8).
+// Rounds a double to float "to odd" (Boldo and Melquiond, "When double rounding is odd", 2005). If the result is then
+// rounded to float16 or bfloat16, the final result is the same as if the double were rounded once. The reason is that
+// the significand of a float (24 bits) is at least two bits longer than the significand of float16 (11 bits) and of
+// bfloat16 (8 bits).
 float RoundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || !std::isfinite(value)) return nearest;
   uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  // Truncate toward zero, then set the last bit, which marks that the result is inexact.
+  // Round toward zero, then set the last bit, because the result is inexact.
   if (std::fabs(static_cast<double>(nearest)) > std::fabs(value)) --bits;
   return std::bit_cast<float>(bits | 1u);
 }
@@ -27,7 +28,7 @@ float HalfToFloat(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  if (magnitude < 0x0400u) {  // zero or subnormal: magnitude * 2^-24, exact in float
+  if (magnitude < 0x0400u) {  // zero or subnormal: the value is magnitude * 2^-24, which is exact in float
     const float tiny = static_cast<float>(magnitude) * 5.9604644775390625e-8f;
     return std::bit_cast<float>(std::bit_cast<uint32_t>(tiny) | sign);
   }
@@ -41,7 +42,8 @@ uint16_t FloatToHalf(float value) {
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
   if (magnitude < 0x38800000u) {
-    // Subnormal in half: adding 0.5 shifts its bits to the end of the float, and the addition rounds to nearest even.
+    // The result must be a multiple of 2^-24, the smallest subnormal of float16. Floats between 0.5 and 1 are multiples
+    // of 2^-24, so adding 0.5 rounds the value to such a multiple (to nearest, ties to even).
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000u));
   }

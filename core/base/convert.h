@@ -12,8 +12,8 @@ namespace shampoo {
 
 inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Rounds to nearest, ties to even. A NaN stays NaN: the top bit of its payload is set, so that rounding cannot turn it
-// into infinity.
+// Rounds to nearest, ties to even. For a NaN, drops the lower bits and sets the top bit of the payload. Without that
+// bit, the result could be infinity.
 inline uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
@@ -24,7 +24,7 @@ inline uint16_t FloatToBf16(float value) {
 float HalfToFloat(uint16_t bits);
 // Rounds to nearest, ties to even. A number that rounds to more than 65504 becomes infinity.
 uint16_t FloatToHalf(float value);
-// Round once, to nearest, ties to even.
+// Both functions round once, to nearest, ties to even.
 uint16_t DoubleToHalf(double value);
 uint16_t DoubleToBf16(double value);
 

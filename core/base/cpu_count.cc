@@ -13,7 +13,8 @@ namespace shampoo {
 namespace {
 
 int AffinityCpus() {
-  // The kernel's mask can be longer than the 1024 bits of cpu_set_t: double the size until it fits.
+  // The affinity mask of the kernel can be longer than the 1024 bits of cpu_set_t. The size is doubled until the mask
+  // fits.
   for (int bits = 1024; bits <= (1 << 20); bits *= 2) {
     cpu_set_t* mask = CPU_ALLOC(static_cast<size_t>(bits));
     if (mask == nullptr) return 1;
@@ -31,8 +32,8 @@ std::string ReadText(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
-// Returns the path of the control group of the process in the unified (v2) hierarchy, from lines such as
-// "0::/user.slice/app".
+// Returns the process's path in the unified (v2) hierarchy of control groups. /proc/self/cgroup has this path in a line
+// such as "0::/user.slice/app". Returns "" if there is no such line.
 std::string CgroupPath() {
   const std::string groups = ReadText("/proc/self/cgroup");
   const size_t at = groups.rfind("0::", 0) == 0 ? 0 : groups.find("\n0::");
@@ -41,9 +42,9 @@ std::string CgroupPath() {
   return groups.substr(start, groups.find('\n', start) - start);
 }
 
-// Returns the smallest quota, in processors, of the control group and of the groups above it, because the quota of a
-// group also limits the groups below it. If none of them has a quota, returns the quota of the v1 hierarchy. Returns 0
-// if there is no limit.
+// Returns the CPU quota of the process, in processors, or 0 if there is no quota. The groups above a control group also
+// limit that group, so the result is the smallest quota of the process's group and of all groups above it. If none of
+// these groups has a quota, the result is the quota of the v1 hierarchy.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

@@ -6,12 +6,12 @@
 
 namespace shampoo {
 
-// Returns how many processors the calling thread may use, at least 1: the processors of its affinity mask, limited by
-// the CPU quota of the control group of the process.
+// Returns how many processors the calling thread may use, at least 1. The result is the number of processors in the
+// thread's affinity mask, or the CPU quota of the process's control group if the quota is smaller.
 int UsableCpus();
 
-// Returns ceil(quota / period) from the text of a cgroup v2 cpu.max file, such as "150000 100000". Returns 0 if there
-// is no limit, as in "max 100000".
+// Returns ceil(quota / period). cpu_max: "<quota> <period>", such as "150000 100000": the content of a file cpu.max of
+// cgroup v2. Returns 0 if there is no limit, as in "max 100000".
 int CpusFromQuota(const std::string& cpu_max);
 
 }  // namespace shampoo

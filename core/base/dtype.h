@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// The constants SHAMPOO_F32 ... in the public header have the same values.
+// The constants of the public header, such as SHAMPOO_F32, have the same values.
 enum class Dtype : int32_t { kF32 = 1, kF64 = 2, kF16 = 3, kBf16 = 4, kI32 = 5, kI64 = 6 };
 
 constexpr size_t SizeOf(Dtype dtype) {
@@ -28,11 +28,11 @@ constexpr size_t SizeOf(Dtype dtype) {
 }
 
 const char* NameOf(Dtype dtype);  // "f32", "f64", "f16", "bf16", "i32", "i64"
-// Return false if no floating-point dtype has this name or value.
+// Both functions return false if no floating-point dtype has this name or value.
 bool FloatDtypeFromName(std::string_view name, Dtype* dtype);
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
-// Returns the largest finite value: 65504 for f16.
+// Returns the largest finite value of a floating-point dtype, such as 65504 for f16.
 constexpr double LargestFinite(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
@@ -46,7 +46,7 @@ constexpr double LargestFinite(Dtype dtype) {
   }
 }
 
-// Returns the distance from 1 to the next larger number: 2^-23 for f32.
+// Returns the distance from 1 to the next larger number of a floating-point dtype, such as 2^-23 for f32.
 constexpr double MachineEpsilon(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
@@ -63,11 +63,10 @@ constexpr double MachineEpsilon(Dtype dtype) {
 // Returns the smallest positive normal number. computation: kF32 or kF64.
 constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
 
-// The result of FitOfScalar().
 enum class ScalarFit { kFits, kTooLarge, kUnderflows };
 
-// Returns whether a number can be used in the arithmetic of a computation dtype. may_underflow: whether a number other
-// than 0 may round to 0. This is true for a learning rate, and false for a gradient scale or grafting_epsilon.
+// Returns whether a number can be used in the arithmetic of a computation dtype. may_underflow: whether a number that
+// is not 0 may round to 0. Pass true for a learning rate, and false for a gradient scale or grafting_epsilon.
 constexpr ScalarFit FitOfScalar(double number, Dtype computation, bool may_underflow) {
   const double magnitude = number < 0 ? -number : number;
   if (!(magnitude <= LargestFinite(computation))) return ScalarFit::kTooLarge;

@@ -20,8 +20,8 @@ struct HostExecutor {
   void (*parallel_for)(void* user, void (*task)(void* argument, int64_t i), void* argument, int64_t count) = nullptr;
 };
 
-// Sets the floating-point environment of this thread (rounding, flush-to-zero, traps) to that of another thread, and
-// restores it in the destructor. Results must not depend on the thread that computes them.
+// Gives this thread the floating-point environment (rounding, flush-to-zero, traps) of another thread, because results
+// must not depend on the thread that computes them. The destructor restores this thread's own environment.
 class FloatingPointMode {
  public:
   explicit FloatingPointMode(const std::fenv_t& mode) {
@@ -37,8 +37,8 @@ class FloatingPointMode {
 };
 
 // Runs the parallel work of one optimizer. Each thread that takes part uses a slot, which has its own workspace. At
-// most one thread uses a slot at a time. The assignment of items to threads differs from run to run; results never
-// depend on it.
+// most one thread uses a slot at a time. The assignment of items to threads differs from run to run, and results must
+// not depend on the assignment.
 class Executor {
  public:
   // Creates an executor with at most `threads` slots. The workspace of the plan is large enough for this number of
@@ -49,7 +49,7 @@ class Executor {
 
   int slots() const { return slots_; }
 
-  // Calls work(slot, item) for every item in [0, count). Items are handed out in ascending order to at most `slots`
+  // Calls work(slot, item) once for every item in [0, count). Items are started in ascending order, in at most `slots`
   // slots. work must not throw.
   template <typename Work>
   void ForEach(int64_t count, int slots, Work&& work) {
@@ -64,7 +64,8 @@ class Executor {
     ForEach(count, slots_, work);
   }
 
-  // Calls work(slot) for every slot in [0, slots), concurrently as far as threads are available.
+  // Calls work(slot) once for each of the first `slots` slots, or for every slot if the executor has fewer. The calls
+  // run at the same time if enough threads are available. work must not throw.
   template <typename Work>
   void ForEachSlot(int slots, Work&& work) {
     struct Shared {

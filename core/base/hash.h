@@ -7,11 +7,11 @@
 
 namespace shampoo {
 
-// Returns the XXH3 hash of `bytes` bytes. The hash detects differences and damage, but it does not protect against an
-// attacker.
+// Returns the 64-bit XXH3 hash of `bytes` bytes. The hash detects differences and damage, but does not protect against
+// an attacker.
 uint64_t HashBytes(const void* data, size_t bytes, uint64_t seed);
 
-// Computes the same hash, with seed 0, of bytes that arrive in pieces.
+// Computes the hash that HashBytes() returns with seed 0, for bytes that arrive in pieces.
 class StreamHash {
  public:
   StreamHash();

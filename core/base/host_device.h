@@ -2,17 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Macros that mark functions in headers that libshampoo.so, the CUDA plugin and the fake plugin of the tests each
-// compile (core/rules and core/base/kernels). These functions use only <bit>, <cmath> and <limits> of the standard
-// library. They neither throw nor allocate.
+// Macros for functions in headers of core/rules and core/base/kernels that libshampoo.so, the CUDA plugin and the fake
+// plugin of the tests all compile. These functions use only <bit>, <cmath> and <limits> of the standard library. The
+// functions neither throw nor allocate.
 //
 //   SHAMPOO_HD           A function that host code and CUDA kernels call. A constexpr function needs no mark, because
 //                        nvcc is called with --expt-relaxed-constexpr.
-//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD for a template that calls a callable argument. The argument may be
-//                        callable on the device only.
-//   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. It is always inlined: the
-//                        loops of core/base/kernels are compiled for several instruction sets, and the linker must
-//                        not merge the copies of a function.
+//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD in a function template with a parameter that the template calls. The
+//                        argument may be a function that can only be called on the device.
+//   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. The function is always
+//                        inlined. Its callers in core/base/kernels are compiled for several instruction sets, so the
+//                        linker would otherwise merge copies of the function that have different instructions.
 #if defined(__CUDACC__)
 #define SHAMPOO_HD __host__ __device__
 #define SHAMPOO_CALLS_BACK _Pragma("nv_exec_check_disable")

@@ -15,7 +15,8 @@ namespace shampoo {
 Status JobThread::Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out) {
   std::unique_ptr<JobThread> made(new JobThread(slots, std::move(job)));
   JobThread* const started = made.get();
-  // Signal handlers of the application must run on its own threads.
+  // Blocks all signals, because signal handlers of the application must run on threads of the application. A new thread
+  // inherits the signal mask of its creator.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -15,31 +15,31 @@
 
 namespace shampoo {
 
-// A thread that runs jobs one after another, in the order in which one other thread submits them. The data of the jobs
-// are in a fixed number of slots, which are reused in turn, so that submitting a job allocates nothing. To submit a
-// job, the other thread calls NextSlot(), fills that slot and calls Submit().
+// A thread that runs jobs one after another, in the order in which they were submitted. Only one thread may submit
+// jobs. That thread keeps the data of the jobs in a fixed number of slots, which are reused in turn, so that submitting
+// a job allocates nothing. To submit a job, call NextSlot(), write the data to the returned slot, and call Submit().
 //
-// Like the threads of ThreadPool, the thread receives no signals. It has the default floating-point environment, so
-// that results do not depend on the thread that created it.
+// Like the threads of ThreadPool, a JobThread receives no signals. A JobThread has the default floating-point
+// environment, so that results do not depend on the thread that created it.
 class JobThread {
  public:
   using Job = std::function<Status(size_t slot)>;
 
-  // Starts the thread. what: the noun in the error message, such as "the thread of the roots".
+  // Starts the thread. what: names the thread in the error message, such as "the thread of the roots".
   static Status Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out);
-  // Waits for the job that is running. Jobs that have not begun are dropped.
+  // Waits until the running job has ended. Drops jobs that have not begun.
   ~JobThread();
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
   // Returns the slot of the next job. If all slots are in use, waits until the oldest job has ended.
   size_t NextSlot();
-  // Submits the job in NextSlot(). Returns its number, counted from 1.
+  // Submits the job in the slot that NextSlot() has returned. Returns the number of the job, counted from 1.
   int64_t Submit();
   // Waits until the job with this number, and all earlier ones, have ended.
   void WaitFor(int64_t number);
-  // Returns the first error of the jobs that have ended since the last call of this function, or success. Does not
-  // wait.
+  // Returns the first error of the jobs that have ended since the last call of TakeError(). Returns success if none of
+  // them failed. Does not wait.
   Status TakeError();
 
  private:

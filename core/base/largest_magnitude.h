@@ -8,7 +8,7 @@
 
 namespace shampoo {
 
-// Returns the largest magnitude among n elements: NaN if one is NaN, otherwise infinity if one is infinite.
+// Returns the largest magnitude among n elements. If any element is NaN, returns NaN.
 double LargestMagnitude(const void* data, Dtype dtype, int64_t n);
 
 }  // namespace shampoo

@@ -31,7 +31,7 @@ bool LogEnabled(LogLevel level) {
 }
 
 void Log(LogLevel level, const std::string& message) {
-  // Called without the lock: the callback may itself call shampoo_set_log.
+  // The mutex is not locked during the callback, because the callback may call shampoo_set_log().
   const Sink now = CurrentSink();
   if (now.callback != nullptr && level <= now.max_level)
     now.callback(now.user, static_cast<int>(level), message.c_str());

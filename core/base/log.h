@@ -12,8 +12,7 @@ using LogCallback = void (*)(void* user, int level, const char* message);
 // Sets the log callback of the process; nullptr disables logging. The callback runs on the thread that called the
 // library.
 void SetLog(LogCallback callback, void* user, LogLevel max_level);
-// Returns whether a message of this level would be delivered. Callers check this before they build an expensive
-// message.
+// Returns whether a message of this level would be delivered. Call this function before you build an expensive message.
 bool LogEnabled(LogLevel level);
 void Log(LogLevel level, const std::string& message);
 

@@ -6,9 +6,8 @@
 
 namespace shampoo {
 
-// Masks the floating-point traps of this thread, and restores traps and exception flags in the destructor. Infinity and
-// NaN are ordinary intermediate values in the library, which checks its results for them. Rounding and flush-to-zero
-// are unchanged.
+// Masks the floating-point traps of this thread, because infinity and NaN are ordinary intermediate values in the
+// library. The destructor restores the traps and the exception flags. Rounding and flush-to-zero are not changed.
 class MaskedTraps {
  public:
   MaskedTraps() { std::feholdexcept(&before_); }

@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// The application's own allocator (shampoo_allocator of the public header). If allocate is nullptr, the library
-// allocates.
+// The application's own allocator (shampoo_allocator of the public header). If `allocate` is nullptr, the application
+// has none, and the library allocates memory itself.
 struct HostAllocator {
   void* user = nullptr;
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id,
@@ -33,7 +33,7 @@ class Allocation {
   }
   ~Allocation();
 
-  // Allocates `bytes` bytes. what: the noun in the error message, such as "state" or "workspace".
+  // Allocates `bytes` bytes. what: names the memory in the error message, such as "state" or "workspace".
   static Status Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out);
 
   char* data() const { return data_; }

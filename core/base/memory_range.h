@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// A range of memory. It is empty if `start` is nullptr.
+// A range of memory. If `start` is nullptr, the range is empty.
 struct MemoryRange {
   const void* start;
   int64_t bytes;

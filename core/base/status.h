@@ -98,7 +98,7 @@ Status Internal(const Pieces&... pieces) {
 
 }  // namespace shampoo
 
-// This is a macro, because a function cannot make its caller return.
+// Evaluates an expression of type Status. If the status is an error, the function that contains the macro returns it.
 #define SHAMPOO_RETURN_IF_ERROR(expression)                                      \
   do {                                                                           \
     if (::shampoo::Status status_of_call = (expression); !status_of_call.ok()) { \

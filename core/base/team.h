@@ -12,20 +12,20 @@
 
 namespace shampoo {
 
-// One parallel operation over items, in which idle threads help busy ones. A thread takes whole items while there are
-// any, because the data of an item then stay in one thread's cache. After that it takes tiles of the items that other
-// threads still work on.
+// One parallel operation over items, in which idle threads help busy threads. A thread takes whole items as long as an
+// item is left, because the data of an item then stay in one thread's cache. When no item is left, the thread takes
+// tiles of the items that other threads still work on.
 class Team {
  public:
-  // A thread that works on an item, and its slot. Run() offers tiles of the item to idle threads.
+  // A thread that works on an item, and its slot. The item calls Run() to offer tiles of its work to idle threads.
   class Worker : public Tiles {
    public:
     using SlotTile = void (*)(void* argument, Worker& worker, int64_t i);
 
     int slot() const { return slot_; }
     void Run(int64_t count, Tile tile, void* argument) override;
-    // Does the same as Run() for tiles that use the memory of the slot of the thread that runs them. Only threads in
-    // slots below `slots` take tiles.
+    // Like Run(), for tiles that use the memory of a slot. A tile uses the slot of the thread that runs the tile
+    // (worker.slot()). Only threads in slots below `slots` take tiles.
     void RunInSlots(int64_t count, int slots, SlotTile tile, void* argument);
 
    private:
@@ -38,8 +38,8 @@ class Team {
   using Item = void (*)(void* argument, Worker& worker, int64_t item);
 
   // Calls item(argument, worker, i) once for every i in [0, count). Threads in slots below item_slots start the items
-  // in ascending order; threads in the other slots only help. `slots` may exceed item_slots only if count is at most
-  // item_slots. Each thread calls enter(slot) first and keeps the returned object until it has finished.
+  // in ascending order; threads in the other slots only help. If count is above item_slots, `slots` must not exceed
+  // item_slots. Each thread first calls enter(slot), and destroys the returned object when the thread has finished.
   template <typename Enter>
   static void Run(Executor* executor, int64_t count, int item_slots, int slots, Item item, void* argument,
                   Enter&& enter) {
@@ -60,7 +60,7 @@ class Team {
     void* argument;
     int64_t count;
     int slots;            // only threads in slots below this number take tiles
-    bool uses_slot;       // a tile uses the memory of the slot of the thread that runs it
+    bool uses_slot;       // whether the tiles were passed to RunInSlots()
     int64_t next = 0;     // the first tile that no thread has taken
     int64_t running = 0;  // tiles that helping threads have taken and not finished
     Job* next_job = nullptr;
@@ -72,8 +72,8 @@ class Team {
   void Work(Worker* worker);
   // Offers the tiles of a job to idle threads, and runs tiles of the job until all of them are finished.
   void Divide(Worker* worker, Job* job);
-  // Runs one tile of any job, and releases the lock while the tile runs. Returns false if there is no tile to run. If
-  // slot_is_busy, the memory of this slot is in use, and jobs that use slots (Job::uses_slot) are not considered.
+  // Runs one tile of any job, and releases the lock while the tile runs. Returns false if there is no tile to run.
+  // slot_is_busy: whether the memory of this worker's slot is in use. If true, skips jobs with Job::uses_slot.
   bool Help(Worker* worker, bool slot_is_busy, std::unique_lock<std::mutex>* lock);
 
   const int64_t count_;

@@ -14,8 +14,9 @@ pid_t process_pool_pid = 0;
 
 std::atomic<ThreadPool*> ThreadPool::abandoned = nullptr;
 
-// The threads of a pool exist only in the process that created it. A child of fork cannot destroy the pool: there is no
-// thread to join, a mutex may be locked forever, and the destructor of a condition variable waits for its waiters.
+// After fork(), the threads of a pool exist only in the process that created the pool. A child process cannot destroy
+// the pool: the child has no threads to join, a mutex may be locked forever, and the destructor of a condition variable
+// waits for threads that do not exist in the child.
 void ThreadPool::Release(ThreadPool* pool, pid_t owner) {
   if (getpid() == owner) {
     delete pool;
@@ -51,7 +52,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Grow(int workers) {
   if (static_cast<int>(workers_.size()) >= workers) return;
-  // Signal handlers of the application must run on its own threads.
+  // Blocks all signals, because signal handlers of the application must run on threads of the application. A new thread
+  // inherits the signal mask of its creator.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

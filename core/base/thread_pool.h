@@ -14,18 +14,18 @@
 
 namespace shampoo {
 
-// The worker threads of the process. They are created with the first optimizer that needs them, and joined when the
-// last of these optimizers is destroyed.
+// The worker threads of the process. They are created with the first optimizer that needs them, and end when the last
+// optimizer that uses them is destroyed.
 //
 // The library does not use OpenMP: in an embedded library, an OpenMP runtime causes problems with static TLS, with
 // fork, and with other OpenMP runtimes in the process. An application can also provide its own threads instead of this
-// pool (HostExecutor).
+// pool (HostExecutor in executor.h).
 class ThreadPool {
  public:
   using Task = void (*)(void* argument, int64_t slot);
 
-  // Returns the pool of this process, grown to at least `workers` threads. A child of fork gets a new pool. When it
-  // releases the pool of its parent, that pool is not destroyed.
+  // Returns the pool of this process, after increasing its number of threads to at least `workers`. After fork(), the
+  // child process gets a new pool. If the child releases the pool of its parent, the parent's pool is not destroyed.
   static std::shared_ptr<ThreadPool> Acquire(int workers);
 
   ThreadPool(const ThreadPool&) = delete;
@@ -47,7 +47,7 @@ class ThreadPool {
     void* argument;
     int64_t slots;
     int64_t next = 0;     // the first slot that no thread has taken
-    int64_t running = 0;  // slots taken by workers and not finished
+    int64_t running = 0;  // slots that workers have taken and not finished
     std::condition_variable finished;
     Job* next_job = nullptr;  // an intrusive list, because a step allocates nothing
   };

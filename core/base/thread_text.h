@@ -7,7 +7,7 @@
 
 namespace shampoo {
 
-// The error message of each thread: the text of its last error. It is freed when the thread exits.
+// The last error message of each thread. When a thread exits, its message is freed.
 //
 // The message is not in a thread_local object. A thread_local object of class type registers its destructor at its
 // first use, and glibc aborts the process if there is no memory for the registration. A thread_local array would be too
@@ -17,11 +17,11 @@ class ThreadText {
  public:
   static constexpr size_t kBytes = 4096;  // including the terminating zero byte
 
-  // Replaces this thread's text and returns it, or nullptr if there is no memory for it. A text that is too long is cut
-  // between two characters, and " ... (cut off)" is appended. A zero byte becomes a question mark, because readers
-  // would stop there.
+  // Replaces this thread's message, and returns the stored message. Returns nullptr if no memory can be allocated.
+  // A message that is too long is cut between two characters, and " ... (cut off)" is appended. A zero byte becomes a
+  // question mark, because a zero byte ends a C string.
   static const char* Set(std::string_view text) noexcept;
-  // Returns this thread's text, or "" if it has none.
+  // Returns this thread's message, or "" if the thread has none.
   static const char* Get() noexcept;
 };
 

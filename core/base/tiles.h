@@ -20,7 +20,7 @@ class Tiles {
 
   template <typename Work>
   void ForEach(int64_t count, const Work& work) {
-    if (count <= 1) {  // frequent in small blocks
+    if (count <= 1) {  // operations on small blocks often have only one tile
       if (count == 1) work(0);
       return;
     }
@@ -38,12 +38,11 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
   for (int64_t i = 0; i < count; ++i) work(i);
 }
 
-// Determines which operations are divided into tiles.
-// Contractions (core/backend/cpu/kronecker.cc) and products of method muon (core/roots/orthogonalize.cc): each tile has
-// at least about this many multiplications.
-// Rank updates (core/blas/rank_update.cc): an update is divided into squares of about 512 x 512 if it has at least this
-// many multiplications, and its matrix has at least 1024 rows. With 1024 rows, a square below the diagonal then has at
-// least 2^26 multiplications.
+// The number of multiplications that determines which operations are divided into tiles:
+// - Contractions (core/backend/cpu/kronecker.cc) and products of method muon (core/roots/orthogonalize.cc) are divided
+//   into tiles that have about this many multiplications or more.
+// - Rank updates (core/blas/rank_update.cc) of a matrix with at least 1024 rows are divided into squares of about
+//   512 x 512, if an update has at least this many multiplications.
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

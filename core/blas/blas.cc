@@ -14,8 +14,8 @@
 namespace shampoo::blas {
 namespace {
 
-// Returns whether ?symv reads nothing beyond the ends of A and y. OpenBLAS's kernels for the processors in kReadBeyond
-// read past these ends, where memory may not be mapped.
+// Returns whether ssymv and dsymv read nothing beyond the ends of A and y. OpenBLAS's kernels for the processors in
+// kReadBeyond read past these ends, where memory may not be mapped.
 bool SymvStaysInBounds() {
   static const bool result = [] {
     const std::string_view kernel = openblas_get_corename();
@@ -101,13 +101,13 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   }
 }
 
-// These workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires these numbers of elements
-// and of integers:
+// Both workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires the following numbers of
+// elements and of integers:
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
 //   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
 //   dsyev   3 n - 1
-// With the size that a workspace query returns for small n, up to 34 n elements, the reduction to tridiagonal form uses
-// its full block size. 64 n is more than that.
+// For small n, a workspace query returns at most 34 n elements. With a workspace of that size, the reduction to
+// tridiagonal form uses its full block size. EigenWork() returns more.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 
@@ -141,11 +141,11 @@ int Syev(int64_t n, double* a, double* w, double* work) {
   return LAPACKE_dsyev_work(LAPACK_COL_MAJOR, 'V', 'U', Int(n), a, Int(n), w, work, Int(EigenWork(n)));
 }
 
-// LAPACK's documentation requires max(3 k + max(m, n), 5 k) with k = min(m, n). A larger workspace allows blocked
-// algorithms.
+// LAPACK's documentation requires max(3 k + max(m, n), 5 k) elements with k = min(m, n). A larger workspace allows
+// blocked algorithms.
 int64_t SvdWork(int64_t m, int64_t n) { return 64 * (m + n) + 5 * std::min(m, n); }
 
-// A row-major A is a column-major A^T = V diag(s) U^T.
+// Read as a column-major matrix, `a` is A^T = V diag(s) U^T. The call therefore exchanges m and n, and U and V^T.
 int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work) {
   const int64_t k = std::min(m, n);
   return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', Int(n), Int(m), a, Int(n), s, vt, Int(n), u, Int(k), work,
@@ -167,7 +167,7 @@ Status CheckThreads() { return {}; }
 const char* KernelName() { return openblas_get_corename(); }
 
 Identity Identify() {
-  // openblas_get_config: "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... Zen SINGLE_THREADED"
+  // An example of a result is "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ... Zen SINGLE_THREADED".
   const std::string config = openblas_get_config();
   const size_t name_end = config.find(' ');
   const size_t version_end = name_end == std::string::npos ? name_end : config.find(' ', name_end + 1);

@@ -6,13 +6,14 @@
 
 namespace shampoo::blas {
 
-// The stages of an eigensolver: thin wrappers, overloaded for float and double. Matrices are row-major. Functions that
-// return an int return LAPACK's info. As in blas.h, a thread that calls them must hold a ScratchUse.
+// Thin wrappers of the routines of BLAS and LAPACK for the stages of an eigensolver, overloaded for float and double.
+// Matrices are row-major. Functions that return an int return LAPACK's info: 0 on success. A thread that calls any
+// function of this file must hold a ScratchUse (scratch.h).
 
 // Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. v[j] for j < i
 // is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0. Reads the lower triangle of A.
 //   d, e   the diagonal of T (n elements) and its off-diagonal (n - 1 elements)
-//   block  the number of columns that are reduced before the other columns are updated, at most 32, as in LAPACK
+//   block  the number of columns that are reduced before the other columns are updated; at most 32, LAPACK's block size
 //   work   block * n elements
 int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work);
 int Sytrd(int64_t n, double* a, double* d, double* e, double* tau, int64_t block, double* work);

@@ -1,13 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The library uses some routines of LAPACK, which call one function of the Fortran runtime. It is defined here so that
-// the library depends on neither libgfortran nor libquadmath.
+// Defines the only function of the Fortran runtime that is called by the routines of LAPACK in this library. The
+// library therefore depends on neither libgfortran nor libquadmath.
 #ifndef SHAMPOO_SYSTEM_BLAS
 
 #include <algorithm>
 #include <cstddef>
 
-// target = left // right, cut or padded with blanks to target_length. ?ormtr builds strings such as "LN" with it.
+// Concatenates `left` and `right`, and truncates the result, or pads it with blanks, to target_length. LAPACK's sormtr
+// and dormtr call this function to build strings such as "LN".
 extern "C" void _gfortran_concat_string(size_t target_length, char* target,  // NOLINT(bugprone-reserved-identifier)
                                         size_t left_length, const char* left, size_t right_length, const char* right) {
   const size_t from_left = std::min(left_length, target_length);

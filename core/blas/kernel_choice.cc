@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Chooses OpenBLAS's kernels on x86-64 processors that are newer than OpenBLAS. OpenBLAS identifies a processor by its
-// family and model. If it does not know them, it uses its oldest kernels (Prescott: SSE3 only), which take many times
-// as long. The linker redirects OpenBLAS's choice of kernels, and its calls to getenv, to the functions of this file.
+// family and model. If OpenBLAS does not know them, it uses its oldest kernels. These kernels, named Prescott, use only
+// SSE3 and take many times as long as kernels for AVX2. The linker redirects OpenBLAS's calls of getenv, and of the
+// function that chooses kernels, to the functions of this file.
 #if !defined(SHAMPOO_SYSTEM_BLAS) && defined(__x86_64__)
 
 #include <cstring>
@@ -21,15 +22,15 @@ namespace {
 
 constexpr char kVariable[] = "OPENBLAS_CORETYPE";
 
-// If not nullptr, OpenBLAS reads this value of kVariable instead of the environment's. Set only while OpenBLAS chooses
-// its kernels. That happens when this library is loaded, before it has threads.
+// If `value` is not nullptr, OpenBLAS reads it as the value of the environment variable kVariable. `value` is set
+// only while OpenBLAS chooses its kernels: when this library is loaded, before the library has threads.
 char* value = nullptr;
 
 // Returns the name of the best kernels for this processor, or nullptr if it can run only the oldest kernels.
 char* BestKernels() {
   static char skylake[] = "SkylakeX";
   static char haswell[] = "Haswell";
-  __builtin_cpu_init();  // this may run before the constructors of the compiler's runtime
+  __builtin_cpu_init();  // needed because BestKernels() may run before the constructors of the compiler's runtime
   // __builtin_cpu_supports also checks that the operating system saves the registers.
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return nullptr;
   const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&

@@ -11,14 +11,14 @@
 namespace shampoo::blas {
 namespace {
 
-// The size of the squares along the diagonal of a small update: large enough for GEMM, and small enough that the
-// elements above the diagonal cost little.
+// The largest size of the squares on the diagonal of C that UpdateByGemm() computes. This size is large enough for a
+// fast GEMM, and small enough that computing the elements above the diagonal costs little.
 constexpr int64_t kLeaf = 32;
-// Up to this size of C, GEMM on squares computes the update if UsesGemmForSmallUpdates().
+// Up to this size of C, Update() calls UpdateByGemm() if UsesGemmForSmallUpdates() returns true.
 constexpr int64_t kLargestSmall = 128;
 
 // The size of the squares that a large update is divided into. On these squares BLAS is nearly as fast as on the whole
-// matrix. Smaller squares are slower: squares of 256 take 7 % more time at n = 512.
+// matrix. Smaller squares are slower: an update with n = 512 takes 7 % more time in squares of size 256.
 constexpr int64_t kTile = 512;
 
 template <typename Real>
@@ -30,7 +30,8 @@ RankUpdate<Real> DiagonalSquare(const RankUpdate<Real>& u, int64_t first, int64_
   return square;
 }
 
-// Updates rows [first, first + rows) and columns [left, left + columns) of C, all of which are below the diagonal.
+// Updates the elements in rows [first, first + rows) and columns [left, left + columns) of C. All these elements must
+// be below the diagonal.
 template <typename Real>
 void UpdateBelowDiagonal(const RankUpdate<Real>& u, int64_t first, int64_t rows, int64_t left, int64_t columns) {
   const Real* const a = u.transposed ? u.a + first : u.a + first * u.lda;
@@ -88,10 +89,10 @@ template <typename Real>
 void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
   if (u.n < 2 * kTile || products < double{kMinParallelProducts}) return UpdateSmall(u);
-  const int64_t panels = u.n / kTile;  // the last one may be larger
+  const int64_t panels = u.n / kTile;  // the last panel may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };
-  // The squares below the diagonal come first, because they take twice as long as the squares on it.
+  // The squares below the diagonal come first, because they take twice as long as the squares on the diagonal.
   const int64_t below = panels * (panels - 1) / 2;
   const auto tile = [&](int64_t i) {
     if (i >= below) return UpdateSmall(DiagonalSquare(u, first_of(i - below), count_of(i - below)));

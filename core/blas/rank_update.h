@@ -23,14 +23,14 @@ struct RankUpdate {
 };
 
 // Computes a rank update. Idle threads may help through `tiles`, which may be nullptr. The result does not depend on
-// the threads.
+// which threads help.
 template <typename Real>
 void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
-// Returns whether small rank updates are divided into squares, which GEMM computes, on this processor. On such a
-// processor GEMM is so fast that the time that SYRK spends on the diagonal is noticeable.
+// Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Update() does so
+// on processors on which GEMM is so fast that the time that SYRK spends on the diagonal is noticeable.
 bool UsesGemmForSmallUpdates();
-// Compute a rank update with one of the two methods. For tests.
+// Compute a rank update by SYRK, or by dividing C into squares, which GEMM computes. Declared here for tests.
 template <typename Real>
 void UpdateBySyrk(const RankUpdate<Real>& update);
 template <typename Real>

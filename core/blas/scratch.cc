@@ -18,19 +18,20 @@
 namespace shampoo::blas {
 namespace {
 
-// BUFFER_SIZE of OpenBLAS (common_x86_64.h, common_arm64.h), from which it computes the block sizes of its products.
+// BUFFER_SIZE in OpenBLAS's common_x86_64.h and common_arm64.h. OpenBLAS computes the block sizes of its products from
+// this size.
 constexpr size_t kBufferBytes = size_t{32} << 22;
-// The limits of all kernels of OpenBLAS 0.3.21: no first panel exceeds 2 MiB or a depth of 512 (P x Q and Q in
-// param.h).
+// Limits that hold for all kernels of OpenBLAS 0.3.21. The first panel (see ScratchExtent) has at most 2 MiB, which is
+// P x Q in OpenBLAS's param.h. Each panel has at most 512 elements (Q) along the dim over which products are summed.
 constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
 constexpr int64_t kDepth = 512;
-// If all panels together have at most this size, only the panels are populated. Otherwise the scratch memory is
-// populated up to the end of the last panel, in huge pages.
+// If all panels together have at most this number of bytes, only the panels are populated. Otherwise the scratch memory
+// is populated up to the end of the last panel, in huge pages.
 constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
-// The scratch of this thread's innermost ScratchUse, and whether its buffer is in use. Their TLS model is initial-exec.
-// In a process that loads the library with dlopen, a thread-local variable of any other model would be allocated when a
-// thread first uses it: during a step.
+// `entered` is the scratch memory of this thread's innermost ScratchUse, and `in_use` is whether OpenBLAS uses that
+// memory now. Their TLS model is initial-exec. In a process that loads the library with dlopen, thread-local variables
+// of any other model would be allocated when a thread first uses them: during a step.
 [[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
 [[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
 
@@ -49,7 +50,8 @@ void Populate(void* base, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
-// The number of pages that are examined. It is enough to reach the second panel of every kernel.
+// The number of pages in which FindSecondPanel() looks for the second panel. That panel begins in these pages with
+// every kernel.
 constexpr size_t kPagesOfPanels = 4096;
 using Residency = std::array<unsigned char, kPagesOfPanels>;
 
@@ -59,10 +61,10 @@ bool ReadResidency(void* base, Residency* resident) {
   return mincore(base, bytes, resident->data()) == 0;
 }
 
-// Returns the offset at which products of Real pack their second operand, in bytes, rounded down to pages; -1: unknown.
-// OpenBLAS does not report this offset, so the function computes a small product and looks for pages that have become
-// resident. This thread must hold a ScratchUse of `base`. Before this call, only calls of this function with another
-// Real may have written to `base`.
+// Returns the offset in bytes of the panel of the second operand in products of Real, rounded down to a page. Returns
+// -1 if the offset is unknown. OpenBLAS does not report it, so the function computes a small product and looks for
+// pages that have become resident. This thread must hold a ScratchUse of `base`. Before this call, only calls of this
+// function with another Real may have written to `base`.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
@@ -100,9 +102,9 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   const int64_t larger = std::max(d, wide);
   const int64_t page = PageBytes();
   // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other. Each
-  // extent is rounded up to the kernel's unrolling, at most 32 (driver/level3 of OpenBLAS: sa holds min_i x min_l
-  // elements, sb min_l x min_j). For a product with a vector, the panel holds copies of vectors and of a small square,
-  // each of which starts on a new page.
+  // extent is rounded up to a multiple of the kernel's unrolling, which is at most 32. In OpenBLAS's driver/level3, the
+  // first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j elements. For a
+  // product with a vector, the panel holds copies of vectors and of a small square, each of which starts on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;
@@ -174,7 +176,7 @@ ScratchUse::~ScratchUse() { entered = previous_; }
 }  // namespace shampoo::blas
 
 #ifndef SHAMPOO_SYSTEM_BLAS
-// The linker redirects calls to blas_memory_alloc and blas_memory_free to these names.
+// The linker redirects OpenBLAS's calls of blas_memory_alloc and blas_memory_free to these two functions.
 extern "C" void* __wrap_blas_memory_alloc(int) {  // NOLINT(bugprone-reserved-identifier)
   using namespace shampoo::blas;
   if (entered != nullptr && !in_use) {

@@ -9,16 +9,16 @@
 
 namespace shampoo::blas {
 
-// The bytes of a Scratch that BLAS writes.
+// The part of a Scratch that BLAS calls write.
 //
-// A product packs a panel of its first operand at the beginning of the scratch memory. It packs a panel of its second
-// operand after the space reserved for the largest first panel, which has up to 2 MiB. The offset of the second panel
-// depends on the kernel and the element type. For small blocks, only the panels are populated, not the gaps between
-// them.
+// OpenBLAS computes a product from copies of parts of its operands, called panels. The panel of the first operand is at
+// the beginning of the scratch memory. The panel of the second operand comes after the space for the largest first
+// panel, which has up to 2 MiB. The offset of the second panel depends on the kernel and the element type. If the
+// panels are small, Scratch::Create() populates only the panels, and not the gaps between them.
 class ScratchExtent {
  public:
-  // Extends the extent for products of d x d and d x wide matrices and of their transposes, and for eigenproblems of
-  // size d.
+  // Makes the extent sufficient for products of d x d and d x wide matrices, also if they are transposed, and for
+  // eigenproblems of size d.
   void Add(int64_t d, int64_t wide, size_t element_bytes);
 
   // Returns the number of bytes that Scratch::Create populates.
@@ -29,18 +29,18 @@ class ScratchExtent {
   bool panels_are_separate() const;
   int64_t panels() const { return 1 + (single_ ? 1 : 0) + (double_ ? 1 : 0); }
 
-  int64_t whole_ = 0;  // bytes from the beginning to the end of the last panel
-  int64_t panel_ = 0;  // bytes of the largest panel
-  bool single_ = false;
-  bool double_ = false;
+  int64_t whole_ = 0;    // bytes from the beginning to the end of the last panel
+  int64_t panel_ = 0;    // bytes of the largest panel
+  bool single_ = false;  // whether Add() was called for float
+  bool double_ = false;  // whether Add() was called for double
 };
 
 // Scratch memory for one thread's BLAS calls.
 //
-// The serial archive of OpenBLAS has one scratch allocator for all threads. Two threads in GEMM at the same time can
-// get the same buffer, and then compute wrong results without an error. The linker replaces that allocator by our own
-// (--wrap, cmake/blas.cmake), which returns the Scratch of the thread's innermost ScratchUse. With the system's BLAS, a
-// Scratch has no memory and no effect.
+// The serial build of OpenBLAS, which is linked into the library, has one scratch allocator for all threads. Two
+// threads in GEMM at the same time can get the same buffer, and then compute wrong results without an error. The linker
+// replaces that allocator (--wrap, cmake/blas.cmake) by functions in scratch.cc, which return the memory of the
+// thread's innermost ScratchUse. With the system's BLAS, a Scratch has no memory and no effect.
 class Scratch {
  public:
   Scratch() = default;
@@ -48,10 +48,10 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch();
 
-  // Reserves the largest address space that OpenBLAS may use, and populates the extent.
+  // Reserves all address space that OpenBLAS may use, and populates (makes resident) the pages of the extent.
   static Status Create(const ScratchExtent& extent, Scratch* out);
 
-  // Returns how many bytes of the reservation are resident now. For tests.
+  // Returns how many bytes of the reserved address space are resident now, or -1 if that is unknown. For tests.
   int64_t ResidentBytes() const;
 
  private:
@@ -60,7 +60,7 @@ class Scratch {
   void* base_ = nullptr;
 };
 
-// While this object exists, BLAS calls of this thread use the scratch memory.
+// While a ScratchUse exists, BLAS calls of the thread that created it use the memory of `scratch`.
 class ScratchUse {
  public:
   explicit ScratchUse(Scratch* scratch);
@@ -74,7 +74,7 @@ class ScratchUse {
 
 // Returns how many times, since the process started, BLAS has requested memory outside of a ScratchUse or beyond the
 // one buffer of a Scratch. Each such request gets a new mapping: results are correct, but the request is slow. A test
-// asserts that a step makes none.
+// asserts that a step makes no such request.
 int64_t UnplannedScratchRequests();
 
 }  // namespace shampoo::blas

@@ -9,13 +9,13 @@
 namespace shampoo::blas {
 namespace {
 
-// The size of the squares along the diagonal. Their elements above the diagonal are computed needlessly, but GEMM is
-// slower on smaller squares.
+// The largest size of the squares on the diagonal of C that GEMM computes as a whole. The elements above the diagonal
+// are computed needlessly, but GEMM is slower on smaller squares.
 constexpr int64_t kProductLeaf = 48;
-// Up to this size a full product takes no longer than one triangle and its copy.
+// Up to this size, computing all of C takes no longer than computing one triangle and copying it.
 constexpr int64_t kLargestWhole = 64;
 
-// Computes the lower triangle of rows and columns [first, first + count) of C.
+// Computes the elements of C that are in rows and columns [first, first + count), and not above the diagonal.
 template <typename Real>
 void LowerTriangle(int64_t n, int64_t first, int64_t count, Real alpha, const Real* a, const Real* b, Real beta,
                    Real* c) {

@@ -16,15 +16,15 @@ namespace shampoo {
 // The arguments of shampoo_save and shampoo_load on one rank.
 struct CheckpointCall {
   std::span<OptimizerState* const> optimizers;  // the states of the optimizers, in the caller's order
-  Communicator* world = nullptr;                // nullptr: this rank is the only one
+  Communicator* world = nullptr;                // of all ranks; nullptr: this rank is the only one
   void* stream = nullptr;                       // CUDA stream of the optimizers that are on a GPU
   std::string directory;
   std::string library;   // version of the library
-  Status caller_status;  // an error in the arguments of this rank's caller, which is reported to the other ranks
+  Status caller_status;  // an error in this rank's arguments; CheckCall() returns it
 };
 
-// Copies the data of exchanges over `world` to device memory and back while this object exists, if `world` takes device
-// memory. Otherwise it does nothing.
+// If `world` takes device memory, copies the data of exchanges over `world` to device memory and back while the
+// WorldStaging exists. If `world` takes host memory, a WorldStaging does nothing.
 class WorldStaging {
  public:
   // Fails if this rank cannot exchange anything with the other ranks.
@@ -35,8 +35,8 @@ class WorldStaging {
   std::optional<StagingScope> scope_;
 };
 
-// Checks this rank's arguments and waits for pending steps, so that the states can be read. If this fails, the caller
-// must report the error to the other ranks.
+// Checks this rank's arguments and waits for pending steps, so that the states can be read. If CheckCall() fails,
+// its caller must report the error to the other ranks.
 Status CheckCall(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -11,30 +11,31 @@
 
 namespace shampoo {
 
-// The files of a checkpoint. The checkpoints of a directory are numbered; each save uses a larger number:
+// The names of the files of a checkpoint. Each save uses a larger number than the checkpoints that are already in the
+// directory. For example, checkpoint 7 has these files:
 //   checkpoint-000007.json                                      the index; without it the checkpoint does not exist
-//   checkpoint-000007.rank-00002-of-00008.safetensors           states of the blocks of one rank
-//   checkpoint-000007.rank-00002-of-00008.part-2.safetensors    states of more blocks of this rank
+//   checkpoint-000007.rank-00002-of-00008.safetensors           states of blocks that rank 2 has saved
+//   checkpoint-000007.rank-00002-of-00008.part-2.safetensors    states of more blocks that rank 2 has saved
 // While a file is written, ".tmp" is appended to its name.
 inline constexpr char kTemporary[] = ".tmp";
 inline constexpr int64_t kLargestNumber = int64_t{1} << 53;
 std::string IndexName(int64_t number);
-std::string StatesName(int64_t number, int rank, int world, int part);  // part: from 1
+std::string StatesName(int64_t number, int rank, int world, int part);  // part is at least 1
 
-// Returns the number of the checkpoint that a file name belongs to, or -1 if it belongs to none. *is_index: whether the
-// file is a complete index.
+// Returns the number of the checkpoint that a file name belongs to, or -1 if the name belongs to no checkpoint. Sets
+// *is_index to whether the name is that of an index without ".tmp".
 int64_t CheckpointNumber(std::string_view name, bool* is_index);
 
 // A checkpoint in a directory.
 struct FoundCheckpoint {
   int64_t number = 0;
-  bool complete = false;           // its index exists
-  std::vector<std::string> names;  // its files
+  bool complete = false;           // whether the index exists
+  std::vector<std::string> names;  // the names of its files
 };
 // Lists the checkpoints of a directory by descending number.
 Status FindCheckpoints(const std::string& directory, std::vector<FoundCheckpoint>* found);
 
-// Removes a checkpoint. Removes the index first, so that after a crash the remaining files are not a checkpoint.
+// Removes a checkpoint. Removes the index first: if the process crashes, the remaining files are not a checkpoint.
 Status RemoveCheckpoint(const std::string& directory, const FoundCheckpoint& checkpoint);
 
 }  // namespace shampoo

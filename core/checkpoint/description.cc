@@ -38,7 +38,7 @@ Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector
     texts->push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", description, "}"));
   };
   // A rank may have no elements of a parameter, and the step counter of the parameter's group may then be too small on
-  // that rank. Such a parameter is sent as empty_param, and Descriptions takes its group from another rank.
+  // that rank. Such a parameter is sent as empty_param, and Descriptions takes the group from another rank.
   const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
     StoredGroup group = DescribeHyperParameters(optimizer, static_cast<int>(g));
@@ -57,7 +57,7 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent an unreadable description; expected that of a parameter or a group: ", why,
+    return CommFailed("rank ", rank, " sent an unreadable description; expected a parameter or a group: ", why,
                       kCheckRanks);
   };
   Json description;

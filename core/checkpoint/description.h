@@ -14,29 +14,30 @@
 
 namespace shampoo {
 
-// The groups and parameters of an optimizer, as the index of a checkpoint describes them. Ranks with the same
-// parameters have the same descriptions.
+// Descriptions of groups and parameters for the index of a checkpoint (index.h). Each rank describes the groups and
+// parameters of its optimizers as JSON texts, and rank 0 merges the texts. Ranks with the same parameters have the same
+// descriptions.
 
 // Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// Appends a JSON text for each group, then one for each parameter. number: the number of the optimizer on this rank.
+// Appends a JSON text for each group, then one for each parameter. number: the index of the optimizer on this rank.
 Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
-// Merges the texts of all ranks into one list of groups and one of parameters.
+// Merges the texts of all ranks into one list of groups and one list of parameters.
 class Descriptions {
  public:
   void Add(int rank, const std::string& text);
-  // Fails if a text is not valid, or if two optimizers describe a parameter differently.
+  // Returns an error if a text was not valid, or if two optimizers have described a parameter differently.
   Status status() const { return status_.Copy(); }
   const std::vector<StoredGroup>& groups() const { return groups_; }
   const std::vector<StoredParam>& params() const { return params_; }
 
  private:
-  // An optimizer of a rank.
+  // An optimizer that a rank has described.
   struct Source {
     int rank;
-    int64_t optimizer;
+    int64_t optimizer;        // its index on that rank
     std::vector<int> groups;  // positions of its groups in groups_
   };
   Source& SourceOf(int rank, int64_t optimizer);

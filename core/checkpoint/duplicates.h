@@ -11,18 +11,18 @@
 
 namespace shampoo {
 
-// An item of a checkpoint that several ranks may have: the descriptions or the blocks of an optimizer, or a single
-// block. The lowest rank that has an item writes it.
+// An item of a checkpoint that several ranks may have: all descriptions of an optimizer (description.h), several blocks
+// of an optimizer, or a single block. The lowest rank that has an item writes it.
 struct Item {
-  int64_t id;            // hash of descriptions, or of the names and places of blocks
-  int64_t contents = 0;  // for blocks: a hash of samples of their states
+  int64_t id;            // a hash of the descriptions, or of the names and places of the blocks
+  int64_t contents = 0;  // a hash of samples of the states of the blocks; 0 for descriptions
 };
 
 // The items of this rank that lower ranks have, too.
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
-  int differs_from = -1;           // a rank that has one of these items with different contents; -1: none
-  size_t differs_in = 0;           // the index of that item
+  int differs_from = -1;           // a rank that has an item with the same id and different contents; -1: no rank
+  size_t differs_in = 0;           // the index of that item on this rank
 };
 
 // Finds the items of this rank that lower ranks have. Collective.

@@ -23,7 +23,7 @@ const char* NextStep(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; name a directory that this process may use";
+      return "; choose a directory that this process may use";
     case ENOENT:
     case ENOTDIR:
       return "; check the path: its parent directory must exist";
@@ -68,11 +68,12 @@ Status NotRegular(const std::string& path, mode_t mode) {
                   "; expected a file that a save wrote. Load another checkpoint or restore the file");
 }
 
-// Opens a regular file. Opening a FIFO would wait for a writer, and a device might return endless data.
+// Opens a regular file, and fails for files of other kinds: a device might return endless data. Without O_NONBLOCK,
+// opening a FIFO would wait for a writer.
 Status OpenRegular(const std::string& path, int* fd) {
   *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so this call
-  // may wait until the lease is released.
+  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so the
+  // second open() may wait until the lease is released.
   if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   struct stat info;
   if (*fd < 0) {
@@ -86,7 +87,7 @@ Status OpenRegular(const std::string& path, int* fd) {
   return fcntl(*fd, F_SETFL, 0) == 0 ? Status() : Failed("open", path, errno);
 }
 
-// Returns 0 or errno.
+// Syncs an open file or directory. Returns 0 on success, otherwise errno.
 int SyncFd(int fd) {
   return Retry([fd] { return fsync(fd); }) == 0 ? 0 : errno;
 }
@@ -211,7 +212,7 @@ Status ListDirectory(const std::string& path, std::vector<std::string>* names) {
 }
 
 Status Rename(const std::string& from, const std::string& to) {
-  return rename(from.c_str(), to.c_str()) == 0 ? Status() : Failed("rename to its final name", from, errno);
+  return rename(from.c_str(), to.c_str()) == 0 ? Status() : Failed("rename the file", from, errno);
 }
 
 Status Remove(const std::string& path) {

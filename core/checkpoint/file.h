@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// The last words of every error about a damaged file of a checkpoint.
+// The end of the messages about damaged files of a checkpoint.
 inline constexpr char kLoadAnother[] = "; load another checkpoint";
 
 // An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.
@@ -33,7 +33,7 @@ class File {
   static Status Create(const std::string& path, File* out);
 
   Status Size(int64_t* bytes) const;
-  Status ReadAt(int64_t at, void* data, size_t bytes) const;  // fails if the file has fewer bytes
+  Status ReadAt(int64_t at, void* data, size_t bytes) const;  // fails if the file ends before at + bytes
   // Asks the system to start reading these bytes in the background.
   void StartReading(int64_t at, int64_t bytes) const;
   Status WriteAt(int64_t at, const void* data, size_t bytes);

@@ -34,7 +34,7 @@ constexpr int64_t kMaxGroups = int64_t{1} << 30;
 Status Malformed(const char* what) { return IoFailed("the index is malformed: ", what, kLoadAnother); }
 Status ZeroByte() { return Malformed("a string contains a zero byte (\\u0000); expected none"); }
 
-// Parses the members of the index's arrays one by one.
+// Adds members of the arrays of an index, one by one, to a CheckpointIndex.
 class IndexParser {
  public:
   IndexParser(const BlockFilter& filter, CheckpointIndex* index) : filter_(filter), index_(index) {}
@@ -45,7 +45,7 @@ class IndexParser {
     if (array == "groups") return AddGroup(member);
     if (array == "parameters") return AddParam(member);
     if (array == "blocks") return AddBlock(member);
-    return {};  // ignore arrays of later versions
+    return {};  // ignore arrays that only later versions of the library know
   }
 
  private:
@@ -219,7 +219,7 @@ const std::string* StoredGroup::Value(const std::string& key) const {
 
 int64_t StoredParam::elements() const {
   int64_t product = 0;
-  (void)CheckedProduct(shape, &product);  // was checked by ParseParam()
+  (void)CheckedProduct(shape, &product);  // cannot fail, because ParseParam() has checked the shape
   return product;
 }
 
@@ -230,8 +230,8 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
 }
 
 bool StoredBlock::HasFactors() const {
-  // One factor matrix is enough: with SOAP and KL-Shampoo, E and V are in eigenbases even if only one dim has a factor
-  // matrix.
+  // The result is also true if only one dim has a factor matrix: with SOAP and KL-Shampoo, E and V are in eigenbases
+  // even then.
   return std::any_of(entries.begin(), entries.end(), [](const StoredEntry& entry) {
     return entry.state.starts_with("factor.") || entry.state.starts_with("inverse.") || entry.state == "diagonal";
   });

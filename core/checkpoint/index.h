@@ -18,7 +18,7 @@
 
 namespace shampoo {
 
-// The index of a checkpoint: what was saved, and in which files. docs/checkpoints.md describes the format.
+// The index of a checkpoint lists what was saved, and in which files. docs/checkpoints.md describes the format.
 
 inline constexpr int64_t kCheckpointFormat = 1;  // the version that a save writes, and the latest that a load reads
 
@@ -52,14 +52,14 @@ struct StoredEntry {
 };
 
 struct StoredBlock {
-  std::string key;  // its entries are the tensors "<key>/<state>" of its file; see TensorName()
-  int param = 0;
-  int file = 0;
+  std::string key;  // the entries of the block are the tensors "<key>/<state>" of the file; see TensorName()
+  int param = 0;    // index in CheckpointIndex::params
+  int file = 0;     // index in CheckpointIndex::files
   BlockPlace place;
   std::vector<StoredEntry> entries;
 
-  const StoredEntry* Find(std::string_view state) const;  // nullptr: there is none
-  bool HasFactors() const;                                // whether it was saved with factor matrices
+  const StoredEntry* Find(std::string_view state) const;  // nullptr: there is no such entry
+  bool HasFactors() const;                                // whether the block was saved with factor matrices
 };
 
 // Returns "<key>/<state>".
@@ -70,8 +70,8 @@ struct CheckpointIndex {
   std::string directory;
   uint64_t checksum = 0;  // the checksum in the index file
   int64_t format = 0;
-  std::string library;  // version of the library that saved
-  int64_t world = 0;    // number of ranks that saved
+  std::string library;  // version of the library that saved the checkpoint
+  int64_t world = 0;    // number of ranks that saved the checkpoint
   std::vector<StoredGroup> groups;
   std::vector<StoredParam> params;
   std::vector<StoredFile> files;
@@ -80,26 +80,25 @@ struct CheckpointIndex {
   std::string PathOf(const StoredFile& file) const { return PathIn(directory, file.name); }
 };
 
-// Return members of the index's arrays as JSON. All ranks send such members to rank 0, which writes the index.
+// Return a member of an array of the index as JSON. All ranks send members to rank 0, which writes the index.
 std::string ToJson(const StoredGroup& group);
 std::string ToJson(const StoredParam& param);
 std::string ToJson(const StoredFile& file);
 std::string ToJson(const StoredBlock& block, const std::string& param, const std::string& file);
 
-// Parse members of the arrays. Malformed members are errors.
+// Parse a member of an array of the index. Fail if the member is malformed.
 Status ParseGroup(const Json& member, StoredGroup* group);
 Status ParseParam(const Json& member, StoredParam* param);
 
-// Returns whether to keep a block. A rank keeps only the blocks that it needs, because a large job has very many.
+// Returns whether to keep a block. A rank keeps only the blocks that it needs: a large job saves very many blocks.
 using BlockFilter = std::function<bool(const CheckpointIndex& index, const StoredBlock& block)>;
 
 // Reads and checks an index. Errors name its path.
 Status ReadIndex(const std::string& path, const BlockFilter& filter, CheckpointIndex* index);
-// Returns the start of an index file. checksum: of all bytes after the start.
+// Returns the first bytes of an index file, which contain the checksum of all later bytes.
 std::string IndexStart(uint64_t checksum);
-inline constexpr char kIndexEnd[] = "}\n";
-// Parses the text of an index without checking the checksum. This is a separate function so that the fuzzer can call
-// it.
+inline constexpr char kIndexEnd[] = "}\n";  // the last bytes of an index file
+// Parses the text of an index, and does not check the checksum. The fuzzer calls this function.
 Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* index);
 
 }  // namespace shampoo

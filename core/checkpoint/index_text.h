@@ -13,7 +13,8 @@
 
 namespace shampoo {
 
-// The characters of an index as an input range. A file is read in pieces, so the range can be iterated only once.
+// The characters of an index file, or of a JSON text in memory, as an input range. The file is read in pieces, so the
+// range can be iterated only once.
 class IndexText {
  public:
   IndexText(const File& file, int64_t bytes) : file_(&file), left_(bytes) {}
@@ -44,7 +45,7 @@ class IndexText {
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(this); }
 
-  // The error that ended the iteration early, if any.
+  // Returns the read error that has ended the iteration early, if there is one.
   const Status& status() const { return status_; }
 
  private:

@@ -11,14 +11,15 @@
 
 namespace shampoo {
 
-// Writes an index, array by array, in the order of CheckpointIndex. After Create(), only Finish() reports a failed
-// write, so that the ranks can send all members before they learn of the failure.
+// Writes the index of a checkpoint, one array after another, in the order of the arrays in CheckpointIndex. After
+// Create(), only Finish() reports a failed write. A failure therefore does not interrupt the exchange in which all
+// ranks send their members to rank 0.
 class IndexWriter {
  public:
   // library: version of the library. world: number of ranks that save.
   Status Create(const std::string& path, const std::string& library, int64_t world);
-  void Begin(const char* array);
-  void Add(const std::string& member);
+  void Begin(const char* array);        // ends the previous array, if there is one
+  void Add(const std::string& member);  // member: JSON, from ToJson()
   Status Finish();
 
  private:

@@ -10,15 +10,15 @@
 namespace shampoo {
 namespace {
 
-// Limits the recursion of destructors.
+// The largest number of nested arrays and objects. It limits the recursion of destructors.
 constexpr size_t kMaxNested = 16;
 
-// Builds values from the events of the parser.
+// Receives the events of nlohmann's parser, and builds a Json from them.
 class Builder {
  public:
   Builder(const ConsumeObject& consume, Json* out) : consume_(consume), out_(out) {}
 
-  // nlohmann::json defines these names.
+  // nlohmann::json requires these names.
   // NOLINTBEGIN(readability-identifier-naming)
   bool null() { return Add({}); }
   bool boolean(bool) { return Add({}); }
@@ -84,7 +84,7 @@ class Builder {
   const ConsumeObject& consume_;
   Json* out_;
   std::vector<Json> open_;
-  std::vector<std::string> where_;  // by open value: the name of its current member
+  std::vector<std::string> where_;  // for each open array or object: the name of its current member
 };
 
 }  // namespace

@@ -15,9 +15,10 @@
 
 namespace shampoo {
 
-// A parsed JSON value. Unlike nlohmann::json, its destructor allocates no memory.
+// A parsed JSON value. Its destructor, unlike that of nlohmann::json, allocates no memory.
 struct Json {
-  enum class Kind { kOther, kInteger, kText, kArray, kObject };  // kOther: null, Boolean, fraction, large integer
+  // kOther: null, a Boolean, a fraction, or an integer that int64_t cannot hold.
+  enum class Kind { kOther, kInteger, kText, kArray, kObject };
   Kind kind = Kind::kOther;
   int64_t integer = 0;
   std::string text;
@@ -29,21 +30,22 @@ struct Json {
   const Json* Find(std::string_view name) const;
 };
 
-// A callback for each complete object. where: the path to the object, with one string for each level: a member name, or
-// "" for an array element. Returns true if it has consumed the object. The parser then does not add the object to the
-// value that contains it.
+// The parser calls a ConsumeObject for each complete object. `where` is the path to the object, with one string for
+// each level: a member name, or "" for an array element. If the callback returns true, the parser does not add the
+// object to the value that contains it.
 using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
-// Parse a text. Return false if the text is not JSON, or is nested more deeply than any file of a checkpoint.
+// Parse a text. Return false if the text is not JSON, or is nested more deeply than any file of a checkpoint. consume
+// may be nullptr.
 bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out);
 bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out);
 
-// Convert a value. Return false if the value has another type.
+// Convert a value. Return false if the value cannot be converted to the type of *out.
 bool Read(const Json& value, std::string* out);
 bool Read(const Json& value, int64_t* out);
 bool Read(const Json& value, std::vector<int64_t>* out);
 bool Read(const Json& value, Shape* out);
 
-// Reads a member of an object. Returns false if the member is missing or has another type.
+// Reads a member of an object. Returns false if the member is missing or cannot be converted to the type of *out.
 template <typename Value>
 bool Get(const Json& object, const char* name, Value* out) {
   const Json* const found = object.Find(name);

@@ -33,7 +33,7 @@ class StateBackup {
     keeps_ = bytes <= kMaxKept;
     for (const OptimizerState* optimizer : optimizers) {
       if (keeps_) kept_.emplace_back(static_cast<size_t>(KeptBytes(*optimizer)));
-      // Allocated in advance, because memory may be exhausted when the load fails.
+      // The strings are allocated in advance, because memory may be exhausted when the load fails.
       constexpr size_t kReasonBytes = 1024;
       unusable_reasons_.emplace_back(
           "a failed load left a part of the checkpoint in the state: load a checkpoint, or create the optimizer again. "
@@ -105,8 +105,8 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return backup->Keep();
     })));
-    // If Restore() may fail on any rank, every rank checks its files before any rank writes. Otherwise, one rank could
-    // find an error while it loads, after another rank has overwritten a state that cannot be restored.
+    // If Restore() may fail on any rank, every rank checks its files before any rank writes a state. Without this
+    // check, a rank could find an error after another rank has overwritten a state that cannot be restored.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
@@ -127,7 +127,8 @@ class Load {
   }
 
  private:
-  // Finds the last complete checkpoint of the directory. Only rank 0 calls it.
+  // Sets *number to the number of the last complete checkpoint in call_.directory. Does not change *number if
+  // call_.directory is a file. Only rank 0 calls this function.
   Status ChooseCheckpoint(int64_t* number) const {
     PathKind kind = PathKind::kNothing;
     SHAMPOO_RETURN_IF_ERROR(KindOf(call_.directory, &kind));
@@ -193,8 +194,9 @@ class Load {
                    ": add them, or use the names that the parameters were saved with");
   }
 
-  // Checks the entries of resharded parameters, because Apply() reads only ranges of them and cannot verify a checksum.
-  // with_direct: also checks the entries of direct blocks, which Apply() otherwise checks only while it loads them.
+  // Checks the entries of each Matching::ReshardedParam, because Apply() reads only ranges of these entries and cannot
+  // verify their checksums. If with_direct, also checks the entries of each Matching::Direct. Without this check,
+  // Apply() checks an entry only while it loads the entry.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -244,8 +246,8 @@ class Load {
     return {};
   }
 
-  // Loads a state that is one number (gradient_count or lr_sum) into a block whose moments come from other blocks. The
-  // number is the same in all blocks of a parameter, because they have had the same gradients and steps.
+  // Loads a state that is one number (gradient_count or lr_sum) into a block of a ReshardedParam. All blocks of a
+  // parameter have the same number, because they have had the same gradients and steps.
   Status LoadCount(const Matching::ReshardedParam& resharded, int64_t block, std::string_view name) {
     for (const StateEntry& state : resharded.optimizer->entries()) {
       if (state.block != block || state.state() != name) continue;
@@ -279,7 +281,7 @@ class Load {
     for (const Matching::Steps& steps : matching_->steps()) {
       SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
-    // Records the results of all steps in the stream, including replays of captured steps. The writes above have waited
+    // Record the results of all steps in the stream, including steps in CUDA graphs. The writes above have waited
     // for these steps. MarkReplaced() then discards their errors, so all ranks discard the errors of the same steps.
     for (OptimizerState* optimizer : call_.optimizers) {
       SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call_.stream));

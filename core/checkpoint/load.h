@@ -7,9 +7,9 @@
 
 namespace shampoo {
 
-// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception. A large state is
-// not backed up. If a file passes the checks and then cannot be read again, the optimizers cannot step until a load
-// succeeds.
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception: states from
+// earlier steps or loads are not backed up if they are large. If a file passes the checks, but reading it again fails,
+// optimizers with such states cannot step until a load succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -17,7 +17,7 @@
 namespace shampoo {
 namespace {
 
-// Which other ranks may have the same block as this rank.
+// The other ranks that may have the same block as this rank.
 enum class DuplicatesOn {
   kCopies,  // ranks that have all blocks of this rank's optimizer
   kShards,  // shard ranks that also hold the whole parameter of the block
@@ -53,8 +53,8 @@ std::vector<BlockToSave> BlocksOf(const OptimizerState& optimizer, DuplicatesOn 
       made.optimizer = &optimizer;
       made.param = desc.name;
       made.stored.place = BlockPlace::Of(desc, block);
-      // Each rank numbers its pieces separately, so a piece is identified by its first element instead, which is
-      // unique.
+      // If a rank has only a piece of the parameter, it numbers the blocks of its piece separately. The key then
+      // contains the position of the block's first element, which is unique, instead of the number of the block.
       made.stored.key =
           Cat(desc.name, "/", made.stored.place.is_whole() ? Cat(block.index) : Cat("@", made.stored.place.first()));
     }
@@ -80,8 +80,8 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
   return static_cast<int64_t>(hash.value());
 }
 
-// Hashes the first and the last elements of each state. Of a symmetric matrix, hashes only the first elements. Two
-// different parameters have equal values there only if neither has ever had a gradient at these elements.
+// Hashes the first and the last elements of each state. If the state is a symmetric matrix, hashes only the first
+// elements. Two different parameters have equal hashes only if neither has ever had a gradient at the hashed elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;
@@ -130,13 +130,13 @@ int64_t LocalShare::bytes() const {
 }
 
 Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare* share) {
-  // The items are, for each optimizer, its descriptions and its blocks, and then each block that other shard ranks may
-  // have, too.
+  // Each optimizer has two items: its descriptions, and the blocks that BlocksOf() returns for kCopies. After the items
+  // of all optimizers, each block that BlocksOf() returns for kShards is an item.
   std::vector<std::vector<std::string>> texts;
   std::vector<std::vector<BlockToSave>> blocks;
   std::vector<BlockToSave> shared;
   std::vector<Item> items;
-  std::vector<const BlockToSave*> first_blocks;  // by item; nullptr: the item has no block
+  std::vector<const BlockToSave*> first_blocks;  // by item; nullptr: the item contains no block
   const auto add = [&](std::span<const BlockToSave> saved) -> Status {
     items.push_back({HashPlaces(saved), 0});
     return ranks.world() > 1 ? HashContents(saved, &items.back().contents) : Status();

@@ -14,12 +14,12 @@
 namespace shampoo {
 
 // The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest of
-// these ranks writes them. Replicas without a replica_comm have the same blocks, and so do shard ranks that hold a
-// whole parameter.
+// these ranks writes them. Replicas without a replica_comm have the same blocks. Shard ranks have the same
+// blocks of a parameter that each of them holds as a whole.
 struct LocalShare {
-  std::vector<std::string> descriptions;  // for Descriptions::Add
+  std::vector<std::string> descriptions;  // the texts for Descriptions::Add()
   std::vector<BlockToSave> blocks;
-  int64_t keep = 1;  // number of checkpoints to keep: the largest checkpoint_keep of any optimizer of any rank
+  int64_t keep = 1;  // number of checkpoints to keep: the largest checkpoint_keep of all optimizers of all ranks
 
   int64_t bytes() const;
 };

@@ -23,7 +23,7 @@ std::string Named(const std::vector<std::string>& names) {
   return names.size() <= kMaxNamed ? text : Cat(text, " and ", names.size() - kMaxNamed, " more");
 }
 
-// Returns the position of the last element in the flattened parameter.
+// Returns the position of the last element of a block in the flattened parameter.
 int64_t LastOf(const BlockPlace& place) {
   int64_t last = 0;
   const int64_t elements = place.elements();
@@ -31,7 +31,7 @@ int64_t LastOf(const BlockPlace& place) {
   return last;
 }
 
-// Returns the key that decides whether this state exists; nullptr: no single key decides it.
+// Returns the key that decides whether a state exists, or nullptr if no single key decides this.
 const char* KeyOf(std::string_view state) {
   if (state == "filtered_grad") return "beta1";
   if (state == "second_moment") return "method";
@@ -49,8 +49,9 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Returns whether a block can load the state from saved blocks of other shapes. If so, these saved blocks must have the
-// state. gradient_count is also loaded, but needs no check: with the methods that use it, all saved blocks have it.
+// Returns whether a block can load the state from saved blocks of other shapes, so that these saved blocks must have
+// the state. Returns false for gradient_count, which is also loaded, but needs no check: with the methods that use
+// gradient_count, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {
@@ -68,8 +69,8 @@ const char* DtypeKeyOf(std::string_view state) {
   return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
 }
 
-// Fails if direction_moment was saved with another value of second_moment: a mean over rows has another meaning than a
-// mean over the shorter side, and often another shape.
+// Fails if direction_moment was saved with another value of the key second_moment: a mean over rows has another meaning
+// than a mean over the shorter side, and often another shape.
 Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored, const StoredGroup& own) {
   const std::string saved = ValueIn(stored, "second_moment");
   const std::string here = ValueIn(own, "second_moment");
@@ -112,7 +113,7 @@ Status Matching::Match(const CheckpointIndex& index) {
     }
   }
   for (OptimizerState* optimizer : optimizers_) SHAMPOO_RETURN_IF_ERROR(MatchBlocks(index, optimizer));
-  // Sort the blocks in the order of the files.
+  // Sort the blocks by file, and within a file in the order of the index.
   std::sort(direct_.begin(), direct_.end(), [](const Direct& a, const Direct& b) {
     return std::pair(a.stored->file, a.stored) < std::pair(b.stored->file, b.stored);
   });
@@ -127,7 +128,7 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
   for (size_t i = 0; i < index.params.size(); ++i) stored_params_[index.params[i].name] = static_cast<int>(i);
   std::vector<std::string> missing;
   std::set<std::string_view> renamed;
-  std::set<std::vector<int64_t>> shapes;  // shapes that were searched for
+  std::set<std::vector<int64_t>> shapes;  // the shapes of the missing parameters
   for (const auto& [name, own] : own_) {
     const ParamDesc& desc = own.optimizer->plan().params[static_cast<size_t>(own.param)].desc;
     const auto found = stored_params_.find(name);
@@ -158,7 +159,7 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
                  "; parameters are matched by name, so use the names that they were saved with");
 }
 
-// A group continues from the step at which its parameters were saved.
+// Finds the step counter of a group: the step at which all its parameters were saved.
 Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group) {
   const PlanData& plan = optimizer->plan();
   int first_param = -1;
@@ -187,8 +188,8 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
   return {};
 }
 
-// The optimizer keeps its own hyper-parameters. A difference that changes the meaning of a state is an error; other
-// differences are warnings.
+// Compares the hyper-parameters of a group with saved ones. The optimizer keeps its own. A difference that changes the
+// meaning of a state is an error; other differences are warnings.
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string method = ValueIn(own, "method");
@@ -302,7 +303,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   for (const StateEntry* state : own.states) {
     if (is_resharded && !IsConverted(*state)) continue;
     const StoredEntry* const entry = stored.Find(state->state());
-    // The block was saved with root_async 0.
+    // If there is no snapshot step either, the block was saved with root_async 0, so it has no snapshots.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (const char* const key = KeyOf(state->state()); entry == nullptr && key != nullptr) {
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
@@ -347,7 +348,7 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
   for (const StateEntry* state : own.states) {
     if (state->elementwise()) resharded.states.push_back(state);
   }
-  // Saved blocks that have elements between the first and the last element of this block.
+  // Visit the saved blocks that have elements between the first and the last element of this block.
   const int64_t first = place.first();
   const int64_t last = LastOf(place);
   auto found = stored_blocks_.lower_bound({stored_param, first - longest_[stored_param]});
@@ -355,7 +356,7 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
     const StoredBlock* const source = found->second;
     const DenseRange range = Within(source->place, first, last + 1 - first);
     if (range.begin == range.end) continue;
-    // Blocks of one parameter can have different states, so each of them is checked.
+    // Blocks of one parameter can have different states, so a source of several blocks is checked for each of them.
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
     if (!sources_.insert(source).second) continue;
     CountUnused(*optimizer, own, *source);
@@ -364,7 +365,7 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
   return {};
 }
 
-// Checks that the saved blocks have all elements of the parameters.
+// Checks that the saved blocks have all elements of the resharded parameters.
 Status Matching::CheckResharded(const CheckpointIndex& index) const {
   for (const ReshardedParam& resharded : resharded_) {
     const StoredParam& param = index.params[static_cast<size_t>(resharded.stored_param)];

@@ -16,25 +16,25 @@
 
 namespace shampoo {
 
-// Finds the states of a rank's optimizers in a checkpoint. Blocks are matched by parameter name and place,
-// independently of ranks and block numbers.
+// Finds the states of a rank's optimizers in a checkpoint. Blocks are matched by the name of the parameter and the
+// place (block_place.h), independently of ranks and block numbers.
 class Matching {
  public:
-  // A block for which the checkpoint has a block of exactly the same elements.
+  // A block that is loaded from a saved block of exactly the same elements.
   struct Direct {
     OptimizerState* optimizer;
     const StoredBlock* stored;
     std::vector<const StateEntry*> states;
   };
-  // A parameter with blocks that the checkpoint does not have. The elementwise states of these blocks are assembled
-  // from the saved blocks that have their elements. Their factor matrices are reset.
+  // A parameter with blocks that the checkpoint does not have, or has without their factor matrices. The elementwise
+  // states of these blocks are assembled from all saved blocks with common elements. The factor matrices are reset.
   struct ReshardedParam {
     OptimizerState* optimizer;
     int param = 0;         // index in the plan
     int stored_param = 0;  // index in the checkpoint
     std::vector<int64_t> blocks;
     std::vector<const StateEntry*> states;    // elementwise states of these blocks
-    std::vector<const StoredBlock*> sources;  // saved blocks that have some of the elements
+    std::vector<const StoredBlock*> sources;  // saved blocks that have some of the elements of these blocks
   };
   // The step counter of a group.
   struct Steps {
@@ -44,9 +44,9 @@ class Matching {
   };
 
   explicit Matching(std::span<OptimizerState* const> optimizers);
-  // Returns whether a block belongs to a parameter of which this rank has states.
+  // Returns whether a saved block belongs to a parameter of which this rank has states.
   bool Needs(const CheckpointIndex& index, const StoredBlock& block) const;
-  // Fails if the checkpoint does not match the optimizers (docs/checkpoints.md has the rules).
+  // Finds the states. Fails if the checkpoint does not match the optimizers (docs/checkpoints.md has the rules).
   Status Match(const CheckpointIndex& index);
 
   const std::vector<Direct>& direct() const { return direct_; }
@@ -87,9 +87,9 @@ class Matching {
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;                  // by stored parameter: the largest last - first + 1 of a block
+  std::map<int, int64_t> longest_;                  // by stored parameter: last - first + 1 of its longest block
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
-  std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not used
+  std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not loaded
   std::vector<Direct> direct_;
   std::vector<ReshardedParam> resharded_;
   std::vector<Steps> steps_;

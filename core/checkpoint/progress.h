@@ -11,12 +11,12 @@
 
 namespace shampoo {
 
-// Logs the progress of a save or a load every two seconds.
+// Logs the progress of a save or a load, at most once in two seconds.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // what: the start of the messages, such as "saving". now: tests pass the time.
+  // what: the start of the messages, such as "saving". bytes: the total number of bytes. now: only tests pass it.
   Progress(const char* what, int64_t bytes, Clock::time_point now = Clock::now())
       : what_(what), bytes_(bytes), last_logged_(now) {}
   void Add(int64_t bytes, Clock::time_point now = Clock::now()) {

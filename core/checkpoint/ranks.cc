@@ -12,13 +12,15 @@
 namespace shampoo {
 namespace {
 
-// The header of the segment that a rank sends in one exchange of texts. The texts follow, each preceded by its length.
+// The header of the data that a rank sends in one exchange of CommRanks::Collect(). The texts of the rank follow the
+// header. The length of each text precedes the text.
 struct TextsHeader {
-  int64_t bytes;  // of the texts and their lengths
-  int64_t left;   // number of texts that the rank has still to send
+  int64_t bytes;  // number of bytes of the texts and their lengths in this exchange
+  int64_t left;   // number of texts that the rank sends in later exchanges
 };
 
-// The largest length of a text. It is enough for the text of a block, which contains the name of its parameter twice.
+// The largest length of a text in bytes. It is enough for the description of a block, in which the name of the
+// parameter occurs twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
@@ -88,7 +90,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
   })));
   std::vector<int64_t> longest_of;
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts({&longest, 1}, &longest_of));
-  // Every rank receives the segments of all ranks, so their total size is limited.
+  // Every rank receives the segments of all ranks, so the total size of the segments is limited.
   constexpr int64_t kMaxTotalBytes = int64_t{16} << 20;
   constexpr int64_t kMaxRankBytes = int64_t{1} << 20;
   int64_t room = 0;
@@ -113,7 +115,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
       std::string text;
       if (own->ok()) *own = CatchExceptions([&] { return text = make(next), Status(); });
       if (!own->ok()) {
-        next = count;  // no more texts
+        next = count;  // after an error this rank sends no more texts
         break;
       }
       const auto length = static_cast<int64_t>(text.size());
@@ -130,7 +132,8 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // `left` decreases with each exchange. All ranks receive the same values, so they all continue or all stop.
+      // header.left must decrease from one exchange to the next. All ranks receive the same values, so they all
+      // continue or all stop.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm_, {"number of remaining messages", from, header.left}, 0, most));

@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// The ranks that save or load together.
+// The ranks that save or load a checkpoint together, and the exchanges that they make.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -23,25 +23,25 @@ class Ranks {
   virtual int world() const = 0;
   bool is_first() const { return rank() == 0; }
 
-  // The following functions are collective.
+  // Agree(), BroadcastFromFirst(), AllGatherInts() and Collect() are collective.
 
-  // Returns, on every rank, the error of the lowest rank that failed.
+  // Returns the same status on every rank: the error of the lowest rank that failed, or success if no rank failed.
   virtual Status Agree(const Status& own) const = 0;
   // Sets *number, on every rank, to the value of `own` on rank 0.
   virtual Status BroadcastFromFirst(int64_t own, int64_t* number) const = 0;
-  // Gathers the same number of integers from every rank. The caller must check them before it uses them as sizes or
-  // counts.
+  // Gathers the same number of integers from every rank. The caller must check the integers before using them as sizes
+  // or counts.
   virtual Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const = 0;
-  // Sends the texts of all ranks to rank 0, a few at a time. make(i) returns the i-th of this rank's `count` texts; it
-  // may be called several times. Rank 0 calls take(rank, text), for each rank in the order of its texts. *own receives
-  // the first error of make or take on this rank. After such an error the rank still joins all exchanges, because the
-  // other ranks wait for it.
+  // Sends texts, such as descriptions of blocks, from all ranks to rank 0, in one or more exchanges. make(i) returns
+  // text i of this rank, where i is below `count`, and may be called several times. Rank 0 calls take(rank, text) for
+  // every text. The texts of one rank arrive in order. *own receives the first error of make or take on this rank.
+  // After such an error this rank still joins all exchanges, because the other ranks wait for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   virtual Status Collect(size_t count, const Make& make, const Take& take, Status* own) const = 0;
 
   // CheckReceived() fails if a number that a rank sent is not in [least, most]. CheckAllReceived() makes this check for
-  // one number of each rank. They are not collective: the caller must pass the status to Agree().
+  // one number of each rank. Neither function is collective: the caller must pass the status to Agree().
   virtual Status CheckReceived(const Received& received, int64_t least, int64_t most) const = 0;
   Status CheckAllReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
 };
@@ -76,8 +76,8 @@ class CommRanks final : public Ranks {
   Communicator* comm_;
 };
 
-// The ranks of a save or a load. Allocates nothing, because a rank that is out of memory must still join the first
-// exchange.
+// Selects OneRank or CommRanks for a save or a load. The constructor allocates nothing, because a rank that is out of
+// memory must still join the first exchange.
 class RanksOfCall {
  public:
   // comm: nullptr if this rank is the only one.

@@ -10,8 +10,9 @@
 
 namespace shampoo {
 
-// Assembles the elementwise states of a block from the saved blocks that have its elements. Works on windows of the
-// flattened parameter, so that its memory is bounded.
+// Loads the elementwise states of a parameter that was saved with other blocks: a block gets each element from the
+// saved block that has this element. A load handles a limited range of the flattened parameter (a window) at a time, so
+// that the memory is bounded.
 class Resharder {
  public:
   explicit Resharder(StatesReader* reader) : reader_(reader) {}
@@ -27,7 +28,7 @@ class Resharder {
 
   StatesReader* reader_;
   std::vector<char> window_;
-  std::vector<char> copy_;  // buffer for entries that are not in host memory
+  std::vector<char> copy_;  // buffer for states in device memory
 };
 
 }  // namespace shampoo

@@ -11,7 +11,8 @@
 namespace shampoo {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the tensors of the format are little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors files store numbers in little-endian byte order");
 
 constexpr const char* kMetadata = "__metadata__";
 
@@ -70,7 +71,7 @@ std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::str
                   "\",\"shape\":", Listed(tensor.shape), ",\"data_offsets\":[", tensor.begin, ",", tensor.end, "]}");
   }
   header += "}";
-  // The format allows spaces at the end of the header. They align the tensors.
+  // Spaces at the end of the header, which the format allows, align the tensors to 8 bytes.
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string start;
   for (int byte = 0; byte < 8; ++byte) start.push_back(static_cast<char>(header.size() >> (8 * byte) & 0xff));
@@ -83,7 +84,7 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
   if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
     return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes", kLoadAnother);
   }
-  // Other readers of the format have the same limit. It prevents a huge allocation if the length is damaged.
+  // Other readers of the format have the same limit. The limit prevents a huge allocation if the length is damaged.
   constexpr uint64_t kMax = 100'000'000;
   if (length > kMax) return IoFailed("the header length is ", length, " bytes; expected at most ", kMax, kLoadAnother);
   *header_bytes = static_cast<int64_t>(length);
@@ -93,11 +94,11 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
 Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors) {
   tensors->clear();
   Status status;
-  // Consume each tensor as soon as it is parsed. A JSON tree of all tensors would need many times as much memory as the
-  // header.
   const auto zero_byte = [] {
     return IoFailed("the name of a tensor contains a zero byte (\\u0000); expected none", kLoadAnother);
   };
+  // The parser passes each tensor to this function as soon as it has parsed the tensor. A JSON tree of all tensors
+  // would need many times as much memory as the header.
   const auto consume = [&](std::span<const std::string> where, const Json& tensor) {
     if (where.size() != 1 || where[0] == kMetadata) return false;
     if (!status.ok()) return true;

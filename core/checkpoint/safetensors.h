@@ -14,9 +14,9 @@
 namespace shampoo {
 
 // The safetensors format:
-//   8 bytes: the length of the header
+//   8 bytes: the length of the header in bytes, little-endian
 //   the header: JSON with the name, dtype, shape and place of each tensor
-//   the tensors, without gaps
+//   the elements of the tensors, without gaps
 
 // One tensor. Its bytes are [begin, end), counted from the end of the header.
 struct TensorSpec {
@@ -33,12 +33,12 @@ inline constexpr int64_t kSafetensorsLengthBytes = 8;
 const char* SafetensorsName(Dtype dtype);
 bool DtypeFromSafetensors(std::string_view name, Dtype* dtype);
 
-// Returns the bytes before the tensors: the length and the header. note: stored in __metadata__.
+// Returns the start of a file: the length of the header, and the header. note: a string to store in __metadata__.
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note);
 
 // Reads the length of the header. start: the first 8 bytes of a file. file_bytes: the size of the file.
 Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* header_bytes);
-// Parses and checks a header. header: only the JSON. data_bytes: the number of bytes after it.
+// Parses and checks a header. header: only the JSON. data_bytes: the number of bytes of the file after the header.
 Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::vector<TensorSpec>* tensors);
 
 }  // namespace shampoo

@@ -17,7 +17,7 @@
 namespace shampoo {
 namespace {
 
-// One save on one rank.
+// The work of one rank in one call of SaveCheckpoint().
 class Save {
  public:
   Save(const CheckpointCall& call, const StatesWriter::Limits& limits)
@@ -45,8 +45,7 @@ class Save {
     SHAMPOO_RETURN_IF_ERROR(ranks_.Agree(CatchExceptions(prepare)));
     Status status = CatchExceptions([&] { return Write(writer.get()); });
     if (!status.ok()) {
-      // After a failed collective this rank does not know the state of the other ranks: rank 0 may have published the
-      // checkpoint.
+      // After a failed collective, this rank must keep its files: rank 0 may have published the checkpoint.
       if (call_.world != nullptr && call_.world->failed()) {
         return std::move(status).Within("the save ended early; a load takes the previous checkpoint or this one");
       }
@@ -59,13 +58,14 @@ class Save {
   }
 
  private:
-  // Creates the directory, chooses the number and removes unfinished checkpoints. Only rank 0 calls it.
+  // Creates the directory, chooses the number of the new checkpoint, and removes unfinished checkpoints. Only rank 0
+  // calls this function.
   Status PrepareDirectory() {
     SHAMPOO_RETURN_IF_ERROR(MakeDirectory(call_.directory));
     std::vector<FoundCheckpoint> found;
     SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
     number_ = found.empty() ? 1 : found.front().number + 1;
-    // Saves that were killed have left files. This save may need their disk space.
+    // Saves that were killed leave incomplete checkpoints. This save may need their disk space.
     for (const FoundCheckpoint& checkpoint : found) {
       if (!checkpoint.complete) SHAMPOO_RETURN_IF_ERROR(RemoveCheckpoint(call_.directory, checkpoint));
     }
@@ -84,19 +84,21 @@ class Save {
     return {};
   }
 
-  // Gives the index its final name. If this fails, the checkpoint does not exist, and all ranks remove their files.
+  // Gives the index its final name. If this function fails, the checkpoint does not exist, and all ranks remove their
+  // files.
   Status Publish() {
     SHAMPOO_RETURN_IF_ERROR(Rename(temporary_index_path_, index_path_));
     Status status = SyncDirectory(call_.directory);
     if (status.ok()) return {};
     is_durable_ = false;
-    if (!Remove(index_path_).ok()) return {};  // the checkpoint exists and is complete
+    if (!Remove(index_path_).ok()) return {};  // the index remains, so the checkpoint is complete
     // Make the removal of the index durable before the files of the checkpoint are removed.
     (void)SyncDirectory(call_.directory).ok();
     return status;
   }
 
-  // Collects the index from all ranks, which send their texts even if rank 0 cannot write them.
+  // Collects descriptions from all ranks, and writes them to the index on rank 0. Collective: the ranks send their
+  // descriptions even if rank 0 cannot write.
   Status WriteIndex(const std::vector<StoredFile>& files) {
     IndexWriter index;
     Descriptions merged;
@@ -133,7 +135,8 @@ class Save {
     return ranks_.Agree(status);
   }
 
-  // Reads the index as a load does, and checks that rank 0 sees the files of all ranks.
+  // Reads the new index like a load, counts the saved elements of each parameter, and checks that rank 0 sees the files
+  // of all ranks.
   Status CheckWritten() const {
     CheckpointIndex index;
     std::vector<int64_t> held;
@@ -162,7 +165,7 @@ class Save {
                      "of them, or save into separate directories");
     }
     for (const StoredFile& stored : index.files) {
-      // A file without this number in its name would be removed as part of another checkpoint.
+      // If the name of the file had another number, the file would be removed together with another checkpoint.
       bool is_index = false;
       if (CheckpointNumber(stored.name, &is_index) != number_) {
         return CommFailed("another rank wrote \"", stored.name, "\" for checkpoint ", number_,
@@ -182,7 +185,8 @@ class Save {
     return {};
   }
 
-  // Removes older checkpoints. The save has succeeded, so a failure is only logged.
+  // Removes older checkpoints, except those that the key checkpoint_keep keeps. The save has succeeded, so an error of
+  // the removal is only logged.
   void RemoveOlder() const {
     int64_t keep = share_.keep;
     const Status status = CatchExceptions([&]() -> Status {

@@ -12,14 +12,14 @@
 namespace shampoo {
 namespace {
 
-// The size of a piece. It is small enough that the piece is still in the cache when it is hashed and unpacked, and
-// large enough for a row of any factor matrix.
+// The largest number of bytes that are read at once (a piece). A piece is small enough to be still in the cache when it
+// is hashed and unpacked, and large enough for a row of any factor matrix.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
-// The number of bytes that the system is asked to read ahead.
+// The number of bytes that the operating system is asked to read ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
-// The largest numbers of open files, and of their tensors, whose names are kept in memory. A file with more than one
-// block has at most kMaxTensors / 2 tensors.
+// Limits of the files that stay open: the number of files, and the total number of their tensors. Tensor names take
+// memory. A file with more than one block has at most kMaxTensors / 2 tensors (see states_writer.h).
 constexpr size_t kMaxOpen = 64;
 constexpr size_t kMaxTensors = 1 << 15;
 

@@ -18,30 +18,32 @@
 
 namespace shampoo {
 
-// Reads entries of a checkpoint. Errors are SHAMPOO_E_IO and name the file and the entry.
+// Reads entries of a checkpoint. An entry is one saved state of one block. An error has the code SHAMPOO_E_IO, and
+// names the file and, if the error is in an entry, the entry.
 class StatesReader {
  public:
   explicit StatesReader(const CheckpointIndex& index);
 
-  // Checks that a file exists, and that its size and header are those that were written.
+  // Checks that a file exists, and that its size and header match the index. file: index in CheckpointIndex::files.
   Status CheckFile(int file);
   // Checks the size and the checksum of an entry.
   Status Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes);
-  // Does the same for an elementwise state, which has one element for each element of its block.
+  // Calls Check() for an elementwise state, which has one element for each element of its block.
   Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {
     return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
   }
-  // Copies an entry to a state of the same block, and checks the entry at the same time. After a failure the state may
-  // be partly overwritten.
+  // Copies an entry to `memory`, the memory of a state of the same block. Checks the size of the entry before and its
+  // checksum afterwards, so after a failure the state may be partly overwritten.
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory);
-  // Reads elements of an entry that has passed Check(), in the order of the file.
+  // Reads `count` elements of an entry from element `first` on, in the order of the file. Does not check the checksum:
+  // call Check() for the entry before.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
-  // Reads elements [first, first + count) of a flattened parameter from blocks that all have this elementwise state in
-  // the same dtype. Elements that no block has are not written.
+  // Reads elements [first, first + count) of an elementwise state of a flattened parameter. All `blocks` must have the
+  // state in the same dtype. Does not write those elements of `to` that are in none of the blocks.
   Status ReadWindow(std::span<const StoredBlock* const> blocks, std::string_view state, int64_t first, int64_t count,
                     char* to);
 
-  // Calls visit(data, bytes) for all bytes of an entry, in order. The checksum is checked at the end.
+  // Calls visit(data, bytes) for each piece of an entry, in order. Checks the checksum after the last piece.
   using Visit = std::function<Status(const char* data, size_t bytes)>;
   Status ForEachPiece(const StoredBlock& block, const StoredEntry& entry, const Visit& visit);
 
@@ -51,7 +53,7 @@ class StatesReader {
     File file;
     int64_t start_bytes = 0;
     std::unordered_map<std::string, TensorSpec> tensors;
-    int64_t read_ahead_end = 0;  // the system was asked to read up to here
+    int64_t read_ahead_end = 0;  // the system was asked to read the file up to this position
   };
   struct Found {
     OpenFile* file;
@@ -60,7 +62,8 @@ class StatesReader {
   };
   Status OpenStates(int number, OpenFile** out);
   Status ReadStart(const StoredFile& stored, OpenFile* open);
-  // Reads bytes to buffer_. Reads ahead, because most files are read from their start to their end.
+  // Reads `bytes` bytes from position `at` to buffer_. Reads ahead, because most files are read from their start to
+  // their end.
   Status ReadPiece(OpenFile* open, int64_t at, size_t bytes);
   Status Find(const StoredBlock& block, const StoredEntry& entry, Found* found);
   Status Fail(const StoredBlock& block, const StoredEntry& entry, const std::string& why) const;

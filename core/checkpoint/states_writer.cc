@@ -136,7 +136,7 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   begun_.push_back({path, path + kTemporary});
   SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
-  std::vector<char> copy;  // buffer for entries that are not in host memory
+  std::vector<char> copy;  // buffer for states in device memory
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
     block.stored.file = static_cast<int>(files_.size());

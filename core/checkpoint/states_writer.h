@@ -21,7 +21,7 @@ struct BlockToSave {
   const OptimizerState* optimizer = nullptr;
   std::vector<const StateEntry*> entries;
   std::string param;
-  StoredBlock stored;  // the writer sets its file and entries
+  StoredBlock stored;  // StatesWriter sets the fields file and entries
 
   int64_t bytes() const;
 };
@@ -31,15 +31,15 @@ class StatesWriter {
  public:
   // The limits of one file. A file has at least one block, even if this block exceeds the limits.
   struct Limits {
-    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // so that a file with its header is below 4 GiB
-    size_t entries = 1 << 14;             // so that the header, which is read as a whole, stays small
-    size_t name_bytes = size_t{8} << 20;  // of all names, without JSON escapes, which can take six times as much
+    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // leaves 64 MiB for the header below 4 GiB
+    size_t entries = 1 << 14;                                  // limits the header, which a load reads as a whole
+    size_t name_bytes = size_t{8} << 20;  // of all names; JSON escapes can make a name six times as long
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);
   Status Write(std::vector<BlockToSave>* blocks, Progress* progress);
   const std::vector<StoredFile>& files() const { return files_; }
-  // Removes the files that were written, if possible.
+  // Removes the files that this object has written, if possible.
   void Undo() const;
 
  private:
@@ -58,7 +58,7 @@ class StatesWriter {
   std::vector<StoredFile> files_;
 };
 
-// Returns the description of an entry in a safetensors file, as if the entry were the first tensor of the file.
+// Returns the description of a state for the header of a safetensors file whose first tensor is this state.
 TensorSpec SpecOf(const std::string& name, const StateEntry& entry);
 
 }  // namespace shampoo

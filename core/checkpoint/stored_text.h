@@ -12,7 +12,7 @@ namespace shampoo {
 
 // Checks of strings that come from a file or another rank and are used in errors and file names.
 
-// Returns whether a string or a member name in the value contains a zero byte, which would end the string in C.
+// Returns whether any string or member name in a JSON value contains a zero byte, which would end the string in C.
 bool HasZeroByte(const Json& value);
 inline bool HasZeroByte(std::string_view text) { return text.find('\0') != std::string_view::npos; }
 

@@ -144,7 +144,7 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   // Binary search for the first line that differs. Every rank sees the same hashes and makes the same decisions.
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(lines.size()), &numbers));
   constexpr int64_t kMaxLines = int64_t{1} << 40;
-  size_t same = 0;  // the number of leading lines that are known to be the same on all ranks
+  size_t same = 0;  // the search has shown that the first `same` lines are equal on all ranks
   size_t end = lines.size();
   for (int rank = 0; rank < comm->world(); ++rank) {
     const int64_t count = numbers[static_cast<size_t>(rank)];

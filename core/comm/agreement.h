@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// A suffix of errors that are found before anything is written. It is removed if another rank has begun to write.
+// Part of the message of an error that is found before anything is written. FetchErrorOfReplicas() in
+// replica_inputs.cc removes this part if another rank has begun to write.
 inline constexpr char kNothingChanged[] = "; nothing has changed";
 
 // Functions with which ranks agree on an error, so that all of them fail together. Most of them allocate memory and
@@ -18,16 +19,18 @@ inline constexpr char kNothingChanged[] = "; nothing has changed";
 // a comment says otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
-// Gathers a text from every rank in one exchange. A text is truncated to kTextBytes - 1 bytes. buffer: kTextBytes bytes
-// for each rank. Allocates nothing. TextIn() returns the text of a rank.
+// Gathers a text, such as an error message, from every rank in one exchange. A text is truncated to kTextBytes - 1
+// bytes. buffer: kTextBytes bytes for each rank. Allocates nothing. TextIn() returns the text of one rank in the
+// buffer.
 Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
 std::string TextIn(std::span<const char> buffer, int rank);
 
-// Does the same, and allocates the buffer. If any rank cannot allocate its buffer, *texts is empty on all ranks.
+// Gathers a text from every rank, and allocates the buffer. If any rank cannot allocate its buffer, *texts is empty on
+// all ranks.
 Status GatherTexts(Communicator* comm, const std::string& own, std::vector<std::string>* texts);
 
-// Returns the error message of a rank: the name of the rank and the text that the rank sent, or a note that it sent no
-// text. Not collective.
+// Returns the error message for a rank that failed: the name of the rank and its text. If the text is empty, the
+// message says that the rank sent none. Not collective.
 std::string FailureText(const Communicator& comm, int rank, const std::string& text);
 
 // Gathers an integer from every rank.
@@ -43,7 +46,7 @@ struct Difference {
   int rank = 0;
   int64_t value = 0;
   int64_t usual = 0;   // the most frequent value
-  int usual_rank = 0;  // the first rank that has it
+  int usual_rank = 0;  // the lowest rank that has the most frequent value
 };
 // Returns the first difference in the result of AllGatherInts(). Not collective.
 Difference FirstDifference(std::span<const int64_t> numbers, int world);
@@ -56,7 +59,8 @@ Status AgreeOnStatus(Communicator* comm, const Status& own);
 // values are the same. what: the hashed values, such as "the plans". Not collective.
 Status NoDifferenceFound(Communicator* comm, const char* what);
 
-// Fails on every rank if the lines differ between ranks. The error quotes the first such line of two ranks.
+// Compares lines, such as the lines that describe a plan, between ranks. If any line differs, fails on every rank. The
+// error quotes the first line that differs, from rank 0 and from another rank.
 Status CompareLines(Communicator* comm, std::span<const std::string> lines);
 
 }  // namespace shampoo

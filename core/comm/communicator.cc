@@ -50,7 +50,7 @@ Status Communicator::GatherStaged(void* buffer, int64_t segment_bytes) {
 
 template <typename Function, typename Size>
 Status Communicator::Call(const char* what, bool captured, const Function& function, const Size& size) {
-  // An error here was caused by an earlier collective. The communicator has failed, even if the stream is captured now.
+  // async_error reports errors of earlier collectives. Such an error makes the communicator fail even during a capture.
   const int32_t earlier = ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0;
   if (earlier != 0) return CollectiveError("async_error", earlier, false, size());
   const int32_t error = function();

@@ -51,7 +51,8 @@ class Communicator {
   // Sets how errors name a rank: "rank", or "shard rank" once an optimizer uses the communicator for shards.
   void SetRankName(const char* name) { rank_name_ = name; }
   const char* rank_name() const { return rank_name_; }
-  // Returns the number of the next optimizer that is created with this communicator. It is the same on all ranks.
+  // Returns the number for an optimizer that is being created with this communicator; 0 for the first optimizer. The
+  // number is the same on all ranks.
   int32_t TakeOptimizerId() { return next_optimizer_id_++; }
   int32_t optimizer_ids_taken() const { return next_optimizer_id_; }
 
@@ -79,13 +80,13 @@ class Communicator {
   // The new memory is not used if the communicator takes host memory.
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
-  // Makes an all-gather in place. buffer: world() segments of segment_bytes each; before the call only this rank's
-  // segment is filled, afterwards all are. A failure aborts the communicator.
+  // Makes an all-gather in place. buffer: world() segments of segment_bytes each. The caller fills only
+  // this rank's segment, and the call fills the others. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
-  // Does the same in the order of a stream. buffer must be memory of the kind that the communicator takes, because this
-  // function does not use Staging.
-  // captured: whether the stream is being captured into a CUDA graph. A failure then only means that the step cannot be
-  // captured.
+  // Makes an all-gather in place, in the order of a stream. buffer must be memory of the kind that the communicator
+  // takes, because this function does not use Staging.
+  // captured: whether the stream is being captured into a CUDA graph. A failure during a capture only means that the
+  // step cannot be captured, and does not abort the communicator.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
   // Gathers an integer from every rank. Without staging, this function allocates nothing, so that a rank that is out of
@@ -95,21 +96,21 @@ class Communicator {
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
-  // Sends send_bytes[r] bytes to each rank r, and receives recv_bytes[r] bytes from it, both in rank order. A
-  // failure aborts the communicator.
+  // Sends send_bytes[r] bytes to each rank r, and receives recv_bytes[r] bytes from each rank r. Both buffers are in
+  // rank order. A failure aborts the communicator.
   Status AllToAll(const void* send, std::span<const size_t> send_bytes, void* recv,
                   std::span<const size_t> recv_bytes) {
     return AllToAllInStream(send, send_bytes, recv, recv_bytes, nullptr);
   }
-  // Does the same in the order of a stream. send and recv must be memory of the kind that the communicator takes.
+  // Makes an all-to-all in the order of a stream. send and recv must be memory of the kind that the communicator takes.
   Status AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
                           std::span<const size_t> recv_bytes, void* stream, bool captured = false);
 
  private:
   Communicator() = default;
   Status GatherStaged(void* buffer, int64_t segment_bytes);
-  // Calls a collective of the caller, unless an earlier one has failed. size: returns the amount of data, for the error
-  // message.
+  // Calls a collective of the caller, unless async_error reports an earlier failure. size: returns the amount of data,
+  // for the error message.
   template <typename Function, typename Size>
   Status Call(const char* what, bool captured, const Function& function, const Size& size);
   // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of

@@ -10,8 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Constants of the NCCL 2 interface. nccl.h is not included, so that the build needs no NCCL. Handles are pointers, and
-// enums are int.
+// Constants of the NCCL 2 interface. nccl.h is not included, so that the build needs no NCCL. NCCL's handles are
+// pointers, and its enums have the size of an int.
 constexpr int kSuccess = 0;
 constexpr int kInProgress = 7;
 constexpr int kUint8 = 1;
@@ -41,8 +41,8 @@ struct Nccl {
   }
 };
 
-// Waits until the work is in the stream. This is necessary because calls with a non-blocking communicator return
-// earlier.
+// Waits until NCCL has enqueued the work of a call in the stream, and returns the final result of the call. A call with
+// a non-blocking communicator may return kInProgress before that.
 int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();

@@ -12,7 +12,7 @@ namespace shampoo {
 // Checks of numbers from other ranks, before they are used as sizes, indices or codes. A number out of range means that
 // a rank runs another build, or that the communicator mixes up ranks or calls.
 
-// The end of every error about such a number.
+// The end of every error about a number that is out of range.
 inline constexpr char kCheckRanks[] =
     ". Check that all ranks run the same build of libshampoo, and that the communicator puts the data of each rank at "
     "the position of that rank in the receive buffer";
@@ -24,16 +24,16 @@ struct Received {
   int64_t number;
 };
 
-// Returns an error with code kComm if the number is not in [least, most]. For callers that agree on their status with
-// the other ranks afterwards.
+// Returns an error with code kComm if the number is not in [least, most]. Callers must agree on their status with the
+// other ranks afterwards.
 Status CheckReceived(const Communicator& comm, const Received& received, int64_t least, int64_t most);
 
-// Does the same for callers that do not agree on their status afterwards: an error aborts the communicator, like the
-// failure of a collective.
+// Makes the same check for callers that do not agree on their status with other ranks. An error aborts the
+// communicator, like the failure of a collective.
 Status CheckReceivedOrAbort(Communicator* comm, const Received& received, int64_t least, int64_t most);
-// Checks a Code in the same way.
+// Checks, like CheckReceivedOrAbort(), that a number is a Code (see status.h).
 Status CheckCodeOrAbort(Communicator* comm, int rank, int64_t number);
-// Checks an optimizer number of the communicator in the same way.
+// Checks, like CheckReceivedOrAbort(), that a number is from TakeOptimizerId() of the communicator.
 Status CheckOptimizerIdOrAbort(Communicator* comm, int rank, int64_t number);
 
 }  // namespace shampoo

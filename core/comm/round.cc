@@ -14,8 +14,9 @@ namespace {
 int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
-// A failed collective has priority: the rank on which it failed joins no later round, so all ranks must learn of it in
-// this round. A forwarded failure comes last, because it has the least detail.
+// Returns a larger number for a failure that is reported before others. A failed collective comes first: the rank on
+// which the collective failed joins no later round, so this round must report the failure to all ranks. A forwarded
+// failure comes last, because its report has the least detail.
 int FailurePriority(const RoundHeader& header) {
   if (header.code == static_cast<int32_t>(Code::kComm)) return 2;
   return (header.flags & kFailureIsForwarded) != 0 ? 0 : 1;
@@ -53,7 +54,7 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
 
 Status Rounds::GatherCodes(const Status& own, uint32_t flags) {
   constexpr int64_t kFlagsUnit = 256;  // larger than all codes
-  // Without staging, AllGatherInt() allocates nothing. A rank that is out of memory can then report that.
+  // Without staging, AllGatherInt() allocates nothing. A rank that is out of memory can therefore report its error.
   SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(flags * kFlagsUnit + static_cast<int64_t>(own.code())));
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const int64_t code = comm_->GatheredInt(rank) % kFlagsUnit;

@@ -15,10 +15,10 @@
 
 namespace shampoo {
 
-// How ranks agree in a step (docs/adr/0022-one-round-protocol.md).
+// How ranks agree on errors in a step (docs/adr/0022-one-round-protocol.md).
 //
 // A step makes a fixed sequence of rounds over each communicator. In a round every rank sends a RoundHeader in front of
-// its payload. From the headers all ranks see whether one of them has failed, or is at another round.
+// its payload. From the headers, every rank sees whether any rank has failed or is at another round.
 //
 // A rank whose own checks fail still joins the round, and reports its error in its header:
 //
@@ -43,7 +43,7 @@ inline constexpr char kStepInTheSameOrder[] =
 struct RoundFailure {
   int rank = -1;  // the rank whose error all ranks return; -1: no rank failed
   Code code = Code::kOk;
-  bool is_forwarded = false;  // kFailureIsForwarded
+  bool is_forwarded = false;  // `rank` has set the flag kFailureIsForwarded
   bool on_all_ranks = false;  // every rank reported a failure
 
   bool found() const { return rank >= 0; }
@@ -57,7 +57,6 @@ class Rounds {
 
   Communicator* comm() const { return comm_.get(); }
   int32_t optimizer() const { return optimizer_; }
-  // See Communicator.
   Status PriorFailure() const { return comm_->PriorFailure(); }
   // Returns this rank's header for a round.
   RoundHeader HeaderFor(int64_t round, const Status& own, uint32_t flags) const;
@@ -87,7 +86,8 @@ class Rounds {
   // that exchange it allocates nothing, so a rank that is out of memory can take part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
-  // Calls join(), which joins a round only to report a failure. After a failed collective, calls join() at most once.
+  // Calls the caller's function join(), which joins a round only to report a failure. After a failed collective, join()
+  // is called at most once.
   template <typename Join>
   void Report(Join&& join) {
     if (comm_->failed() && !comm_->TakeFailureToReport()) return;

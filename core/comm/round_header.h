@@ -9,14 +9,14 @@ namespace shampoo {
 // Bits of RoundHeader::flags.
 inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
 inline constexpr uint32_t kSkipsStep = 2;           // all ranks must skip the step, which then changes nothing
-inline constexpr uint32_t kNeedsExactCheck = 4;     // the owner of a block must check its gradient
+inline constexpr uint32_t kNeedsExactCheck = 4;     // the owners of blocks must make the exact check of gradients
 inline constexpr uint32_t kExports = 8;             // the rank exports averages instead of making a step
 inline constexpr uint32_t kRoundFlags = 15;
 
 // The header that every rank sends in front of its payload. All ranks run on the same kind of machine, so the header is
 // sent as raw bytes.
 struct RoundHeader {
-  int32_t code;  // Code of the rank's failure; 0: none
+  int32_t code;  // Code of the rank's failure; 0 if the rank has not failed
   uint32_t flags;
   int64_t place;  // PlaceOfRound()
 
@@ -25,7 +25,7 @@ struct RoundHeader {
 
 inline constexpr int64_t kMaxRounds = int64_t{1} << 31;  // in a step
 
-// Encodes the number of the optimizer on the communicator and the number of the round within its step.
+// Encodes the number of the optimizer (Communicator::TakeOptimizerId()) and the number of the round within the step.
 constexpr int64_t PlaceOfRound(int32_t optimizer, int64_t round) { return int64_t{optimizer} << 32 | round; }
 
 }  // namespace shampoo

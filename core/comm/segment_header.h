@@ -15,12 +15,12 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  // In a step on a device: the largest step counter, after the step, of the groups that make the step. In a step on the
-  // CPU and in an export: the largest step counter, before the call, of all groups.
+  // In a step on a device, this is the largest step counter after the step among the groups that make the step. In a
+  // step on the CPU and in an export, this is the largest step counter before the call among all groups.
   int64_t step;
-  uint64_t inputs;            // hash of ReplicaInputs
-  uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
-  uint64_t parameters;        // hash of the parameters, in steps that compare them
+  uint64_t inputs;            // hash of ReplicaInputs (see replica_inputs.h)
+  uint64_t hyper_parameters;  // HyperParameters::Hash()
+  uint64_t parameters;        // hash of the parameters, if the step compares them (key verify_replicas)
   int64_t failing_root;       // the factor matrix whose root failed too often (RootLedger::failing_root); -1: none
   int64_t unused;
 
@@ -28,15 +28,15 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
-// The header of a shard rank's segment in the agreement of shards. The rest of the segment consists of
+// The header of the segment that a shard rank sends before a step (see shard_agreement.h). The rest of the segment has
 //   - an int64 for each group: the number of the step that the rank is about to make; 0: the group makes no step
-//   - a byte for each parameter: a GradientOnShard
+//   - a byte for each parameter: a GradientOnShard (see rank_difference.h)
 struct ShardHeader {
   RoundHeader round;
-  uint64_t hyper_parameters;  // hash of the hyper-parameters that can be changed
+  uint64_t hyper_parameters;  // HyperParameters::Hash()
 };
 
-// Returns the bytes of a rank's segment in the agreement of shards.
+// Returns the size in bytes of a ShardHeader and the rest of its segment.
 constexpr int64_t ShardSegmentBytes(size_t groups, size_t params) {
   return RoundUp(static_cast<int64_t>(sizeof(ShardHeader) + groups * sizeof(int64_t) + params), kSegmentAlignment);
 }

@@ -25,8 +25,8 @@ class Config {
   Status SetText(const char* name, const char* text);
   const std::string* Text(std::string_view name) const;  // returns nullptr if there is no such key
 
-  // Call after this config was copied from another config. A value that was set in the other config is then ignored if
-  // the method does not read its key.
+  // Call this function after this config was copied from another config. Resolve() then ignores copied values of keys
+  // that the method does not read, instead of failing.
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }

@@ -68,7 +68,7 @@ constexpr MethodSet kWithFactors = kShampoo | kWithBasis;
 constexpr MethodSet kWithMoment = SetOf(Method::kAdam, Method::kAdagrad, Method::kRmsprop);
 constexpr MethodSet kWithDecayingMoment = SetOf(Method::kAdam, Method::kRmsprop);
 
-// Stores a choice, by its index, in a field of an enumeration.
+// Stores a choice in a field of Settings whose type is an enumeration. choice: the number of the enumerator.
 template <auto kField>
 void Choose(Settings* settings, int64_t choice) {
   auto& field = settings->*kField;
@@ -107,9 +107,9 @@ const Key kKeys[] = {
             "kl_shampoo, 0.02 for muon, and 0.0001 for sign.",
      .least = 0, .number = &Settings::lr, .changeable = true, .arithmetic = true},
     {.name = "beta1", .type = KeyType::kF64, .default_text = "0.9",
-     .doc = "Decay of the filtered gradient, the exponential moving average of gradients that is preconditioned. 0: "
-            "the gradient itself is preconditioned, and no average is stored. The default is 0.95 for methods soap and "
-            "muon, and 0 for adagrad, rmsprop and sgd.",
+     .doc = "Decay of the filtered gradient, which is an exponential moving average of gradients. The filtered "
+            "gradient is preconditioned. 0: the gradient itself is preconditioned, and no average is stored. The "
+            "default is 0.95 for methods soap and muon, and 0 for adagrad, rmsprop and sgd.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::beta1, .changeable = true},
     {.name = "beta3", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Weight of the stored average in the filtered gradient H = beta3 E + (1 - beta3) G, where E is the average "
@@ -193,16 +193,17 @@ const Key kKeys[] = {
      .doc = "Whether vectors (biases, scales) have factor matrices. false: with method shampoo, they use only the "
             "grafting method, unless grafting is none; with methods soap and kl_shampoo, they take the step of method "
             "adam. With method shampoo, a vector is a tensor with at most one dimension above 1 before dimensions are "
-            "merged. With methods soap and kl_shampoo, it is a tensor with at most one dimension after they are "
-            "merged, so a tensor of shape (64, 1) is a matrix unless use_merge_dims is true. With stack_dims, "
-            "dimensions are counted for each stacked tensor; with shard_mode local, for each piece that a rank holds.",
+            "merged. With methods soap and kl_shampoo, a vector is a tensor with at most one dimension after "
+            "dimensions are merged, so a tensor of shape (64, 1) is a matrix unless use_merge_dims is true. With "
+            "stack_dims, dimensions are counted for each stacked tensor; with shard_mode local, for each piece that a "
+            "rank holds.",
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
             "described as a vector, an embedding or a head (shampoo_param_desc.role). They take the step of method "
             "adam with the keys of their group or, with method shampoo, the step of the grafting method. With method "
-            "muon, tensors with fewer than two dimensions are also among them, and the keys adam_lr, adam_beta1, "
-            "adam_beta2 and adam_epsilon apply. off: roles are ignored.",
+            "muon, tensors with fewer than two dimensions also take the step of method adam, and the keys adam_lr, "
+            "adam_beta1, adam_beta2 and adam_epsilon apply to all these steps. off: roles are ignored.",
      .methods = kWithFactors | kMuon, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. If refresh_growth is above 0, there "
@@ -211,10 +212,10 @@ const Key kKeys[] = {
             "between two refreshes of its eigenbases.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Number n of steps between two updates of the factor matrices: the gradients of steps 1, 1 + n, 1 + 2 n "
-            "and so on change them. The decay and the bias correction count these updates. A larger number makes the "
-            "steps without an update cheaper, except on a GPU with method shampoo. Methods soap and kl_shampoo count "
-            "the updates of each block.",
+     .doc = "Number n of steps between two updates of the factor matrices: only the gradients of steps 1, 1 + n, 1 + 2 "
+            "n, ... change the factor matrices. The decay and the bias correction count these updates. A larger number "
+            "makes the steps without an update cheaper, except on a GPU with method shampoo. Methods soap and "
+            "kl_shampoo count the updates of each block.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
      .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
@@ -317,11 +318,11 @@ const Key kKeys[] = {
             "takes two eigendecompositions in float64 for each root.",
      .methods = kShampoo, .flag = &Settings::track_root_residuals},
     {.name = "root_spread", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Spread the refreshes of the inverse roots over the steps between them, so that no single step is slow. "
-            "Each block has a phase p from 0 to f - 1, where f is precondition_frequency. If a refresh is due at step "
-            "t and the next one n steps later, the block is refreshed at step t + floor(p * n / f). If refresh_growth "
-            "is 0, multiples of f are counted from start_preconditioning_step. Until its first refresh, a block uses "
-            "the grafting method, or initial_inverse if grafting is none.",
+     .doc = "Refresh the inverse roots of different blocks in different steps, so that no single step is slow. Each "
+            "block has a phase p from 0 to f - 1, where f is precondition_frequency. If a refresh is due at step t and "
+            "the next one n steps later, the block is refreshed at step t + floor(p * n / f). If refresh_growth is 0, "
+            "multiples of f are counted from start_preconditioning_step. Until its first refresh, a block uses the "
+            "grafting method, or initial_inverse if grafting is none.",
      .methods = kShampoo, .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the factor "
@@ -329,9 +330,9 @@ const Key kKeys[] = {
             "steps in between. Must be less than precondition_frequency. The delay applies per block. A block uses its "
             "new roots immediately if it has no roots yet, if an earlier snapshot is still pending, or if its next "
             "refresh is due within root_async steps. A block without a gradient at step t + root_async uses the new "
-            "roots at its next step with a gradient. The factor matrices of step t are kept until then, as a state of "
-            "computation_dtype. On a CPU the results are the same, but no time is saved: the roots of step t are "
-            "computed in the step that first uses them.",
+            "roots at its next step with a gradient. The factor matrices of step t are kept until the new roots are "
+            "used, as a state of computation_dtype. On a CPU the results are the same, but no time is saved: the roots "
+            "of step t are computed in the step that first uses them.",
      .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does if a gradient (or, with coupled weight decay, a parameter) contains NaN, infinity or a "
@@ -640,9 +641,9 @@ const Key kKeys[] = {
      .doc = "Step of the group after which the average of weight_ema starts from the value of the parameter.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
-     .doc = "Dtype in which the state of averaging or weight_ema, a difference from the parameter, is stored between "
-            "steps. auto: computation_dtype. bf16 requires state_rounding stochastic if averaging is schedule_free or "
-            "the decay of the average is above 0.99609375.",
+     .doc = "Dtype in which the state of averaging or weight_ema is stored between steps. This state is a difference "
+            "from the parameter. auto: computation_dtype. bf16 requires state_rounding stochastic if averaging is "
+            "schedule_free or the decay of the average is above 0.99609375.",
      .choices = kAverageDtypes, .dtype = &Settings::average_dtype},
     {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
@@ -747,7 +748,8 @@ std::string DescribeRange(const Key& key) {
   return range;
 }
 
-// Returns a text for each key. The texts are never freed, so that they are valid while the process exits.
+// Returns the string describe(key) for each key. The strings are never freed, so that they are valid while the process
+// exits.
 template <typename Describe>
 const std::array<std::string, kKeyCount>* MakeTexts(Describe&& describe) {
   auto* made = new std::array<std::string, kKeyCount>;

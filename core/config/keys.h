@@ -56,12 +56,12 @@ struct Key {
   bool (*parse)(std::string_view text, Settings* settings, std::string* canonical) = nullptr;  // kText
   void (*choose)(Settings* settings, int64_t choice) = nullptr;  // kChoice: stores the enumerator with this index
 
-  bool changeable = false;  // shampoo_optimizer_set() may change it after the optimizer was created
+  bool changeable = false;  // shampoo_optimizer_set() may change the value
   bool arithmetic = false;  // a step rounds the value to the computation dtype (CheckArithmetic)
 };
 
 std::span<const Key> Keys();
-// Returns whether the grafting method of this name has a state. Returns false for an unknown name.
+// Returns whether the grafting method with this name has a second moment. Returns false for an unknown name.
 bool GraftingHasMoment(std::string_view name);
 const Key* FindKey(std::string_view name);
 int IndexOf(const Key& key);
@@ -85,7 +85,7 @@ Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
 Status CheckNumber(const Key& key, double number);
-// Returns the error for a value that was set for a key that the method does not read.
+// Returns the error for a call that sets a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key whose field `arithmetic` is true. Returns an error if the number overflows the computation
 // dtype. If 0 is not the least value of the key, a number that is not 0 but rounds to 0 is also an error.

@@ -8,7 +8,7 @@
 
 namespace shampoo {
 
-// Returns a name in lower case, with each - replaced by _, for comparisons that ignore these differences.
+// Returns a name in lower case, with each - replaced by _, for comparisons that ignore case and treat - like _.
 std::string FoldName(std::string_view name);
 
 // Finds the candidate that is closest to a misspelled name, by edit distance.
@@ -17,8 +17,8 @@ class NearestName {
   explicit NearestName(std::string_view name) : name_(FoldName(name)) {}
 
   void Consider(const char* candidate);
-  // Returns nullptr if no candidate is close. A candidate is close if its distance is at most 3, and at most half of
-  // the candidate's length.
+  // Returns the closest of the candidates whose distance is at most 3 and at most half of the candidate's length, or
+  // nullptr if there is none.
   const char* found() const { return found_; }
 
  private:

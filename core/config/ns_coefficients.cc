@@ -20,7 +20,8 @@ struct NamedSchedule {
   double divisor;
 };
 
-// Polar Express (arXiv 2505.16932), as in microsoft/dion. The divisor keeps singular values below 1 despite rounding.
+// Polar Express (arXiv 2505.16932), as in microsoft/dion. The matrix is divided by 1.02 times its norm, so
+// that its singular values stay below 1 despite rounding.
 constexpr Entry kPolarExpress[] = {{8.156554524902461, -22.48329292557795, 15.878769915207462},
                                    {4.042929935166739, -2.808917465908714, 0.5000178451051316},
                                    {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
@@ -28,8 +29,8 @@ constexpr Entry kPolarExpress[] = {{8.156554524902461, -22.48329292557795, 15.87
                                    {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
 // The coefficients of Keller Jordan's Muon and of torch.optim.Muon.
 constexpr Entry kJordan[] = {{3.4445, -4.7750, 2.0315}};
-// The schedules quintic and cubic5 of Emerging-Optimizers. Cubic polynomials have no term A A, so a step needs one
-// product less.
+// The schedules quintic and cubic5 of Emerging-Optimizers. The polynomials of cubic5 are cubic (c is 0), so a step
+// does not need the product A A.
 constexpr Entry kQuintic[] = {{4.0848, -6.8946, 2.9270},
                               {3.9505, -6.3029, 2.6377},
                               {3.7418, -5.5913, 2.3037},
@@ -44,7 +45,7 @@ constexpr Entry kCubic5[] = {{3.3656576265482845, -3.342099226362457, 0},
 constexpr NamedSchedule kSchedules[] = {{kPolarExpress, 1.02}, {kJordan, 1}, {kQuintic, 1}, {kCubic5, 1}};
 static_assert(std::size(kNsScheduleNames) == std::size(kSchedules));
 
-// Returns the part of *text before the separator, without surrounding blanks; the whole text if there is no separator.
+// Returns the part of *text before the separator, or all of *text if there is no separator, without surrounding blanks.
 // Removes this part and the separator from *text. Sets *has_more to whether there was a separator.
 std::string_view TakeUntil(char separator, std::string_view* text, bool* has_more) {
   const size_t at = text->find(separator);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r";
 
-// Reads the pairs of one line, from left to right.
+// Reads the pairs key=value of one line, from left to right.
 class LineReader {
  public:
   explicit LineReader(std::string_view line) : rest_(line.substr(0, line.find('#'))) { SkipBlanks(); }

@@ -6,9 +6,10 @@
 
 namespace shampoo {
 
-// Sets the keys in a string such as "lr = 0.1 grafting=adam": pairs of a key and a value, separated by blanks or line
-// ends. "#" begins a comment that ends with its line. If a key occurs twice, its last value counts, except that two
-// different presets are an error. On failure, the config is unchanged.
+// Sets the keys in a string such as "lr = 0.1 grafting=adam". The string consists of pairs key=value, which are
+// separated by blanks or line ends. "#" begins a comment, which ends at the end of the line. If a key occurs twice, its
+// last value counts. If the key preset occurs with two different values, the call fails. On failure, the config is
+// unchanged.
 Status SetFromOptionText(const char* text, Config* config);
 
 }  // namespace shampoo

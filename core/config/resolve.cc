@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// Checks that the root method supports the other keys of inverse roots.
+// Checks that root_method supports the values of the other keys for inverse roots.
 Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
@@ -61,7 +61,7 @@ Status CheckDampening(const Settings& settings) {
                  "above 0");
 }
 
-// Checks the keys that change how the direction updates a parameter.
+// Checks norm_control, update_floor and cautious_decay, which change how the direction updates a parameter.
 Status CheckNorms(const Settings& settings) {
   const bool controls_norm = settings.controls_norm();
   if (settings.momentum != 0 && (controls_norm || settings.cautious_decay)) {
@@ -80,7 +80,7 @@ Status CheckNorms(const Settings& settings) {
   return {};
 }
 
-// Checks keys of averages of iterates and of the parameter.
+// Checks that averaging is not combined with keys that it excludes, such as momentum and weight_ema.
 Status CheckAverages(const Settings& settings) {
   if (settings.averaging == Averaging::kNone) return {};
   const char* const name = settings.averaging == Averaging::kGpa ? "gpa" : "schedule_free";
@@ -120,7 +120,7 @@ class Resolver {
  private:
   const Value& ValueOf(const Key& key) const { return config_.ValueOf(key); }
   bool IsAuto(const char* name) const { return ValueOf(*FindKey(name)).is_auto; }
-  // Returns whether the user has set the key to another value than auto.
+  // Returns whether the user has set the key to a value other than auto.
   bool IsSet(const char* name) const { return config_.IsSet(*FindKey(name)) && !IsAuto(name); }
 
   Status CheckMethod() const;
@@ -140,7 +140,8 @@ class Resolver {
   Settings settings_;
 };
 
-// Checks that the method reads all keys that the user has set in this config, not in a config from which it was copied.
+// Fails if the user has set a key that the method does not read. A value that equals the default or the off_text of the
+// key is allowed. So are keys that were set in the config from which this config was copied.
 Status Resolver::CheckMethod() const {
   for (const Key& key : Keys()) {
     const std::string& text = ValueOf(key).text;
@@ -175,7 +176,7 @@ Status Resolver::Run(Settings* settings) {
 }
 
 // Copies the values of the keys that the method reads. Other keys get their defaults, because their values may be
-// inherited from the config of another method.
+// inherited from a config with another method.
 Status Resolver::TakeValues() {
   for (const Key& key : Keys()) {
     Value value = ValueOf(key);
@@ -184,7 +185,7 @@ Status Resolver::TakeValues() {
     if (key.integer != nullptr) settings_.*key.integer = value.integer;
     if (key.flag != nullptr) settings_.*key.flag = value.integer != 0;
     if (key.choose != nullptr) key.choose(&settings_, value.integer);
-    if (key.parse != nullptr) (void)key.parse(value.text, &settings_, &value.text);  // the text has been checked
+    if (key.parse != nullptr) (void)key.parse(value.text, &settings_, &value.text);  // checked by ParseValue()
     if (key.dtype != nullptr && !value.is_auto) {
       Dtype dtype;
       if (FloatDtypeFromName(value.text, &dtype)) settings_.*key.dtype = dtype;
@@ -218,11 +219,11 @@ Status Resolver::ResolveShampoo() {
   return ResolveSchedule();
 }
 
-// An elementwise method is the grafting method of the same name, without preconditioning. Keys that the method does not
-// read get values that have no effect.
+// Resolves the defaults of an elementwise method, whose direction is that of the grafting method of the same name. Keys
+// that the method does not read get values that have no effect.
 void Resolver::ResolveElementwise() {
   settings_.grafting = GraftingOf(settings_.method);
-  if (settings_.method == Method::kAdagrad) settings_.beta2 = 1;  // an unweighted sum
+  if (settings_.method == Method::kAdagrad) settings_.beta2 = 1;  // V is an unweighted sum
   if (IsAuto("epsilon")) settings_.epsilon = settings_.method == Method::kAdagrad ? 1e-10 : 1e-8;
   settings_.root_relative_epsilon = 0;
   settings_.start_preconditioning_step = 1;
@@ -252,8 +253,8 @@ Status Resolver::ResolveFilter() {
                  ": expected the largest learning rate of the schedule");
 }
 
-// Resolves the defaults of methods muon and sign, and checks their keys. Their direction depends only on the filtered
-// gradient. Keys that they do not read get values that have no effect.
+// Resolves the defaults of methods muon and sign, and checks their keys. The direction of both methods depends only on
+// the filtered gradient. Keys that the method does not read get values that have no effect.
 Status Resolver::ResolveDirection() {
   ResolveGrafting();
   settings_.root_relative_epsilon = 0;
@@ -284,7 +285,8 @@ void Resolver::ResolveGrafting() {
   if (IsAuto("grafting_beta2")) {
     settings_.grafting_beta2 = settings_.grafting == Grafting::kRmsprop ? 0.99 : 0.999;
   }
-  // Adagrad's second moment is an unweighted sum: the same recurrence with a decay of 1.
+  // The second moment of Adagrad is an unweighted sum. A decay of 1 turns the moving average of the other methods into
+  // this sum.
   if (settings_.grafting == Grafting::kAdagrad) settings_.grafting_beta2 = 1.0;
   if (IsAuto("grafting_epsilon")) {
     settings_.grafting_epsilon = settings_.grafting == Grafting::kAdagrad ? 1e-10 : 1e-8;
@@ -325,7 +327,8 @@ Status Resolver::ResolveBasis() {
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
-  // The keys that are read with only one value of basis_order, each with the value that it must have otherwise.
+  // The keys that are read only with basis_order before, and those that are read only with basis_order after. If a key
+  // is not read, it must have the value that is listed here.
   constexpr Default kOnlyBefore[] = {
       {"start_preconditioning_step", "-1"}, {"basis_init", "eigen"}, {"grafting", "none"}};
   constexpr Default kOnlyAfter[] = {{"first_step", "skip"}, {"factor_start", "zero"}};
@@ -353,7 +356,8 @@ Status Resolver::ResolveBasis() {
   return {};
 }
 
-// If the user has set one of epsilon and root_relative_epsilon, disables the other one, which the preset may have set.
+// If the user has set one of epsilon and root_relative_epsilon, disables the other key, which the preset may have set.
+// If the user has set neither key and root_rank_handling is pseudo_inverse, disables both.
 Status Resolver::ResolveEpsilon() {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings_.root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings_.epsilon != 0) {

@@ -21,13 +21,14 @@ constexpr bool IsElementwise(Method method) {
 }
 // Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
 constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
-// Whether StepScalars (core/rules/step_scalars.h) contains the scalars of a grafting method, which gives the direction
-// its length. For all other methods, StepScalars contains the scalars of the method's own second moment. For method
-// soap, GraftingScalars (core/rules/basis.h) contains the scalars of the grafting method.
+// Whether the method can take the length of its direction from a grafting method, outside of an eigenbasis. If so,
+// StepScalars (core/rules/step_scalars.h) contains the scalars of the grafting method; otherwise, those of the method's
+// own second moment. Method soap can also use a grafting method, whose scalars are in GraftingScalars
+// (core/rules/basis.h).
 constexpr bool GraftsDirection(Method method) { return method == Method::kShampoo || IsSteepestDescent(method); }
 enum class Grafting { kNone, kSgd, kAdagrad, kRmsprop, kAdam };
-// Returns the grafting method whose direction is that of an elementwise method; kNone for method sign and for methods
-// that are not elementwise.
+// Returns the grafting method that has the same direction as an elementwise method. Returns kNone for method sign and
+// for methods that are not elementwise.
 constexpr Grafting GraftingOf(Method method) {
   switch (method) {
     case Method::kAdam:
@@ -69,7 +70,7 @@ enum class Orthogonalization { kNewtonSchulz, kExact };
 enum class NsNorm { kFrobenius, kSchatten4 };
 enum class SoapPost { kNone, kOrthogonalize };
 // The coefficients of the steps of a Newton-Schulz iteration (the key ns_coefficients): X <- a X + (b A + c A A) X with
-// A = X X^T. If there are more steps than entries, the other steps use the last entry.
+// A = X X^T. If there are more steps than entries, the remaining steps use the last entry.
 struct NsCoefficients {
   struct Entry {
     double a, b, c;
@@ -77,16 +78,17 @@ struct NsCoefficients {
   static constexpr int kMaxEntries = 16;
   Entry entries[kMaxEntries] = {};
   int count = 0;
-  double divisor = 1;  // X is divided by this multiple of its norm
+  double divisor = 1;  // X is first divided by the product of its norm and this number
 };
 enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
 // The key second_moment of method muon, which selects the second moment of the direction: a moving average, over the
-// steps, of the squares of all elements (kElement) or of means of these squares (kRow, kShort).
+// steps, of the squares of all elements (kElement), of the means of these squares over each row (kRow), or of their
+// means along the shorter dim (kShort).
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
-// Choices of methods in eigenbases.
+// Values of keys of the methods in eigenbases, which are soap and kl_shampoo.
 enum class BasisMethod { kEigen, kQr };
 enum class BasisSort { kBefore, kAfter, kAscending, kNone };
 enum class BasisTransport { kRotate, kPermute, kNone };
@@ -97,8 +99,9 @@ enum class FactorStart { kZero, kFirst };
 enum class FactorTerm { kGradient, kKl };  // the key factor_correction
 enum class KlEigenvalues { kEma, kBasis };
 
-// The keys of a group that the rules of a step (core/rules) read, checked and with every default resolved. Each field
-// has the name of its key. The struct is trivially copyable, so that it can be copied to a device.
+// The keys of a group that the rules of a step (core/rules) read. The values are checked, and every default is
+// resolved. Each field has the name of its key, except direction_moment, whose key is second_moment. The struct is
+// trivially copyable, so that it can be copied to a device.
 struct GroupSettings {
   double lr = 0;
   double beta1 = 0;
@@ -132,7 +135,7 @@ struct GroupSettings {
   double update_floor = 0;
   double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
   double peak_lr = 0;  // auto is resolved to lr
-  double adam_lr = 0;  // with method muon: the lr of the blocks that method adam updates, while lr is peak_lr
+  double adam_lr = 0;  // with method muon: the lr of the blocks that method adam updates, if lr equals peak_lr
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;
@@ -151,7 +154,7 @@ struct GroupSettings {
   int64_t weight_ema_start = 0;
 
   Method method = Method::kShampoo;
-  Grafting grafting = Grafting::kNone;  // with an elementwise method: GraftingOf(method)
+  Grafting grafting = Grafting::kNone;  // with adam, adagrad, rmsprop or sgd: GraftingOf(method)
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
   RootMethod root_method = RootMethod::kEigen;
@@ -188,8 +191,8 @@ struct GroupSettings {
   bool dual_norm_scale = false;
   bool update_floor_rows = false;
 
-  // Returns whether a step controls the norm of a tensor, or limits the norm of its direction relative to the norm of
-  // the tensor.
+  // Returns whether a step controls the norm of a tensor (norm_control), or scales a direction up if its norm is too
+  // small relative to the norm of the tensor (update_floor).
   constexpr bool controls_norm() const { return norm_control != NormControl::kNone || update_floor > 0; }
   // Returns whether a step uses norms of whole tensors, because of a key in kNormKeys. With method shampoo, grafting
   // uses norms of blocks instead.
@@ -204,14 +207,14 @@ inline constexpr const char* kNormKeys =
     "sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
-// Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). Their lr is
-// adam_lr, and changes in proportion to the lr of the group.
+// Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). The lr of
+// these blocks is adam_lr, multiplied by lr / peak_lr of the group.
 constexpr GroupSettings RoutedSettings(const GroupSettings& group) {
   GroupSettings routed = group;
   routed.method = Method::kAdam;
   routed.grafting = Grafting::kAdam;
   routed.lr = group.adam_lr * (group.lr / group.peak_lr);
-  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : group.peak_lr;  // two types of weight decay divide by it
+  routed.peak_lr = group.adam_lr > 0 ? group.adam_lr : group.peak_lr;  // two types of weight decay divide by peak_lr
   routed.beta1 = group.adam_beta1;
   routed.beta2 = group.adam_beta2;
   routed.beta3 = -1;
@@ -262,13 +265,13 @@ struct Settings : GroupSettings {
   Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs of an order and a dim
-  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or by number of factor matrices
+  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or entry n for n factor matrices
 
   bool rounds_stochastically() const {
     return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;
   }
 
-  // No value means auto.
+  // std::nullopt: auto.
   std::optional<Dtype> computation_dtype;
   std::optional<Dtype> root_dtype;
   std::optional<Dtype> factor_dtype;
@@ -299,9 +302,9 @@ struct Settings : GroupSettings {
     return routed;
   }
 
-  // Checks that every moving average in the state that is stored in 16 bits can decrease: factor matrices, second
-  // moments, and averages of the parameters. If allow_stalled_moments is set, checks nothing. beta2_key: the name of
-  // the key that sets beta2, for the error message.
+  // Checks the moving averages that the state stores in 16 bits: factor matrices, second moments, and averages of the
+  // parameters. Returns an error if rounding would undo each decrease of such an average. If allow_stalled_moments is
+  // set, checks nothing. beta2_key: the name of the key that sets beta2, for the error message.
   Status CheckMoments(const char* beta2_key = "beta2") const;
   // Checks that no value of a key overflows or underflows when a step rounds the value to this dtype.
   Status CheckArithmetic(Dtype computation) const;

@@ -111,7 +111,7 @@ Status Settings::CheckMoments(const char* beta2_key) const {
        averaging == Averaging::kGpa ? average_eval : weight_ema}};
   for (const Moment& moment : moments) {
     const bool is_narrow = moment.dtype == Dtype::kBf16 || moment.dtype == Dtype::kF16;
-    // Rounding to nearest undoes a decrease by less than half the distance to the next number.
+    // Rounding to nearest undoes a decrease that is smaller than half the distance between neighboring numbers.
     const int bits = moment.dtype == Dtype::kBf16 ? 8 : 11;
     if (allow_stalled_moments || !is_narrow || moment.decay == 1 || 1 - moment.decay >= std::ldexp(1.0, -bits))
       continue;

@@ -28,7 +28,7 @@ namespace shampoo {
 namespace {
 
 // Makes the checks that must pass before this rank can use its communicators. If a check fails, this rank makes no
-// exchange, and the other ranks may wait for it.
+// exchange, and the other ranks may wait for this rank.
 Status CheckUsable(const OptimizerDesc& desc) {
   for (const auto& [kind, comm] :
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
@@ -43,8 +43,9 @@ Status CheckUsable(const OptimizerDesc& desc) {
   return {};
 }
 
-// Creates a DeviceEngine without blocks. A rank that could not create the engine of its plan uses the device memory of
-// this engine to report the error over a communicator that takes only device memory.
+// Creates a DeviceEngine (core/backend/cuda/device_engine.h) without blocks. If a rank could not create the engine of
+// its plan, it uses the device memory of this engine to report the error over a communicator that takes only device
+// memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;
@@ -54,7 +55,8 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
                                     out);
 }
 
-// Returns a log message about how the parameters of a plan with several shard ranks are preconditioned.
+// Returns a log message that counts the parameters of a plan with several shard ranks by how they are preconditioned:
+// whole, as pieces of this rank's shards, or not at all on this rank.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -126,10 +128,12 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
                          std::unique_ptr<Optimizer>* out) {
   SHAMPOO_RETURN_IF_ERROR(CheckUsable(desc));
   if (desc.shard_comm) desc.shard_comm->SetRankName("shard rank");
-  // A rank takes its numbers even if it fails below, so that they are the same on all ranks.
+  // A rank takes its optimizer ids even if it fails below, so that the ids of later optimizers are the same on all
+  // ranks.
   const Ids ids{desc.replica_comm ? desc.replica_comm->TakeOptimizerId() : 0,
                 desc.shard_comm ? desc.shard_comm->TakeOptimizerId() : 0};
-  // A rank that fails still joins the exchanges that follow, because other ranks would wait for it.
+  // A rank that fails still joins the exchanges that follow, because otherwise the other ranks would wait for this
+  // rank.
   Status status = std::move(caller_status);
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::string> shard_lines;
@@ -196,7 +200,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     // The other shards recognize a failed communicator by the code kComm.
     if (desc.replica_comm->failed()) status = Status(Code::kComm, status.message());
     status = AgreeOnStatus(desc.shard_comm.get(), status);
-    // Replicas of this rank may have created their optimizers, and would wait for this rank in a step.
+    // The other replica ranks may have created their optimizers, and would wait for this rank in a step.
     if (replicas_agreed && (desc.shard_comm->failed() || status.code() == Code::kComm)) abort_all(status);
   }
   SHAMPOO_RETURN_IF_ERROR(std::move(status));
@@ -211,7 +215,7 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
   return {};
 }
 
-// Creates the state and the strategy of this rank. Not collective.
+// Creates the state and the step strategy of this rank. Exchanges nothing with other ranks.
 Status Optimizer::Build(const OptimizerDesc& desc, const Ids& ids) {
   if (desc.device != plan_->placement.device) {
     const auto name = [](DeviceType type) { return type == DeviceType::kCpu ? "SHAMPOO_CPU (1)" : "SHAMPOO_CUDA (2)"; };
@@ -277,7 +281,7 @@ Status Optimizer::BuildOnDevice(const OptimizerDesc& desc, const Ids& ids) {
   const std::shared_ptr<const cuda::DeviceEngine> engine = std::move(made);
   auto memory = std::make_unique<cuda::DeviceStateMemory>(*plan_, engine, desc.state, desc.stream);
   cuda::DeviceStateMemory* const device_memory = memory.get();
-  // Bound scalars must be aligned, because the device reads them from the caller's memory, without a copy.
+  // Scalars that the caller binds must be aligned, because the device reads them without a copy.
   state_ = std::make_unique<OptimizerState>(*plan_, std::move(memory), sizeof(double));
   const StepInputs inputs{*plan_, *state_, buffers_, history_};
 

@@ -66,7 +66,7 @@ Status Optimizer::StatOfGroup(std::string_view number, double* value) const {
   size_t group = 0;
   const size_t groups = plan_->groups.size();
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
-  // Accept one spelling for each group: neither "-0" nor "00".
+  // The name of a group's statistic has only one accepted spelling. For example, "step.-0" and "step.00" are errors.
   if (error != std::errc() || group >= groups || number != Cat(group)) {
     return Invalid("there is no statistic \"step.", number, "\": expected step.G with the number G of a group, ",
                    groups == 1 ? std::string("which is 0") : Cat("from 0 to ", groups - 1));

@@ -35,8 +35,9 @@ struct OptimizerDesc {
 // The optimizer of one rank: its state, the caller's buffers, and the strategy of its steps.
 class Optimizer {
  public:
-  // caller_status: success, or an error in the arguments of this rank's caller. An error is reported to the other
-  // ranks, and `plan` may then be nullptr.
+  // Creates the optimizer of this rank. Collective over the communicators of `desc`.
+  // caller_status: success, or an error in the arguments of this rank's caller. Create() reports such an error to the
+  // other ranks. If caller_status is an error, `plan` may be nullptr.
   static Status Create(std::shared_ptr<const PlanData> plan, const OptimizerDesc& desc, Status caller_status,
                        std::unique_ptr<Optimizer>* out);
   Optimizer(const Optimizer&) = delete;
@@ -46,7 +47,7 @@ class Optimizer {
   const OptimizerState& state() const { return *state_; }
 
   const BoundBuffers& buffers() const { return buffers_; }
-  // See BoundBuffers.
+  // Binds buffers like BoundBuffers::Bind(), and notifies the strategy.
   Status Bind(int first, std::span<const Buffers> buffers);
 
   Status Set(int group, const char* name, double value);
@@ -55,13 +56,13 @@ class Optimizer {
   // write to, or nullptr to skip the parameter.
   Status Export(Status caller_status, double blend, std::span<void* const> weights);
 
-  // Makes the steps, with the buffers and hyper-parameters of this optimizer.
+  // Returns the object that makes the steps with the buffers and hyper-parameters of this optimizer.
   StepStrategy& strategy() { return *strategy_; }
 
   Status Stat(std::string_view name, double* value) const;
 
  private:
-  // The number of this optimizer on each communicator. It is the same on all ranks.
+  // The number of this optimizer on each communicator (Communicator::TakeOptimizerId). It is the same on all ranks.
   struct Ids {
     int32_t of_replicas = 0;
     int32_t of_shards = 0;
@@ -75,7 +76,7 @@ class Optimizer {
   Status CheckExportArguments(double blend, size_t count) const;
 
   std::shared_ptr<const PlanData> plan_;
-  std::shared_ptr<Communicator> replica_comm_;  // kept alive even with one replica, where nothing uses it
+  std::shared_ptr<Communicator> replica_comm_;  // with one replica, only this pointer keeps the communicator alive
   BoundBuffers buffers_;
   StepHistory history_;
   std::unique_ptr<OptimizerState> state_;

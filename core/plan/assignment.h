@@ -16,18 +16,19 @@ namespace shampoo {
 // The alignment of a block's update in an exchange, in bytes.
 inline constexpr int64_t kSegmentAlignment = 64;
 
-// Which rank updates which block, and how many bytes of updates each rank sends. Vectors of blocks have one entry per
-// block, in plan order.
+// Which rank updates which block, and how many bytes of updates each rank sends. Unless its comment says "by rank", a
+// vector has one entry for each block, in plan order.
 struct Ownership {
   std::vector<int> owner;
-  std::vector<int64_t> aligned_bytes;      // of the block's update, rounded up to kSegmentAlignment
-  std::vector<int64_t> offset_in_segment;  // in bytes; the updates of one rank follow each other in plan order
-  std::vector<int64_t> bytes_per_rank;     // by rank: the sum of aligned_bytes of its blocks
+  std::vector<int64_t> aligned_bytes;      // the size of the update, rounded up to a multiple of kSegmentAlignment
+  std::vector<int64_t> offset_in_segment;  // in bytes; the updates of one rank are contiguous, in plan order
+  std::vector<int64_t> bytes_per_rank;     // by rank: the sum of aligned_bytes of the rank's blocks
   int64_t segment_bytes;                   // the largest of bytes_per_rank
 };
 
-// Assigns blocks to ranks greedily: the largest load first, each to the least-loaded rank. Blocks of equal load are
-// assigned in plan order, and the lowest of several least-loaded ranks is chosen.
+// Assigns blocks to ranks greedily: takes the block with the largest load first, and assigns each block to the
+// least-loaded rank. Of several blocks of equal load, the first in plan order is taken. Of several least-loaded ranks,
+// the lowest is chosen.
 //   bytes  the size of each block's update, >= 0; the sum of Ownership::aligned_bytes must fit int64_t
 //   world  the number of ranks, >= 1
 //   loads  the load of each block; if empty, the load of a block is its Ownership::aligned_bytes
@@ -35,8 +36,9 @@ Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<cons
 
 // Sets the phase of every block whose group has root_spread. The phase determines at which of the
 // precondition_frequency steps of an interval the roots of the block are computed (SpreadOffset in
-// core/rules/schedule.h). Phases are assigned greedily: the largest roots first, each to the phase with the least work
-// so far. The work for roots is then about the same in each step. The phases do not depend on the owners.
+// core/rules/schedule.h). Phases are assigned greedily: the block whose roots need the most work comes first, and each
+// block gets the phase with the least work so far. The work for roots is then about the same in each step. The phases
+// do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 
 // The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).
@@ -45,12 +47,12 @@ inline constexpr int64_t kSegmentHeaderBytes = 64;
 // Returns the dtype in which a block's update is exchanged.
 Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 
-// Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another, and sets each
-// block's bucket and its offset in its owner's segment.
-//   bucket_bytes  the largest size of a bucket, which consists of one segment of each rank; a bucket exceeds this size
-//                 only if a segment with a single block does not fit; 0: no limit, so there is one bucket
-// Returns the size of a segment in bytes, including header and padding, for each bucket. All ranks have segments of
-// this size. If world is 1, nothing is exchanged and the result is empty.
+// Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another. Sets each block's
+// bucket and the offset of the block in its owner's segment.
+//   bucket_bytes  the largest size of a bucket, which consists of one segment of each rank; a bucket exceeds this
+//                 size only if a segment with a single block does not fit; 0: no limit, so there is one bucket
+// Returns, for each bucket, the size of a segment in bytes, including header and padding. The segments of all ranks
+// have this size. If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,
                                   std::vector<Block>* blocks);
 

@@ -16,10 +16,10 @@
 // The parameters of a plan, and the blocks into which they are divided.
 namespace shampoo {
 
-// The largest dim with a factor matrix. The eigensolver's workspace has 2 n^2 elements, which LAPACK counts in 32-bit
-// integers.
+// The largest dim with a factor matrix. For an n x n matrix, the eigensolver's workspace has 2 n^2 elements, which
+// LAPACK counts in 32-bit integers.
 inline constexpr int64_t kLargestBlockDim = 32750;
-// The largest number of elements in a block. BLAS also counts in 32-bit integers.
+// The largest number of elements in a block, because BLAS counts elements in 32-bit integers.
 inline constexpr int64_t kLargestBlock = (int64_t{1} << 31) - 1;
 // The largest number of blocks in a plan. A larger number indicates a mistake in max_preconditioner_dim.
 inline constexpr int64_t kMaxBlocks = int64_t{1} << 20;
@@ -28,7 +28,7 @@ enum class ShardForm : int32_t { kWhole = 0, kFlat = 1, kRectangle = 2 };
 enum class Role : int32_t { kHidden = 0, kVector = 1, kEmbedding = 2, kHead = 3 };
 enum class Fan : int32_t { kOutIn = 0, kInOut = 1 };
 
-// The caller's description of a parameter (shampoo_param_desc), checked.
+// The caller's description of a parameter (shampoo_param_desc). CheckParamDesc() checks it.
 struct ParamDesc {
   std::string name;
   Shape shape;  // of the whole parameter
@@ -42,9 +42,9 @@ struct ParamDesc {
   Dtype copy_dtype = Dtype::kF32;
   int group = 0;
   ShardForm form = ShardForm::kWhole;
-  int64_t flat_offset = 0;  // kFlat
+  int64_t flat_offset = 0;  // only with kFlat, like flat_count
   int64_t flat_count = 0;
-  Shape local_offset;  // kRectangle
+  Shape local_offset;  // only with kRectangle, like local_shape
   Shape local_shape;
 };
 
@@ -56,7 +56,7 @@ struct Param {
   int64_t block_count = 0;
 };
 
-// The location of a state of a block in the arena, in bytes from its start. A state that does not exist has offset -1.
+// The location of a state of a block, in bytes from the start of the arena. A state that does not exist has offset -1.
 struct StateSlot {
   int64_t offset = -1;
   Dtype dtype = Dtype::kF32;
@@ -71,22 +71,22 @@ struct Block {
   int group = 0;
   int owner = 0;  // replica rank
   int shard_owner = 0;
-  bool piece_of_shard = false;  // a part of a shard that is treated as a tensor of its own (shard_mode local)
-  bool gathered = false;        // its gradient and parameter are gathered from several shards for the step
+  bool piece_of_shard = false;  // part of a shard that is treated as a separate tensor (shard_mode local)
+  bool gathered = false;        // a step gathers its gradient and parameter from several shards
 
   bool is_preconditioned = true;   // false: no factor matrices
   bool is_orthogonalized = false;  // by method muon; shape then has two dims
-  bool is_routed = false;          // method adam updates it in a group of method muon (RoutedSettings)
+  bool is_routed = false;          // in a group of method muon, method adam updates the block (RoutedSettings)
   DirectionMoment moment_of_direction = DirectionMoment::kNone;  // the key second_moment, if is_orthogonalized
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
-  // The block as a view of the tensor that was split, in elements. The tensor is the whole parameter if the block is
-  // gathered, otherwise what this rank holds. The last stride is 1.
+  // The block as a view of the tensor that was split, in elements. If the block is gathered, the tensor is the whole
+  // parameter, otherwise the part of the parameter that this rank holds. The last stride is 1.
   std::array<int64_t, kMaxDims> tensor_stride{};
   int64_t tensor_offset = 0;
-  // The block as a view of the memory that a step works on: the caller's buffer, or memory that contains only this
-  // block if it is gathered.
+  // The block as a view of the memory that a step works on. If the block is gathered, the memory contains only this
+  // block, otherwise it is the caller's buffer.
   std::array<int64_t, kMaxDims> stride{};
   int64_t offset = 0;
   int64_t global_offset = 0;  // of the first element, in the flattened global parameter
@@ -96,8 +96,8 @@ struct Block {
   int64_t root = 0;   // r of the exponent -exponent_multiplier / r
   int64_t phase = 0;  // with root_spread: selects the step of the refresh within an interval (SpreadOffset)
 
-  // The size, as a matrix, of the stacked tensor or part of row_splits that the block belongs to. The rows are the
-  // outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
+  // The size, as a matrix, of the whole tensor to which the block belongs: a stacked tensor or, with row_splits, a part
+  // of one. The rows are the outputs (ParamDesc::fan). 0: the tensor has fewer than two dims.
   int64_t matrix_rows = 0;
   int64_t matrix_columns = 0;
   // With method muon or the key soap_post, a step orthogonalizes the direction as a row-major matrix with this number
@@ -113,7 +113,7 @@ struct Block {
   StateSlot diagonal;                        // per dim: whether F_k has been exactly diagonal in all steps so far
   std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
   std::array<StateSlot, kMaxDims> kl_scale;  // d_k inverse square roots of eigenvalues
-  StateSlot gradient_count;                  // with soap and kl_shampoo: the number of gradients of the block so far
+  StateSlot gradient_count;                  // with soap and kl_shampoo: how many gradients the block has had
   StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
   StateSlot direction_moment;                // second moment of the orthogonalized direction

@@ -12,7 +12,8 @@ bool Equal(const Region& a, const Region& b) {
   return a.shape == b.shape && a.offset == b.offset && a.extent == b.extent;
 }
 
-// Returns the runs of the elements, with adjacent runs merged.
+// Returns the runs of consecutive positions in the flattened parameter that the elements in `range` of a block
+// have, as pairs of the first position and the length. Adjacent runs are merged.
 std::vector<std::pair<int64_t, int64_t>> RunsOf(const BlockPlace& place, const DenseRange& range) {
   std::vector<std::pair<int64_t, int64_t>> runs;
   ForEachRunOf(place, range, [&](int64_t, int64_t at, int64_t count) {
@@ -87,7 +88,7 @@ bool SamePlace(const BlockPlace& a, const BlockPlace& b) {
   if (a.shape != b.shape) return false;
   if (a.offset == b.offset && a.stride == b.stride && Equal(a.piece, b.piece)) return true;
   if (a.first() != b.first()) return false;
-  // Compare a limited number of elements at a time, because there may be as many runs as elements.
+  // Compare a limited number of elements at a time, to limit memory: there may be as many runs as elements.
   constexpr int64_t kChunkElements = 1 << 14;
   const int64_t elements = a.elements();
   for (int64_t begin = 0; begin < elements; begin += kChunkElements) {

@@ -12,7 +12,7 @@
 namespace shampoo {
 
 // The elements of a parameter that belong to a block, and their sequence. Together with the name of the parameter, a
-// BlockPlace identifies a block of a checkpoint, independently of ranks. A block is a strided view of a piece of the
+// BlockPlace identifies a block of a checkpoint, for any number of ranks. A block is a strided view of a piece of the
 // parameter. The piece is the whole parameter or, with shard_mode local, the region of the parameter that one rank
 // holds.
 struct BlockPlace {
@@ -28,12 +28,13 @@ struct BlockPlace {
   // Returns the position of the first element in the flattened parameter. No two blocks of a parameter have the same
   // first element.
   int64_t first() const;
-  // Returns what is wrong with a place that was read from a file; nullptr if it is a block of a parameter with this
-  // number of elements. Call this before any other function.
+  // Checks a BlockPlace that was read from a file. Returns nullptr if it describes a block of a parameter with this
+  // number of elements, otherwise a phrase for the error message. Call this function before any other function of the
+  // object.
   const char* FindMistake(int64_t param_elements) const;
 };
 
-// A piece as a strided view of the parameter.
+// The piece of a BlockPlace, as a strided view of the parameter.
 struct PieceView {
   explicit PieceView(const Region& piece) : shape(piece.extent), stride(RowMajorStrides(piece.shape)) {
     for (int k = 0; k < shape.ndim; ++k) offset += piece.offset[k] * stride[static_cast<size_t>(k)];
@@ -48,8 +49,8 @@ struct DenseRange {
   int64_t begin;
   int64_t end;
 };
-// Returns the elements of a block that are within elements [first, first + count) of the flattened parameter. They are
-// a range, because the elements of a block are in the same sequence as in the flattened parameter.
+// Returns the elements of a block that are within elements [first, first + count) of the flattened parameter. The
+// returned elements are a range, because the elements of a block have the same sequence as in the flattened parameter.
 DenseRange Within(const BlockPlace& place, int64_t first, int64_t count);
 
 // Calls visit(position in the block, position in the flattened parameter, number of elements) for each contiguous run

@@ -14,19 +14,19 @@ namespace shampoo {
 // The second moment of the orthogonalized direction (the key second_moment).
 inline constexpr const char* kDirectionMoment = "direction_moment";
 
-// The names of the states that may have one element for each element of the block. If a checkpoint has different
-// blocks, loading converts these states.
+// The names of the states that may have one element for each element of the block. If the blocks of a
+// checkpoint differ from those of the plan, loading converts these states.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
 // The state that records the step whose factor matrices give the newest roots. The recorded number is negative if these
-// roots are in use, and positive if they are still pending (RootTaskOf in core/rules/schedule.h).
+// roots are in use, and positive if they are pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // The state that counts the gradients of a block. Only methods in eigenbases have it.
 inline constexpr const char* kGradientCount = "gradient_count";
 
-// The state that sums the weights of iterates with averaging schedule_free.
+// With averaging schedule_free: the state that contains the sum of the weights of iterates.
 inline constexpr const char* kLrSum = "lr_sum";
 
 // One state of a block. Slot: StateSlot, or const StateSlot.
@@ -42,7 +42,8 @@ struct BlockState {
 };
 
 // Calls visit(state) for every state that a block may have, in a fixed order, which differs from the order in the
-// arena. This is the only list of states: named entries and checkpoints follow it.
+// arena. The states are listed only here: the state entries of the C API and checkpoints are derived from this
+// function.
 template <typename AnyBlock, typename Visit>
 void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;
@@ -61,7 +62,7 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   visit(State{kGradientCount, -1, &block->gradient_count, Shape{}});
   visit(State{"radius", -1, &block->radius, Shape{}});
   visit(State{kLrSum, -1, &block->lr_sum, Shape{}});
-  // In eigenbases, an element of a state does not belong to an element of the parameter.
+  // If a state is stored in eigenbases, its elements do not correspond to elements of the parameter.
   const bool is_elementwise = !block->is_rotated();
   visit(State{kDirectionMoment, -1, &block->direction_moment, block->DirectionMomentShape(),
               block->moment_of_direction == DirectionMoment::kElement});

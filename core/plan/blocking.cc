@@ -10,13 +10,13 @@
 namespace shampoo {
 namespace {
 
-// Divides a flat shard into pieces.
+// Divides a flat shard into dense pieces (FlatShardPieces).
 class PieceCutter {
  public:
   explicit PieceCutter(const Shape& shape) : shape_(shape), strides_(RowMajorStrides(shape)) {}
 
-  // Adds the pieces that cover elements [start, end) of a tensor with the dims from `dim` on. The recursion ends at the
-  // innermost dim, because its stride of 1 leaves no remainder.
+  // Adds the pieces that cover elements [start, end) of the tensor that consists of the dims from `dim` on. The
+  // recursion ends at the innermost dim, because its stride of 1 leaves no remainder.
   void Cut(int dim, int64_t start, int64_t end) {
     if (start == end) return;
     const int64_t stride = At(strides_, dim);
@@ -54,12 +54,13 @@ bool MergedFits(int64_t a, int64_t b, int64_t max_dim) { return a <= max_dim / b
 
 bool IsSkipped(uint32_t skipped, int k) { return (skipped >> k & 1) != 0; }
 
-// Collects dims one after another, from the left or from the right, and merges some of them with the last one.
+// Collects the dims of a merged shape. The caller goes through the original dims from the left or from the right, and
+// either appends a dim or merges it with the last collected dim.
 class DimMerger {
  public:
   DimMerger(int64_t max_dim, int64_t skip_size) : max_dim_(max_dim), skip_size_(skip_size) {}
 
-  // Returns whether the dim may be merged with the last dim that was collected.
+  // Returns whether the dim may be merged with the last collected dim.
   bool CanMerge(int64_t dim) const {
     return merged_.ndim > 0 && !IsLong(dim) && !IsSkipped(skipped_, merged_.ndim - 1) &&
            MergedFits(last(), dim, max_dim_);
@@ -106,7 +107,7 @@ void MergeSmall(const Shape& shape, int64_t min_dim, DimMerger* reversed) {
 
 int64_t ChunkCount(int64_t dim, int64_t chunk) { return dim / chunk + (dim % chunk != 0 ? 1 : 0); }
 
-// Returns the size of the blocks of an elementwise method in each dim.
+// Returns the shape of the blocks into which an elementwise method divides a tensor.
 Shape ElementwiseChunk(const Shape& tensor) {
   Shape chunk = tensor;
   int64_t room = kElementwiseBlock;
@@ -117,8 +118,8 @@ Shape ElementwiseChunk(const Shape& tensor) {
   return chunk;
 }
 
-// Cuts each dim into chunks; the last one may be shorter. The blocks are ordered by their chunk indices, dim 0
-// outermost.
+// Cuts each dim of a tensor into chunks of the length in `chunk`; the last chunk may be shorter. The blocks are ordered
+// by their chunk indices, dim 0 outermost.
 std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) {
   Shape counts = tensor;
   for (int dim = 0; dim < tensor.ndim; ++dim) counts[dim] = ChunkCount(tensor[dim], chunk[dim]);
@@ -129,7 +130,7 @@ std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) 
   blocks.reserve(static_cast<size_t>(count));
   for (int64_t block = 0; block < count; ++block) {
     TensorBlock view{tensor, strides, 0};
-    int64_t chunks = block;  // the chunk indices as one number, the innermost varying fastest
+    int64_t chunks = block;  // all chunk indices as one number; the innermost index varies fastest
     for (int dim = tensor.ndim - 1; dim >= 0; --dim) {
       const int64_t begin = chunks % counts[dim] * chunk[dim];
       chunks /= counts[dim];
@@ -141,7 +142,7 @@ std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) 
   return blocks;
 }
 
-// Returns the position of an element of the caller's buffer in the flattened global parameter.
+// Returns the position in the flattened global parameter of the element at offset `local` of the caller's buffer.
 int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   if (desc.form == ShardForm::kWhole) return local;
   if (desc.form == ShardForm::kFlat) return desc.flat_offset + local;
@@ -155,21 +156,21 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-// The size, as a matrix, of the stacked tensor or part of row_splits of which this rank may hold only a shard
-// (Block::matrix_rows).
+// The size, as a matrix, of a whole stacked tensor or a whole part of row_splits (Block::matrix_rows). This rank may
+// hold only a shard of the matrix.
 struct MatrixSize {
   int64_t rows = 0;
   int64_t columns = 0;
   bool is_matrix() const { return rows > 0; }
 };
 
-// A dense tensor after merging, and how its blocks are preconditioned.
+// A tensor whose dims have been merged, and how its blocks are preconditioned.
 struct MergedTensor {
   Shape shape;
   MatrixSize matrix;
   int64_t orthogonal_rows = 0;  // Block::orthogonal_rows
-  uint32_t skipped = 0;         // dims that have no factor matrix and are not split
-  uint32_t ignored = 0;         // dims that have no factor matrix but are split
+  uint32_t skipped = 0;         // bit k: dim k has no factor matrix and is not split
+  uint32_t ignored = 0;         // bit k: dim k has no factor matrix but is split
   bool is_preconditioned = false;
   bool is_orthogonalized = false;
   bool is_routed = false;
@@ -177,7 +178,7 @@ struct MergedTensor {
   bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped | ignored, k); }
 };
 
-// Checks that LAPACK and BLAS can count the elements of a block.
+// Checks that LAPACK and BLAS can count the elements of a block in 32-bit integers.
 Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   for (int k = 0; k < view.shape.ndim; ++k) {
     if (tensor.has_factor(k) && view.shape[k] > kLargestBlockDim) {
@@ -205,7 +206,7 @@ bool HasRole(const Settings& settings, const ParamDesc& desc) {
   return settings.route == Route::kAuto && desc.role != Role::kHidden;
 }
 
-// Returns whether the blocks of a tensor have factor matrices. shape: the tensor after merging.
+// Returns whether the blocks of a tensor have factor matrices. tensor: the shape before merging; shape: after merging.
 bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Shape& tensor, const Shape& shape,
                       uint32_t skipped) {
   if (IsElementwise(settings.method) || HasRole(settings, desc) || (skipped != 0 && skipped == (1U << shape.ndim) - 1))
@@ -217,8 +218,8 @@ bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Sha
   return std::count_if(dims.begin(), dims.end(), [](int64_t dim) { return dim > 1; }) > 1;
 }
 
-// Returns the set of all dims except one. The exception is the smallest (if `smaller`) or the largest of the dims that
-// are not skipped, and the first of several such dims.
+// Returns the set of all dims except one. If `smaller` is true, the exception is the smallest of the dims that are not
+// skipped, otherwise the largest. If several dims have this length, the exception is the first of them.
 uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   int chosen = -1;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -270,11 +271,11 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
 }
 
 // Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of some columns of a
-// dense tensor with longer rows.
+// dense tensor with longer rows. If the tensor is dense, `columns` equals `row_length`, and both may be 1.
 struct TensorPlace {
-  int64_t start = 0;       // the first element
-  int64_t columns = 1;     // the last dim of the tensor
-  int64_t row_length = 1;  // the last dim of the dense tensor
+  int64_t start = 0;       // offset of the first element
+  int64_t columns = 1;     // length of the last dim of the tensor
+  int64_t row_length = 1;  // length of the last dim of the dense tensor
 
   int64_t OffsetOf(int64_t element) const { return element / columns * row_length + element % columns; }
 };
@@ -293,7 +294,7 @@ Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& pla
                  ShapeText(view), ", which is not a view of the parameter: set use_merge_dims to false in its group");
 }
 
-// Appends blocks of one tensor.
+// Appends one block for each of the views of a tensor.
 Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, const MergedTensor& tensor,
                    const TensorPlace& place, std::vector<Block>* blocks) {
   if (static_cast<int64_t>(views.size()) > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
@@ -321,7 +322,7 @@ Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, co
   return {};
 }
 
-// Merges and splits one tensor.
+// Merges the dims of one tensor, splits the tensor, and appends its blocks.
 Status AppendTensor(const Param& param, const Settings& settings, const Shape& tensor, const MatrixSize& matrix,
                     const TensorPlace& place, std::vector<Block>* blocks) {
   const MergedTensor merged = Merge(settings, param.desc, tensor, matrix);
@@ -351,7 +352,7 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
                      blocks);
 }
 
-// Appends the parts of stacked tensors. Without row_splits, a tensor has one part.
+// Appends the blocks of the parts of stacked tensors. Without row_splits, a tensor has one part.
 class PartAppender {
  public:
   PartAppender(const Param& param, const Settings& settings, const Shape& tensor, std::vector<Block>* blocks)
@@ -367,8 +368,9 @@ class PartAppender {
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends what this rank holds of each part of one stacked tensor. held: the shape of the rectangle that the rank
-  // holds, which may be the whole tensor. start: the offset of the rectangle's first element in the caller's buffer.
+  // Appends the blocks of what this rank holds of each part of one stacked tensor. held: the shape of the rectangle
+  // that the rank holds, which may be the whole tensor. start: the offset of the rectangle's first element in the
+  // caller's buffer.
   Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {
@@ -388,8 +390,8 @@ class PartAppender {
     return {};
   }
 
-  // Appends the parts of a flat shard [range.start, range.end) of the stacked tensor. Requires that row_splits divides
-  // dim 0.
+  // Appends the blocks of each part of the flat shard [range.start, range.end) of one stacked tensor. Requires that
+  // row_splits divides dim 0.
   Status AppendFlat(const StackedRange& range) {
     const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
     for (const TensorPart& part : parts_) {
@@ -417,8 +419,8 @@ class PartAppender {
   Shape whole_;
   MatrixSize matrix_;  // of the whole tensor
   std::vector<Block>* blocks_;
-  int row_dim_ = 0;        // the dim that is divided
-  int64_t first_row_ = 0;  // of the rectangle
+  int row_dim_ = 0;        // the dim that row_splits divides
+  int64_t first_row_ = 0;  // index in the whole tensor of the first row of the rectangle
   std::vector<TensorPart> parts_;
 };
 

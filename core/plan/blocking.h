@@ -33,8 +33,8 @@ struct StackedRange {
   int64_t offset_in_shard;  // of element `start`, counted from the beginning of the flat range
 };
 
-// Returns the shape of one stacked tensor. If stack_dims is the number of dims, each element is a tensor of its own.
-// Like the next two functions, it requires 0 <= stack_dims <= shape.ndim.
+// Returns the shape of one stacked tensor. If stack_dims is the number of dims, each element is a separate tensor. This
+// function and the next two require 0 <= stack_dims <= shape.ndim.
 Shape StackedTensorShape(const Shape& shape, int stack_dims);
 
 // Returns the number of tensors that the flat range [start, end) of the stack touches. A caller that limits the number
@@ -58,9 +58,9 @@ int RowDim(const Shape& tensor, Fan fan);
 // CheckParamDesc accepts.
 std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
-// 2. A dense piece of a tensor that a flat shard contains completely.
+// 2. A dense piece of a tensor. A flat shard contains all elements of the piece.
 struct ShardPiece {
-  int64_t offset_in_shard;  // of its first element, in elements
+  int64_t offset_in_shard;  // of the first element of the piece, in elements
   Shape shape;
 };
 
@@ -71,9 +71,9 @@ struct ShardPiece {
 // is empty. A scalar gives one piece of shape (1). Requires 0 <= start <= end <= shape.Product().
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);
 
-// 3. Returns fewer, larger dims with the same elements in the same order. Dims of 1 are dropped. If no dim is left (a
-// scalar, or all dims are 1), the shape is (1). Two neighbors become one dim if their product is at most max_dim.
-// min_dim selects the neighbors that are considered:
+// 3. Merges dims: returns the shape of the same elements, in the same order, with fewer and larger dims. Dims of 1 are
+// dropped. If no dim is left (a scalar, or all dims are 1), the shape is (1). Two neighbors become one dim if their
+// product is at most max_dim. min_dim selects the neighbors that are considered:
 //   min_dim == 0: all neighbors, from left to right.
 //   min_dim > 0:  from right to left, neighbors of which one is below min_dim, while more than two dims are left. This
 //                 merges the kernel dims of a convolution with its input channels, and the number of attention heads
@@ -105,8 +105,8 @@ std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32
 // The largest number of elements in a block of an elementwise method. Blocks of this size can be distributed among
 // ranks and threads, and are small enough to exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
-// Cuts a tensor into blocks of neighboring elements for an elementwise method. A block has as many whole slices of a
-// dim as fit into kElementwiseBlock elements.
+// Cuts a tensor into blocks of neighboring elements for an elementwise method. Each block consists of whole slices
+// along one dim, as many as fit into kElementwiseBlock elements.
 std::vector<TensorBlock> SplitElementwise(const Shape& shape);
 
 }  // namespace shampoo

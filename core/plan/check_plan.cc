@@ -131,13 +131,13 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
 }
 
 Status CheckShard(const ParamDesc& desc, int64_t* elements) {
-  (void)CheckedProduct(desc.shape, elements);  // checked before
+  (void)CheckedProduct(desc.shape, elements);  // CheckParamDesc() has checked the shape
   if (desc.form == ShardForm::kFlat) {
     SHAMPOO_RETURN_IF_ERROR(CheckFlat(desc, *elements));
     *elements = desc.flat_count;
   } else if (desc.form == ShardForm::kRectangle) {
     SHAMPOO_RETURN_IF_ERROR(CheckRectangle(desc));
-    (void)CheckedProduct(desc.local_shape, elements);  // no larger than the global shape
+    (void)CheckedProduct(desc.local_shape, elements);  // cannot overflow: the shard is within the parameter
   }
   return {};
 }

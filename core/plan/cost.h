@@ -20,12 +20,13 @@ inline constexpr int64_t kCostOfBlock = 10000;
 // The cost of the elementwise work on one element.
 inline constexpr int64_t kCostOfElement = 20;
 
-// Returns the cost of a block in a step without roots.
+// Returns the cost of a block in a step that computes no roots.
 inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
-  // The operations for each dim are counted in units of block.elements * block.shape[k]. A rank update counts as 1, and
-  // a contraction or a rotation counts as 2. Shampoo makes a rank update and a contraction. A method in eigenbases
-  // makes a rank update and two rotations. With KL factors, a matrix needs one more contraction for both dims together.
+  // The operations for each dim are counted in units of block.elements * block.shape[k]. An update of a factor matrix
+  // counts as 1, and a contraction or a rotation counts as 2. Shampoo makes an update and a contraction. A method in
+  // eigenbases makes an update and two rotations. With KL factors, a matrix needs one more contraction for both dims
+  // together.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);
@@ -37,9 +38,9 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
 
 // Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. The cost is that of root_method
 // eigen, even if the group has another root_method. With eigenvectors the result is 10: 9 for the eigendecomposition,
-// and 1 to compute the root from it or to compare an eigenbasis with the previous one. An inverse square root in
-// float32 needs no eigenvectors if it can be computed by resolvents (core/roots/resolvent.h), which support a range of
-// sizes. It then takes about two fifths of the time.
+// and 1 to compute the root from it or to compare an eigenbasis with the previous one. Resolvents
+// (core/roots/resolvent.h) compute inverse square roots in float32, in a range of sizes, without eigenvectors. A root
+// by resolvents takes about two fifths of the time of a root by eigenvectors.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
@@ -59,7 +60,7 @@ inline int64_t CostOfRoots(const Block& block) {
   return cost;
 }
 
-// Returns the cost of a block in a step with roots. Threads take the most expensive blocks first.
+// Returns the cost of a block in a step that computes its roots. Threads take the most expensive blocks first.
 inline double StepCost(const Block& block) {
   return static_cast<double>(CostOfOrdinaryStep(block)) + static_cast<double>(CostOfRoots(block));
 }
@@ -84,7 +85,8 @@ inline int UsefulThreads(double cost, int max_threads) {
 // OwnerCost averages the cost of roots over this number of steps, from step 1 on.
 inline constexpr int64_t kCostHorizon = 1000;
 
-// Returns the cost of an average step of a block, from which owners are assigned (balance cost).
+// Returns the average cost of a step of a block. With the value cost of the key balance, it is the load of the block
+// when owners are assigned.
 inline int64_t OwnerCost(const Block& block, const RefreshKeys& keys) {
   const int64_t refreshes = std::max<int64_t>(RefreshCount(keys, kCostHorizon), 1);
   return CostOfOrdinaryStep(block) +

@@ -9,7 +9,7 @@
 namespace shampoo {
 
 // The positions of a block's elements in the flattened parameter. BlockPlace describes the same positions for host
-// code, which visits runs of elements. This struct can be copied to a device, where each thread computes the
+// code, which visits runs of elements. ElementPositions can be copied to a device, where each thread computes the
 // positions of its own elements.
 struct ElementPositions {
   // A strided view. Dims of size 1 are dropped, and contiguous dims are merged. At least one dim remains.
@@ -20,7 +20,8 @@ struct ElementPositions {
     int64_t offset;
 
     // Returns the position of element i in the row-major order of the view. Index: an unsigned type that can represent
-    // the number of elements. Pass 32 bits if they suffice: on a device, divisions of 64-bit numbers are slow.
+    // the number of elements. If 32 bits suffice, use a type of 32 bits, because divisions of 64-bit numbers are slow
+    // on a device.
     template <typename Index>
     constexpr int64_t At(Index i) const {
       int64_t position = offset;
@@ -40,8 +41,8 @@ struct ElementPositions {
     return piece.At(static_cast<uint64_t>(block.At(static_cast<uint32_t>(i))));  // i is below kLargestBlock
   }
 
-  View block;  // in the piece
-  View piece;  // in the parameter
+  View block;  // the block, as a view of the piece (BlockPlace::piece)
+  View piece;  // the piece, as a view of the parameter
 };
 
 }  // namespace shampoo

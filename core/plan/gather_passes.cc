@@ -13,13 +13,13 @@
 namespace shampoo {
 namespace {
 
-// The sizes of a slice of a block, in bytes.
+// The sizes of the gradient, the parameter and the update of a slice of a block, in bytes.
 struct SliceBytes {
   int64_t gradient, param, update;
   int64_t collected() const { return gradient + param; }
 };
 
-// Returns the bytes of n elements of a block.
+// Returns the sizes of a slice that has n elements of a block.
 SliceBytes BytesOf(const ParamDesc& desc, const Block& block, int64_t n) {
   const auto bytes = [n](Dtype dtype) { return RoundUp(n * static_cast<int64_t>(SizeOf(dtype)), kSliceAlignment); };
   return {bytes(desc.grad_dtype), bytes(desc.param_dtype), bytes(block.exchange_dtype)};
@@ -33,8 +33,8 @@ bool IsCollected(const PlanData& plan, const Block& block, int shard) {
   return !plan.shard_layout(block).everywhere() || shard == block.shard_owner;
 }
 
-// Calls visit(shard rank, its region, number of elements of the block in it) for each rank that holds elements of the
-// block.
+// Calls visit(shard rank, the region that the rank holds, the number of elements of the block in the region) for each
+// rank that holds elements of the block.
 template <typename Visit>
 void ForEachHolder(const PlanData& plan, const Block& block, Visit&& visit) {
   const ShardLayout& layout = plan.shard_layout(block);
@@ -56,7 +56,7 @@ std::vector<std::vector<int64_t>> BlocksOfPasses(const PlanData& plan) {
   return blocks;
 }
 
-// Places a block at *end in the buffer for whole blocks, and advances *end past it.
+// Places a block at *end in the buffer for whole blocks, and advances *end to the end of the block.
 WholeBlock PlaceWhole(const PlanData& plan, int64_t index, int64_t* end) {
   const Block& block = plan.block(index);
   const ParamDesc& desc = DescOf(plan, block);
@@ -78,7 +78,7 @@ std::vector<int64_t> Starts(const std::vector<size_t>& bytes) {
   return starts;
 }
 
-// Counts the slices of all ranks.
+// Returns the SliceCounts (core/plan/plan.h) of each rank.
 std::vector<SliceCounts> CountSlices(const PlanData& plan) {
   const Placement& placement = plan.placement;
   std::vector<SliceCounts> counts(static_cast<size_t>(plan.ranks()));
@@ -100,7 +100,7 @@ std::vector<SliceCounts> CountSlices(const PlanData& plan) {
   return counts;
 }
 
-// Adds up the bytes that ranks send and receive in one exchange of a pass, headers included.
+// Adds up the bytes that each rank sends and receives in one exchange of a pass, headers included.
 class TrafficSums {
  public:
   explicit TrafficSums(int world) : world_(static_cast<size_t>(world)) { Clear(); }
@@ -154,8 +154,8 @@ std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
         const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
-        // These offsets are relative to the message between the two ranks. The start of the message is added when all
-        // sizes are known.
+        // The offsets below are relative to the message between the two ranks. `move` adds the start of the message
+        // when all sizes are known.
         if (shard == own) {
           pass.held.push_back(slice);
           pass.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));
@@ -210,7 +210,8 @@ void PlanGatherBytes(PlanData* plan) {
   std::vector<int64_t> gathered(world);
   TrafficSums collect(plan->placement.shard_world);
   TrafficSums deliver(plan->placement.shard_world);
-  // A device checks all blocks that it owns before it writes anything, so it keeps the blocks of all buckets.
+  // A rank on a device checks all blocks that it owns before it writes anything, so its buffer for whole blocks holds
+  // the blocks of all buckets.
   const bool keeps_all = plan->placement.device != DeviceType::kCpu;
   if (keeps_all) plan->slice_counts_of_rank = CountSlices(*plan);
   for (size_t pass = 0; pass < blocks_of_pass.size(); ++pass) {

@@ -32,7 +32,8 @@ struct ShardSlice {
   int64_t elements = 0;
   bool collected = false;  // whether `shard` sends the slice to the owner; false: the owner has the elements already
   Region region;           // the elements of the parameter that `shard` holds
-  // Offsets in this rank's buffer of the exchange, in bytes.
+  // Offsets in this rank's buffers for messages, in bytes: gradient_at and param_at in the buffer of the exchange
+  // collect, update_at in that of the exchange deliver.
   int64_t gradient_at = 0;
   int64_t param_at = 0;
   int64_t update_at = 0;
@@ -48,8 +49,8 @@ struct WholeBlock {
 // The traffic of this rank in one exchange.
 struct PairTraffic {
   std::vector<size_t> send, recv;  // bytes to and from each shard rank, headers included
-  // If the exchange is an all-gather: every rank contributes one segment with its messages to all ranks, padded to this
-  // size.
+  // The size of a segment, if the exchange is an all-gather. Every rank contributes one segment: its messages to all
+  // ranks, and padding.
   size_t segment = 0;
   std::vector<size_t> recv_at;  // by shard rank: where, in the segment of that rank, the bytes for this rank begin
 };
@@ -67,7 +68,7 @@ struct GatherPass {
 // another replica, the pass is described from the view of the rank of q that has the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
-// Sets gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets
+// Sets PlanData::gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets
 // bucket_segment_bytes.
 void PlanGatherBytes(PlanData* plan);
 

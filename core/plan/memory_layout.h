@@ -10,12 +10,13 @@
 // Lays out the arena of a rank: step counters of the groups, then the states of each block that the rank owns.
 namespace shampoo {
 
-// The alignment of each state in the arena: a cache line, and the widest vector register.
+// The alignment of each state in the arena, in bytes: the size of a cache line and of the widest vector register.
 inline constexpr int64_t kStateAlignment = 64;
-// The alignment of an arena that the library allocates. The size of every arena is a multiple of it.
+// The alignment of an arena that the library allocates, in bytes. The size of every arena is a multiple of this number.
 inline constexpr int64_t kArenaAlignment = 256;
 
-// Returns the number of bytes at the arena's start that hold the groups' step counters, one int64 each.
+// Returns the number of bytes at the start of the arena that hold the step counters: one int64 for each group, and
+// padding.
 int64_t CounterBytes(int64_t groups);
 
 // Sets the block's computation dtype, root dtype and root. For each state that the block has, sets the dtype, the form

@@ -76,8 +76,7 @@ Status Plan::AddSettings(const Config& config) {
   SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // These keys need not be the same on all ranks: threads and track_times may differ, and a preset has no meaning
-    // beyond the values that it sets.
+    // Ranks may have different values of threads and track_times. A preset only sets other keys.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local && Reads(settings.method, key)) keys.emplace_back(key.name, config.ValueOf(key).text);
@@ -111,7 +110,7 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   }
   param.desc = std::move(desc);
   try {
-    shards_.resize(open_->params.size() + 1);  // not reserve(), which would allocate again at every call
+    shards_.resize(open_->params.size() + 1);  // reserve() would allocate again at every call
     open_->params.push_back(std::move(param));
   } catch (...) {
     shards_.resize(open_->params.size());  // a failing call changes nothing
@@ -161,11 +160,11 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   return {};
 }
 
-// Finds which elements each shard rank holds, if shards are gathered.
+// With shard_mode gather, finds which elements of each parameter each shard rank holds.
 Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
-  // With one shard rank, nothing is gathered. ShardLayout::Find() checks that its shard is the whole parameter.
+  // With one shard rank, nothing is gathered. ShardLayout::Find() checks that the rank holds the whole parameter.
   made->gathers = placement.shard_world > 1;
   made->shard_layouts.resize(made->params.size());
   for (size_t p = 0; p < made->params.size(); ++p) {
@@ -247,7 +246,8 @@ Status Plan::CheckArithmetic(const PlanData& made) const {
   return {};
 }
 
-// Assigns owners and lays out each rank's arena: step counters, then the blocks that it owns in plan order.
+// Assigns owners, and lays out the arena of each rank: first the step counters, then the states of the blocks that the
+// rank owns. The blocks are in plan order.
 void Plan::PlaceStates(PlanData* made) const {
   const int world = made->ranks();
   const Settings& settings = made->groups[0];

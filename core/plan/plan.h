@@ -18,11 +18,11 @@
 #include "core/plan/block.h"
 #include "core/plan/shard_layout.h"
 
-// The plan of an optimizer: the blocks of a set of parameters, their owners, and how much memory and traffic they need.
-// It is computed from shapes and settings alone and never refers to the caller's buffers.
+// The plan of an optimizer: the blocks of all parameters, the owner of each block, and the sizes of memory and
+// exchanges. A plan is computed from shapes and settings alone, and has no pointers to the caller's buffers.
 namespace shampoo {
 
-// The place of a rank among all ranks, and the processors that it uses.
+// The position of a rank among all ranks, and the device type and the number of threads of the rank.
 struct Placement {
   int threads = 0;  // 0: use the key threads
   int replica_rank = 0;
@@ -32,46 +32,46 @@ struct Placement {
   DeviceType device = DeviceType::kCpu;
 };
 
-// With shard_mode gather: the memory of a rank for the exchanges between shards, and what it sends in a step, in bytes.
+// With shard_mode gather: the sizes of a rank's buffers for exchanges, and of what the rank sends in a step, in bytes.
 // Each buffer except `whole` has room for all sets (PlanData::exchange_sets).
 struct GatherBytes {
-  int64_t held = 0;           // buffer for the slices that the rank sends; with one replica also for their updates
-  int64_t owned = 0;          // buffer for the received slices of the blocks that it owns, and for their updates
-  int64_t whole = 0;          // buffer for the whole blocks that it owns; on the CPU, only those of one bucket
+  int64_t held = 0;           // buffer for the slices that the rank sends; with one replica, also for received updates
+  int64_t owned = 0;          // buffer for received slices of the blocks that the rank owns, and for their updates
+  int64_t whole = 0;          // buffer for whole blocks that the rank owns; on the CPU, for one bucket at a time
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
   int64_t sent = 0;
-  int64_t sent_by_all_gather = 0;
+  int64_t sent_by_all_gather = 0;  // replaces `sent` if the communicator has no all-to-all
 
   int64_t buffers() const { return held + owned + whole + arrived; }
 };
 
-// With shard_mode gather on a device: totals over the slices that a rank holds and the slices of the blocks that it
-// owns. A slice of both kinds counts twice.
+// With shard_mode gather on a device: totals over the slices that a rank holds, and over all slices of the
+// blocks that the rank owns. A slice of both kinds counts twice.
 struct SliceCounts {
   int64_t slices = 0;
   int64_t elements = 0;
-  int64_t series = 0;  // number of RunSeries
+  int64_t series = 0;  // number of RunSeries (slice_runs.h)
 };
 
-// The contents of a finished plan. They do not change; the Plan and its optimizers share them.
+// The contents of a finished plan. The Plan and its optimizers share one PlanData, which does not change.
 struct PlanData {
   Placement placement;
   int threads = 1;                                                     // the number that a step uses; never 0
   std::vector<Settings> groups;                                        // [0]: from the plan's config
-  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // by group; must be the same on all ranks
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // names and values by group, equal on all ranks
   std::vector<Param> params;
   std::vector<Block> blocks;                 // by parameter, then by position
   std::vector<int64_t> state_bytes_of_rank;  // size of each rank's arena
   std::vector<int64_t> workspace_bytes_of_rank;
   size_t bucket_count = 1;
-  std::vector<int64_t> bucket_segment_bytes;  // by bucket: size of a replica's segment; empty with one replica
+  std::vector<int64_t> bucket_segment_bytes;  // by bucket: the bytes that each replica sends; empty with one replica
 
-  // With shard_mode gather and several shard ranks.
-  bool gathers = false;
+  bool gathers = false;  // whether shard_mode is gather and there are several shard ranks
+  // The next three fields are used only if `gathers` is true.
   std::vector<ShardLayout> shard_layouts;  // by parameter
   std::vector<GatherBytes> gather_bytes_of_rank;
-  std::vector<SliceCounts> slice_counts_of_rank;  // on a device
+  std::vector<SliceCounts> slice_counts_of_rank;  // empty on the CPU
 
   const Block& block(int64_t index) const { return At(blocks, index); }
   const Param& param(const Block& block) const { return At(params, block.param); }
@@ -97,18 +97,18 @@ struct PlanData {
     return block.owner == placement.replica_rank && block.shard_owner == placement.shard_rank;
   }
 
-  // The number of sets of exchange buffers. On a device with several buckets there are two, so that one bucket is
-  // exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
+  // The number of sets of exchange buffers. If a device computes several buckets, there are two sets, so that one
+  // bucket is exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on a device agree on a step in a separate exchange, before any of them writes anything.
-  // This is necessary with gathered blocks, because each replica checks only the blocks that it owns, and with several
-  // buckets, because the second one is computed while the first is exchanged. Otherwise the replicas agree by the
-  // headers of the updates.
+  // Returns whether replicas on devices need a separate exchange, before any of them writes, to agree to make the step.
+  // With gathered blocks, they need it because each replica checks only the blocks that it owns. With several buckets,
+  // they need it because the second bucket is computed while the first one is exchanged. If there is no separate
+  // exchange, the replicas agree by means of the headers of their updates.
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
-  // Return the size of the buffers that hold the segments of all ranks in the largest exchange between replicas: in one
-  // set, and in all sets.
+  // ReplicaSetBytes() returns the size of a buffer for the updates of one bucket from all replicas, for the largest
+  // bucket. ReplicaBufferBytes() returns the size of such buffers in all sets.
   int64_t ReplicaSetBytes() const;
   int64_t ReplicaBufferBytes() const { return exchange_sets() * ReplicaSetBytes(); }
 };
@@ -116,8 +116,8 @@ struct PlanData {
 // Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // Returns the bytes of workspace that the backend allocates on a rank (see PlanData::rank). blocks: the blocks that
-  // the rank owns.
+  // A function that returns how many bytes of workspace the backend allocates on a rank. rank: see PlanData::rank().
+  // blocks: the blocks that the rank owns.
   using WorkspaceBytes = int64_t (*)(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,
@@ -128,7 +128,7 @@ class Plan {
   // Adds the shard of a parameter that another shard rank holds. Only the fields of `desc` that describe a shard are
   // used.
   Status AddShard(int param, int shard_rank, const ParamDesc& desc);
-  // Returns the number of dims of a parameter, or 0 if it does not exist.
+  // Returns the number of dims of a parameter, or 0 if the parameter does not exist.
   int DimsOf(int param) const;
   // Computes blocks, owners and byte counts. Nothing can be added afterwards.
   Status Finish();
@@ -137,8 +137,8 @@ class Plan {
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // Reports the bytes of "state", "workspace", "total" or "comm" of a rank; -1 is this rank. With the suffix
-  // ".all_gather" on "workspace", "total" or "comm", assumes a communicator without all-to-all.
+  // Sets *bytes to one of the sizes of a rank; -1 is this rank. what: "state", "workspace", "total" or "comm". If one
+  // of the last three ends in ".all_gather", the size is that with a communicator that has no all-to-all.
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:

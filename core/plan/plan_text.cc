@@ -14,11 +14,11 @@ struct RankDeficientFactor {
   const Block* block = nullptr;
   int dim = 0;
   int64_t rank = 0;  // upper bound
-  int64_t step = 0;  // of its first inverse root
+  int64_t step = 0;  // at which the first inverse root is computed
   int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
 };
 
-// Returns the factor matrix of a dim, or one whose `block` is nullptr if the matrix can have full rank.
+// Returns the factor matrix of a dim if the matrix cannot have full rank. Otherwise `block` of the result is nullptr.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
   // No warning is needed in these cases: eigenbases need no inverse; a pseudo-inverse omits directions without
   // gradients; with a relative epsilon, the root in these directions is at most a fixed multiple of the root in other
@@ -27,7 +27,7 @@ RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Setting
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
   const int64_t size = block.shape[dim];
-  // A gradient adds as many outer products as there are elements along the other dims.
+  // A gradient adds elements / size outer products, so it raises the rank by at most this number.
   const int64_t rank_of_gradient = block.elements / size;
   if (step >= size || rank_of_gradient * step >= size) return {};
   return {&block, dim, rank_of_gradient * step, step};

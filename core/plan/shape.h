@@ -51,7 +51,7 @@ bool CheckedProduct(const Shape& shape, int64_t* product);
 // Returns the shape as text: "(3, 4, 5)".
 std::string ShapeText(const Shape& shape);
 
-// Returns the strides of a dense row-major tensor, in elements; 0 from ndim on.
+// Returns the strides of a dense row-major tensor, in elements. Strides from ndim on are 0.
 std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape);
 
 // Returns how many consecutive elements of a strided view are also consecutive in memory.
@@ -71,7 +71,8 @@ inline int64_t OffsetAt(const Shape& shape, const std::array<int64_t, kMaxDims>&
   return offset + index * stride[0];
 }
 
-// Returns how many elements of a strided view precede a position in memory, which is relative to the first element.
+// Returns how many elements of a strided view precede a position in memory. position: the distance in elements from the
+// first element of the view.
 int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& stride, int64_t position);
 
 // Visits elements [begin, end) of a strided view, counted in row-major order, one run of consecutive elements at a

@@ -31,7 +31,8 @@ bool Intersect(const Region& a, const Region& b) {
   return true;
 }
 
-// Returns the region of a shard. A rectangle keeps all dims of the parameter, so that rectangles can be compared.
+// Returns the region of a shard. Unlike Region::Of(), does not merge dims of a rectangle, so that rectangles of
+// different ranks can be compared.
 Region Unmerged(const ParamDesc& desc) {
   if (desc.form == ShardForm::kRectangle && desc.shape.ndim > 0) {
     return {desc.shape, desc.local_offset, desc.local_shape};
@@ -131,7 +132,7 @@ bool ShardLayout::FollowRule(const ParamDesc& own, int rank, int world) {
 }
 
 Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
-  std::vector<int> ranks;  // that hold elements
+  std::vector<int> ranks;  // the ranks that hold elements
   int64_t sum = 0;
   for (int r = 0; r < world; ++r) {
     const Region& region = At(regions_, r);
@@ -143,7 +144,8 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     }
     ranks.push_back(r);
   }
-  // Sorted along dim 0, so that each region is compared only with the next ones that begin before its end.
+  // The ranks are sorted by the first rows of their regions. Each region is compared only with those later regions that
+  // begin before its last row ends.
   const auto first_row = [this](int r) { return At(regions_, r).offset[0]; };
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return first_row(a) < first_row(b); });
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -200,7 +202,8 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_interval()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
-  // Fast path: if each row of the block is within one row of the region's tensor, all rows cover the same columns.
+  // Fast path: if each row of the block is within one row of the tensor, and all rows of the block have the same
+  // columns, and the region has none of these columns, then the region contains no element of the block.
   const int last = region.shape.ndim - 1;
   const int64_t width = region.shape[last];
   const int64_t column = block.tensor_offset % width;

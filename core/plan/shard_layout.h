@@ -12,7 +12,7 @@
 #include "core/plan/block.h"
 #include "core/plan/shape.h"
 
-// Determines which elements of a parameter each shard rank holds, and which of them belong to a block.
+// Determines which elements of a parameter each shard rank holds, and which of these elements belong to a block.
 namespace shampoo {
 
 // The elements of a row-major tensor that one rank holds: a rectangle, described with as few dims as possible.
@@ -22,7 +22,7 @@ struct Region {
   Shape offset;
   Shape extent;
 
-  // Returns the region of elements [first, first + count) of a tensor.
+  // Returns the region of elements [first, first + count) of a tensor with `elements` elements.
   static Region Interval(int64_t first, int64_t count, int64_t elements);
   // Returns the region of the rectangle at `offset` of shape `extent`. Requires that no dim of `shape` is 0.
   static Region Rectangle(const Shape& shape, const Shape& offset, const Shape& extent);
@@ -39,7 +39,7 @@ class ShardLayout {
   // Finds the regions of all ranks. Requires that the parameter has elements.
   //   own     the parameter as this rank describes it
   //   others  the descriptions of other ranks' shards that the caller has added, by shard rank. If there are none, the
-  //           layout follows the rule that this rank's own shard satisfies.
+  //           layout follows the Rule that this rank's own shard satisfies.
   // Returns an error if no rule applies and the shard of a rank is not described. If all shards are described, each
   // element must be on exactly one rank, or every rank must hold the whole parameter.
   static Status Find(const ParamDesc& own, int rank, int world, const std::map<int, ParamDesc>& others,
@@ -48,7 +48,7 @@ class ShardLayout {
   // Returns whether every rank holds the whole parameter.
   bool everywhere() const { return rule_ == Rule::kWhole; }
   Region Of(int rank) const;
-  // Returns a hash of the regions. Equal layouts have the same hash, however they were found.
+  // Returns a hash of the regions. Equal regions have equal hashes, even if the layouts have different rules.
   uint64_t Hash(int world) const;
 
  private:
@@ -68,15 +68,16 @@ class ShardLayout {
   std::vector<Region> regions_;  // by rank
 };
 
-// Returns how many elements of a block precede a position in its tensor. The position is in elements.
+// Returns how many elements of a block precede a position in the tensor that was divided into blocks. position: an
+// index of an element of the flattened tensor.
 int64_t CountBefore(const Block& block, int64_t position);
 
 // Returns how many elements of a block a region contains.
 int64_t CountIn(const Block& block, const Region& region);
 
-// Visits those of the elements [first, first + count) of the tensor that a region contains, one run of consecutive
-// elements at a time: visit(distance of the run from `first`, offset in the region's row-major order, number of
-// elements).
+// Visits the elements that are both in the region and among elements [first, first + count) of the tensor, one run of
+// consecutive elements at a time: visit(distance of the run from `first`, offset in the region's row-major order,
+// number of elements).
 template <typename Visit>
 void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& visit) {
   const int last = region.shape.ndim - 1;

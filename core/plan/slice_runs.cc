@@ -8,8 +8,8 @@ namespace shampoo {
 
 void AppendSeries(const Block& block, const Region& region, int64_t elements, std::vector<RunSeries>* series) {
   int64_t packed = 0;
-  int64_t runs = 0;        // of the last series
-  bool is_closed = false;  // its last run is shorter
+  int64_t runs = 0;        // the number of runs in the last series
+  bool is_closed = false;  // whether the last series ends in a shorter run, so that no run may follow in it
   ForEachRunIn(block, region, 0, elements, [&](int64_t dense, int64_t local, int64_t count) {
     const int64_t begin = packed;
     packed += count;

@@ -15,10 +15,10 @@ struct Region;
 // that one shard rank holds, packed in the order of the block. A device finds the place of an element in a short table
 // of series instead of visiting all elements of the block.
 struct RunSeries {
-  int64_t packed;                  // first element in the packed slice; the series ends where the next one begins
-  int64_t dense;                   // first element in the dense block
-  int64_t local;                   // first element in the buffer of the rank that holds the slice
-  int64_t length;                  // elements of a run; the last run may be shorter
+  int64_t packed;  // index of the first element in the packed slice; the series ends where the next begins
+  int64_t dense;   // index of the first element in the dense block
+  int64_t local;   // index of the first element in the buffer of the rank that holds the slice
+  int64_t length;  // number of elements of each run; the last run may be shorter
   int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 

@@ -10,7 +10,7 @@ namespace shampoo {
 // dtype and d is at least kPackedFrom. The array has d rows of d + 1 elements: the lower triangle of the factor, and
 // right of it the upper triangle of the root. Each element is stored once, and BLAS works on both matrices in place.
 enum class SymmetricForm : int8_t {
-  kNone,         // no symmetric matrix
+  kNone,         // the state is not a symmetric matrix
   kSquare,       // d x d, both triangles
   kLower,        // the lower part of the shared array
   kUpper,        // the upper part of the shared array
@@ -20,14 +20,14 @@ enum class SymmetricForm : int8_t {
 
 // The least size of factor matrices and inverse roots of which only one triangle is stored. From this size on, products
 // with a triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth
-// faster, and the second triangle takes little memory. Methods in eigenbases store one triangle of a factor matrix of
-// any size. Snapshots are never packed.
+// faster, and the second triangle takes little memory. Methods soap and kl_shampoo store one triangle of a factor
+// matrix of any size. Snapshots have the form kSquare.
 inline constexpr int64_t kPackedFrom = 128;
 
 // The stored elements of one row, which are consecutive.
 struct SymmetricRow {
-  int64_t first;   // index in the state's memory
-  int64_t column;  // of the first element, in the matrix
+  int64_t first;   // index of the first element in the state's memory
+  int64_t column;  // column of the first element in the matrix
   int64_t count;
 };
 

@@ -30,8 +30,8 @@ class CansIteration {
   double* z() const { return z_; }
   double* spare() const { return s_; }
 
-  // Divides Y by its largest row sum of magnitudes, runs all steps on the quotient, and returns that sum. If
-  // is_inverse, sets Z <- Y^(-1/2), and Y is undefined. Otherwise sets Y <- Y^(1/2), and Z is undefined.
+  // Computes the quotient B of Y and the largest row sum of magnitudes of Y, runs all steps on B, and returns the sum.
+  // If is_inverse, sets Z <- B^(-1/2), and Y is undefined. Otherwise sets Y <- B^(1/2), and Z is undefined.
   double Run(bool is_inverse) {
     const double norm = LargestRowSum();
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] /= norm;
@@ -64,7 +64,7 @@ class CansIteration {
     for (int64_t i = 0; i < n_; ++i) {
       double sum = 0;
       for (int64_t j = 0; j < n_; ++j) sum += std::fabs(y_[i * n_ + j]);
-      if (!(sum <= largest)) largest = sum;  // also if the sum is NaN
+      if (!(sum <= largest)) largest = sum;  // true also if the sum is NaN
     }
     return largest;
   }

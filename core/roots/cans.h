@@ -22,7 +22,7 @@ struct CansResult {
 CansResult CansRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
 // Returns an estimate of the largest magnitude of an eigenvalue of I - X^(p/2) B X^(p/2), where p = -1 / exponent.
-// Returns NaN if an element of a matrix is not finite. Uses vectors 0 to 2 of the workspace.
+// Returns NaN if an element of b or x is not finite. Uses vectors 0 to 2 of the workspace.
 double CansResidual(const RootSpec& spec, int64_t n, const double* b, const double* x,
                     const RootWorkspace<double>& workspace);
 

@@ -7,12 +7,12 @@
 
 namespace shampoo {
 
-// The result of a coupled iteration for X = B^(-1/p) with B = A + shift I.
+// The result of a coupled iteration (core/rules/coupled_scalars.h) for X = B^(-1/p) with B = A + shift I.
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
-  // 1: converged. 0: the maximum of iterations was reached, or the error is NaN. -1: stopped, because the error no
-  // longer decreased.
+  // 1: the iteration converged. 0: it reached the maximum of iterations, or the error is NaN. -1: it stopped because
+  // the error no longer decreased.
   int converged = 1;
   double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
   double shift = 0;     // added to the diagonal of the scaled matrix
@@ -23,18 +23,18 @@ struct CoupledResult {
 // NewtonRoot and HigherOrderRoot expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the
 // root of the scaled matrix: the caller multiplies it by 2^(-scale / p).
 
-// Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. p is
-// numerator / denominator, an integer.
+// Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. Requires that
+// p = spec.numerator / spec.denominator is an integer.
 template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
 // Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled_scalars.h) determines the shift.
-// X is the inverse root with p = numerator; the caller raises it to the power `denominator`.
+// X is the inverse root with p = spec.numerator. The caller raises X to the power spec.denominator.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// y <- t^power y for symmetric matrices that commute, power >= 1. Destroys t and spare. The result is in *y. The call
-// may exchange the three pointers.
+// Sets *y to the product of (*t)^power and *y. Requires symmetric matrices that commute, and power >= 1. Destroys the
+// matrices *t and *spare. The call may exchange the three pointers.
 template <typename Root>
 void MultiplyByPower(int64_t n, int64_t power, Root** t, Root** y, Root** spare);
 

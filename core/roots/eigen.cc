@@ -31,7 +31,7 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
-  // A rung after kRequested must not compute a root of an eigenvalue that is 0 up to rounding.
+  // On a rung after kRequested, an eigenvalue that is 0 up to rounding has no root.
   const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
@@ -73,7 +73,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
     largest = std::max(largest, element(i));
   }
   *x = workspace.Matrix(n);
-  // The first iteration uses no clamp. The second one uses the clamp, if the first result is not finite.
+  // The first iteration of this loop uses no clamp. If its result is not finite, the second iteration uses the clamp.
   for (const double clamp : {0.0, least}) {
     std::fill(*x, *x + n * n, Root{0});
     const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent, scale, clamp, largest, 0);

@@ -10,7 +10,8 @@ namespace shampoo {
 
 // Computes X = A^exponent by eigendecomposition: A = Q diag(l) Q^T; l <- l - min(min(l), 0) + epsilon;
 // X = Q diag(l^exponent) Q^T. With spec.pseudo_inverse, nothing is added to l, and eigenvectors whose eigenvalue counts
-// as 0 are omitted. On entry, the lower triangle of workspace.Matrix(n) holds A * 2^-scale. The function destroys it.
+// as 0 are omitted. On entry, the lower triangle of workspace.Matrix(n) holds A * 2^-scale. The function destroys this
+// matrix.
 //
 // A check with a probe vector detects a wrong decomposition that the solver does not report. On success *x points to X
 // in the workspace: n x n, exactly symmetric; it may contain NaN or infinities. With a relative epsilon, X is the root
@@ -20,8 +21,8 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
                       const RootWorkspace<Root>& workspace, Root** x);
 
 // Computes the root of a diagonal matrix, such as any 1 x 1 matrix, element by element: (a_ii + epsilon)^exponent.
-// RootSpec::clamp applies only if the result without it is not finite. scale: with a relative epsilon, the scale of the
-// matrix; otherwise 0.
+// RootSpec::clamp applies only if the result without the clamp is not finite. With a relative epsilon, *x is the root
+// of A * 2^-scale, as for EigenRoot. Without a relative epsilon, scale must be 0.
 template <typename Real, typename Root>
 RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, int scale,
                          const RootWorkspace<Root>& workspace, Root** x);

@@ -18,7 +18,7 @@
 namespace shampoo {
 namespace {
 
-// to <- the lower triangle of A * 2^-scale.
+// to <- the lower triangle of A * 2^-scale, where A = matrix + epsilon I.
 template <typename Real, typename Root>
 void LoadScaled(const BasisSpec& spec, const SymmetricView<Real>& matrix, int scale, Root* to) {
   LoadLower(matrix, scale, to);
@@ -27,7 +27,7 @@ void LoadScaled(const BasisSpec& spec, const SymmetricView<Real>& matrix, int sc
   for (int64_t i = 0; i < matrix.n; ++i) to[i * matrix.n + i] += added;
 }
 
-// Computes eigenvectors into the rows of workspace.Matrix(n), by increasing eigenvalue.
+// Writes the eigenvectors to the rows of workspace.Matrix(n), in the order of increasing eigenvalues.
 template <typename Real, typename Root>
 RootOutcome TryDriver(const BasisSpec& spec, Rung rung, EigenDriver driver, const SymmetricView<Real>& matrix,
                       int scale, const RootWorkspace<Root>& workspace) {
@@ -50,7 +50,7 @@ RootOutcome TryDriver(const BasisSpec& spec, Rung rung, EigenDriver driver, cons
   return outcome;
 }
 
-// Writes the rows of `vectors` to the columns of q, the last row first unless `ascending`.
+// Writes the rows of `vectors` to the columns of q: in reverse order or, if `ascending`, in the same order.
 template <typename Root, typename Real>
 void RowsToColumns(int64_t n, const Root* vectors, bool ascending, Real* q) {
   for (int64_t j = 0; j < n; ++j) {
@@ -145,8 +145,8 @@ bool IsAccurate(const BasisSpec& spec, int64_t n, const Real* a, const Real* q, 
   return IsBasisAccurate(spec.tolerance, off_diagonal, SquareOf(n * n, a));
 }
 
-// Orthogonal iteration. Uses three n x n arrays: one holds A; the other two hold the basis and A times the basis, and
-// exchange their roles in each iteration.
+// Computes the basis by orthogonal iteration. Uses three n x n arrays: one holds A; the other two hold the basis and A
+// times the basis, and exchange their roles in each iteration.
 template <typename Real>
 BasisOutcome Iterate(const BasisSpec& spec, const SymmetricView<Real>& matrix, int scale, const Real* previous,
                      const BasisMemory<Real>& memory) {

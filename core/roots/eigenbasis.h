@@ -15,7 +15,7 @@ namespace shampoo {
 struct BasisSpec {
   BasisMethod method = BasisMethod::kEigen;
   BasisSort sort = BasisSort::kBefore;
-  int64_t iterations = 1;  // kQr
+  int64_t iterations = 1;  // with method qr
   double tolerance = 0;    // see the key basis_tolerance; has an effect only with a previous basis
   double epsilon = 0;
   int64_t id = -1;  // see RootSpec::id
@@ -25,7 +25,7 @@ struct BasisSpec {
 template <typename Real>
 struct BasisMemory {
   RootWorkspace<Real> own;
-  RecoveryMemory* recovery;  // not used if Real is double
+  RecoveryMemory* recovery;  // float64 memory, for failures; not used if Real is double
 
   static int64_t Elements(int64_t n) { return RootWorkspace<Real>::Elements(RootMethod::kEigen, n); }
   static int64_t Ints(int64_t n) { return RootWorkspace<Real>::Ints(n); }
@@ -40,7 +40,8 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  // root.kind is kScalar or kDiagonal if the basis is the identity without a computation. Otherwise it is kEigen.
+  // root.kind is kScalar or kDiagonal if the basis is the identity, without any computation. Otherwise root.kind is
+  // kEigen.
   RootOutcome root;
   bool is_kept = false;  // the previous basis is accurate enough and stays valid; Basis() is undefined
 };

@@ -13,7 +13,7 @@ namespace shampoo {
 struct RootResult {
   RootOutcome outcome;
   // max |(A + shift I) X^(-1 / exponent) - I|. With pseudo_inverse, I is replaced by the projector on the directions
-  // that are kept. NaN: X has no such power.
+  // that are kept. The residual is NaN if the power of X cannot be computed.
   double residual = 0;
 };
 

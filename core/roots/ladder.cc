@@ -241,7 +241,7 @@ RootOutcome ClimbLadder(const RootSpec& spec, const SymmetricView<Real>& matrix,
     last = RunRung(tried, rung, matrix, facts, workspace, limit, x);
     ++used;
     if (last.ok()) break;
-    // Another driver would compute the same diagonal.
+    // The matrix is diagonal, and another driver would compute the same root.
     if (last.kind == RootKind::kScalar || last.kind == RootKind::kDiagonal) break;
     if (std::isnan(shift)) shift = last.shift;
   }

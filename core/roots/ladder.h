@@ -12,7 +12,8 @@
 
 namespace shampoo {
 
-// Memory for the recovery in float64. All threads share it, because it is large and rarely needed.
+// Memory for the rungs of the recovery ladder that compute in float64. All threads share one RecoveryMemory, because it
+// is large and rarely needed.
 struct RecoveryMemory {
   std::mutex mutex;
   RootWorkspace<double> workspace{};
@@ -27,18 +28,18 @@ struct RootMemory {
   Tiles* tiles = nullptr;    // idle threads may help with a large matrix
 };
 
-// Computes the inverse root of a matrix with the requested method. If that fails, tries the rungs of the recovery
-// ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix is first
-// scaled by a power of two (RootScale), so that no solver reaches the limits of its dtype. x is written only on
-// success. The magnitudes of its elements are then at most `limit`.
+// Computes the inverse root of a matrix with the method of `spec`. If this method fails, tries the rungs of the
+// recovery ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix
+// is first scaled by a power of two (RootScale), so that no solver reaches the limits of its dtype. x is written only
+// on success. A root that has an element of a magnitude above `limit` counts as a failure.
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
                         const SymmetricTarget<Real>& x);
 
 // Computes the inverse root of a matrix for which the requested method has failed on a device with the outcome `first`.
 // Tries the rungs after kRequested. kFloat64 is tried even if the root dtype is float64, because the solvers of the
-// host and of the device differ. With method cans, kFloat64 is skipped, because it would repeat the computation of the
-// device.
+// host and of the device differ. With method cans, kFloat64 is skipped, because this rung would repeat the computation
+// of the device.
 template <typename Real>
 RootOutcome RecoverRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootOutcome& first,
                         const RootWorkspace<double>& workspace, double limit, const SymmetricTarget<Real>& x);

@@ -34,8 +34,8 @@ double TraceOf(const SymmetricView<Real>& matrix) {
   return trace;
 }
 
-// Returns the matrix whose root the spec describes. With the key trace_scaling, it is `matrix` divided by a power of
-// its trace.
+// Returns the matrix whose root is computed: with the key trace_scaling, `matrix` divided by a power of its trace,
+// otherwise `matrix`.
 template <typename Real>
 SymmetricView<Real> DividedByTrace(const RootSpec& spec, SymmetricView<Real> matrix) {
   if (spec.trace_scaling != 0) matrix.divisor *= TraceDivisor(spec, TraceOf(matrix));
@@ -82,7 +82,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
     nan |= std::isnan(middle);
     off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
     diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(middle)));
-    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // divide first: the sum may be out of range
+    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // a sum of undivided elements might overflow
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;

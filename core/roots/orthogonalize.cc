@@ -45,8 +45,8 @@ void Scale(int64_t n, Real factor, Real* x, Tiles* tiles) {
   });
 }
 
-// Multiplies by a power of two so that the largest magnitude is in [1, 2). This is exact unless an element becomes
-// denormal. Returns false if all elements are 0.
+// Multiplies x by a power of two so that the largest magnitude of x is in [1, 2). The products are exact unless they
+// are subnormal. Returns false if all elements are 0.
 template <typename Real>
 bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
   double largest = 0;
@@ -62,7 +62,7 @@ bool ScaleToOne(int64_t n, Real* x, Tiles* tiles) {
   return true;
 }
 
-// The products of a Newton-Schulz iteration on an r x c matrix.
+// A Newton-Schulz iteration on a rows x columns matrix X. The matrix is called tall if it has more rows than columns.
 template <typename Real>
 class NewtonSchulz {
  public:
@@ -111,7 +111,8 @@ class NewtonSchulz {
   const Real* result() const { return x_; }
 
  private:
-  // next <- polynomial X or X polynomial. The product is divided into tiles along the larger dim of X.
+  // next <- polynomial * X or, if X is tall, X * polynomial. The product is divided into tiles along the larger dim of
+  // X.
   void Multiply() const {
     const int64_t length = std::max(rows_, columns_);
     const int64_t each = std::max(kMinParallelProducts / (m_ * m_) / 16 * 16, int64_t{256});
@@ -171,7 +172,7 @@ bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
   double* const s = vt + k * columns;
   std::copy_n(x, n, a);
   if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
-  // Singular values descend. The comparison keeps a NaN, so that the result is not finite.
+  // Singular values descend. If one is NaN, the comparison is false, so that the result is not finite.
   const double least = kLeastSingularValue * NormOf(k, s);
   int64_t rank = k;
   while (rank > 0 && s[rank - 1] < least) --rank;

@@ -20,15 +20,17 @@ struct OrthogonalizeMemory {
 };
 
 // Replaces the row-major rows x columns matrix X = U diag(s) V^T by a matrix close to U V^T. A matrix of zeros is not
-// changed. The result is bit-identical for X multiplied by any power of two, and on any number of threads.
+// changed. Multiplying X by a power of two does not change the result. The result does not depend on the number of
+// threads.
 //
-// newton_schulz: X is divided by one of its norms, and each step applies an odd polynomial of degree 3 or 5 to the
-// singular values (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv 2505.16932). A singular value much
-// smaller than the norm stays small. With coefficients that the user has chosen, the result may contain infinities or
-// NaN.
+// If the key orthogonalization is newton_schulz, X is divided by one of its norms, and each step applies an odd
+// polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv
+// 2505.16932). A singular value much smaller than the norm stays small. With coefficients that the user has chosen, the
+// result may contain infinities or NaN.
 //
-// exact: U V^T is computed from a singular value decomposition in float64. A singular value below kLeastSingularValue
-// times the Frobenius norm counts as 0, and its vectors contribute nothing. All other singular values become 1.
+// If the key is exact, U V^T is computed from a singular value decomposition in float64. A singular value below
+// kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other singular
+// values become 1.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

@@ -23,7 +23,8 @@ class EigenProbe {
  public:
   EigenProbe(int64_t n, const RootWorkspace<Root>& workspace) : n_(n), workspace_(workspace) {}
 
-  // Computes A v. Call it before the solver destroys A, whose lower triangle is in `a`.
+  // Computes A v, where v is the vector of FillSigns. Call this before the solver destroys A, whose lower triangle is
+  // in `a`.
   void BeforeSolve(const Root* a);
   // Returns whether l is ascending, and Q^T diag(l) Q v = A v and Q^T Q v = v up to rounding. Returns false if an
   // element is not finite.
@@ -35,9 +36,9 @@ class EigenProbe {
 };
 
 // Returns |X^(power/2) A X^(power/2) v - v| / |v| for an inverse root X of A, both stored in full. Uses vectors 0 to 2
-// of the workspace. With A in the middle, rounding errors of X are multiplied by the square root of the condition
-// number of A. In A X^power they would be multiplied by the condition number itself, and a wrong X could not be
-// distinguished from a rounded one.
+// of the workspace. In this product, rounding errors of X are multiplied by the square root of the condition number of
+// A. In the product A X^power, rounding errors of X would be multiplied by the condition number itself, and a wrong X
+// could not be distinguished from a rounded one.
 template <typename Root>
 double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
 

@@ -9,24 +9,24 @@
 
 namespace shampoo {
 
-// A panel of `count` Householder reflectors, beginning with reflector `first`. They change only the first `columns`
-// elements of a vector. v and y have `count` rows.
+// A panel of `count` Householder reflectors, beginning with reflector `first`. The reflectors change only the first
+// `columns` elements of a vector. v and y point to V and Y of the panel (see Reflectors), which have `count` rows.
 template <typename Root>
 struct ReflectorPanel {
   int64_t first, count, columns;
   Root *v, *y;
 };
 
-// Computes y, and writes the elements that Sytrd leaves implicit into v. ld: the row stride of v and y. tau: points to
-// the factor of the first reflector of the panel.
+// Computes y, and writes into v the elements 0 and 1 that blas::Sytrd does not store. ld: the row stride of v and y.
+// tau: points to the factor of the first reflector of the panel.
 template <typename Root>
 void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
 
 // The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. For a panel of
 // k reflectors from H(f) on, H(f) H(f+1) ... H(f+k-1) = I - V^T Y: row i of V is the vector of reflector f + i, and Y
 // is T V with a triangular T (the compact WY form of Schreiber and Van Loan, with T in Puglisi's form, which needs no
-// recursion). Two matrix products multiply rows by a panel from the right. LAPACK's sormtr instead uses products with
-// triangles and transposes the matrix.
+// recursion). A matrix is multiplied by a panel from the right with two matrix products. LAPACK's sormtr instead uses
+// products with triangles and transposes the matrix.
 template <typename Root>
 class Reflectors {
  public:
@@ -42,10 +42,10 @@ class Reflectors {
   // v: the matrix that Sytrd has overwritten; reflector i is in row i + 1. y: n x n elements of memory.
   Reflectors(int64_t n, Root* v, const Root* tau, Root* y) : n_(n), v_(v), tau_(tau), y_(y) {}
 
-  // Computes Y, and writes the elements that Sytrd leaves implicit into V.
+  // Calls PreparePanel for every panel. Call this once, before Apply().
   void Prepare(Tiles* tiles) const;
 
-  // Row i of z <- Q (row i), for all n rows. products: n * kMaxWidth elements.
+  // Replaces each row r of z by Q r. z: n x n. products: memory for n * kMaxWidth elements.
   void Apply(Root* z, Root* products, Tiles* tiles) const;
 
  private:

@@ -48,13 +48,13 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace) {
   const int64_t n = matrix.n;
   RootResiduals measured;
-  // The identity is the root of a negligible factor matrix by definition.
+  // The root of a negligible factor matrix is the identity by definition, so its error is 0.
   if (spec.relative_epsilon > 0 && Inspect(matrix).negligible) return measured;
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // Use the epsilon that was resolved for the root. Iterations have no clamp.
+  // Use the epsilon that was added when x was computed. The iterative methods ignore RootSpec::clamp.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
   exact.clamp =

@@ -12,22 +12,25 @@ namespace shampoo {
 
 // The accuracy of a computed root X of a matrix A.
 struct RootResiduals {
-  // max |X - X64| / max |X64|, where X64 is the root of A + shift I by method eigen in float64. Infinity: X64 could not
-  // be computed.
+  // max |X - X64| / max |X64|, where method eigen computes X64, the root of A + shift I, in float64. Infinity if X64
+  // cannot be computed.
   double error = 0;
-  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity: X has no such power.
+  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity if the power of X
+  // cannot be computed.
   double residual = 0;
 };
 
 // Describes the last refresh of one inverse root.
 struct RootReport {
   RootOutcome outcome;
-  RootResiduals residuals;  // if track_root_residuals is true
-  // The step skipped the block before it computed this root, so the outcome is that of an earlier refresh.
+  RootResiduals residuals;  // computed only if track_root_residuals is true
+  // Whether the latest step in which a refresh of this root was due skipped the block instead. `outcome` is then that
+  // of an earlier refresh.
   bool is_stale = false;
 };
 
-// Measures x, a root of `matrix` whose computation had this outcome. Uses the workspace of method eigen.
+// Measures the accuracy of x, a computed root of `matrix`. outcome: the outcome of that computation. workspace: as
+// large as method eigen needs.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);

@@ -12,7 +12,8 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-constexpr int kPositiveSteps = 14;  // down to 2^-28 of the norm: IsSuitable() allows a condition number of 2^27
+// The least positive point is 4^-14 = 2^-28 times the norm, because IsSuitable() allows a condition number of 2^27.
+constexpr int kPositiveSteps = 14;
 constexpr double kPrecision = 0x1p-40;
 
 // Finds which two adjacent points of a sequence enclose the least eigenvalue.
@@ -22,8 +23,8 @@ class Bisection {
 
   Bisection(const Tridiagonal& t, double norm) : t_(t), tiny_(std::max(norm, 1e-100) * 1e-200) {}
 
-  // Returns the index of the first point below which there is an eigenvalue, or kShifts. The points must be in
-  // ascending order.
+  // Returns the index of the first point that is above the least eigenvalue, or kShifts if there is no such point. The
+  // points must be in ascending order.
   int FirstAbove(const Points& points) const {
     Points counts;
     BestKernels().tridiagonal.count_below(t_.d, t_.e, tiny_, t_.n, points.data(), counts.data());

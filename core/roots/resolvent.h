@@ -17,8 +17,8 @@ struct Tridiagonal {
   const double* e;
 };
 
-// Bounds on the eigenvalues of a matrix. Below, g is Gershgorin's bound on their magnitudes. It is at most three
-// times the largest of the magnitudes.
+// Bounds on the eigenvalues of a tridiagonal matrix. g is Gershgorin's bound on the magnitudes of the eigenvalues. g is
+// at most three times the largest of these magnitudes.
 struct EigenvalueBounds {
   // A lower bound on the least eigenvalue l. If l < 0, the bound is at least l - 2^-40 g. If 0 <= l < 2^-28 g, the
   // bound is 0. Otherwise the bound is above l / 4.
@@ -32,8 +32,8 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
 // Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each
 // inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never
-// stored. Its columns are computed from generators, one for each of the poles() inverses. A generator is the last
-// computed column of its inverse, on and above the diagonal. It grows by one row with each column.
+// stored. Its columns are computed from generators, one for each of the poles() inverses. A generator consists of the
+// elements on and above the diagonal in the last computed column of the inverse, and grows by one row per column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
@@ -60,13 +60,14 @@ class ResolventSum {
 
   // The next columns of Y, which are computed from left to right.
   struct Block {
-    int64_t count;  // columns
-    // count x poles. The elements of new column m above the square on the diagonal are the sum over j of factors[m][j]
-    // times old generator j.
+    int64_t count;  // the number of new columns; the rows with the same indices are called the new rows
+    // count x poles. In new column m, the elements above the new rows are the sum over j of factors[m][j] times the old
+    // generator j.
     std::array<float, kColumns * ZolotarevSum::kMaxPoles> factors;
-    std::array<double, ZolotarevSum::kMaxPoles> growth;                 // factors for the old rows of generators
+    std::array<double, ZolotarevSum::kMaxPoles> growth;  // the old rows of generator j are multiplied by growth[j]
     std::array<double, kColumns * ZolotarevSum::kMaxPoles> generators;  // poles x kColumns: the new rows of generators
-    std::array<double, kColumns * kColumns> sums;  // count x kColumns: the square on the diagonal, lower triangle
+    // count x kColumns. For i <= m, sums[m][i] is the element of Y in new row i and new column m.
+    std::array<double, kColumns * kColumns> sums;
   };
   // Computes the next `count` columns, at most kColumns.
   void Grow(int64_t count, Block* block);

@@ -19,25 +19,26 @@
 namespace shampoo {
 namespace {
 
-// The number of columns of the sum that are computed at a time, and the largest number of reflectors in a panel.
+// The largest number of columns that a call of ResolventSum::Grow() computes, and of reflectors in a panel.
 constexpr int64_t kWidth = ResolventSum::kColumns;
 // Returns the number of reflectors in a panel. Wider panels make products faster but take longer to prepare.
 constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
-// The number of probe vectors, which are multiplied by Q together with the generators.
+// The number of vectors that are multiplied by Q together with the generators, to obtain v, av and xv of
+// ResolventResult.
 constexpr int64_t kProbes = 3;
 constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
-// The limit of ResolventResult::root_error: 30 times the largest error that was measured at the largest condition
-// number.
+// The largest ResolventResult::root_error that passes the check. This limit is 30 times the largest error that was
+// measured with condition number ResolventSum::kLargestCondition.
 constexpr double kLargestRootError = 1e-5;
 
 // Returns how many columns LAPACK reduces before it updates the other columns.
 constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 : 32; }
 
-// The layout of the workspace after the matrix.
+// Divides the workspace that follows the matrix into arrays.
 struct Memory {
   int64_t ld;                        // row stride of v
   float *v, *x;                      // n x ld: reflectors; n x n: root
-  double *d, *e, *u, *y, *z;         // n elements each: T (d, e), and vectors
+  double *d, *e, *u, *y, *z;         // n elements each: d and e of T, and three vectors
   double* inverses;                  // ResolventSum::Elements
   float *tau, *narrow_d, *narrow_e;  // n elements each
   float* generators;                 // n x kMaxStride
@@ -60,7 +61,7 @@ struct Memory {
     inverses = wide(ResolventSum::Elements(n));
     auto* next = reinterpret_cast<float*>(next_wide);
     const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
-    panel = narrow(kWidth * ld);  // first and thus aligned: it is also scratch memory for doubles
+    panel = narrow(kWidth * ld);  // aligned because it is first: it also serves as scratch memory for doubles
     products = narrow(kWidth * n);
     tau = narrow(n);
     narrow_d = narrow(n);
@@ -77,13 +78,14 @@ struct Memory {
   }
 
  private:
-  static constexpr int64_t kAlignment = 64;  // of the doubles, in bytes
+  static constexpr int64_t kAlignment = 64;  // of the array d, in bytes
 };
 
 static_assert(Memory::Elements(kMinResolventSize) <= RootWorkspace<float>::ResolventWork(kMinResolventSize));
 static_assert(Memory::Elements(kMaxResolventSize) <= RootWorkspace<float>::ResolventWork(kMaxResolventSize));
 
-// Fills memory.v, ld, tau, d and e. Returns LAPACK's info.
+// Reduces A to the tridiagonal matrix T. Sets v, ld, tau, d and e of *memory. Returns LAPACK's info, or 0 if a kernel
+// of the library reduced A.
 int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   const auto reduce = BestKernels().tridiagonal.reduce;
   if (reduce == nullptr || by_lapack) memory->ld = n;
@@ -104,8 +106,8 @@ int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   return info;
 }
 
-// The growing leading square of X, with the generators and probe vectors. X is multiplied by Q from both sides. The
-// generators and probe vectors are multiplied by Q only from the left.
+// The leading square of X that has been computed so far, the generators and the probe vectors. Grow() enlarges the
+// square. Apply() multiplies X by reflectors of Q from both sides, and the generators and probe vectors from the left.
 class Window {
  public:
   Window(int64_t n, const Memory& memory, ResolventSum* sum)
@@ -114,7 +116,7 @@ class Window {
   int64_t stride() const { return stride_; }
   float* Probe(int64_t i) const { return memory_.generators + poles_ + i; }
 
-  // Adds rows and columns [first, first + count) of the sum.
+  // Adds rows and columns [first, first + count) of the sum Y to the square.
   void Grow(int64_t first, int64_t count) {
     sum_->Grow(count, &block_);
     const blas::Product<float> by_transposed{false, true, 1, 0};
@@ -141,7 +143,8 @@ class Window {
     }
   }
 
-  // X <- H X H^T and Z <- H Z, where H = I - Y^T V is the transpose of the product of the panel's reflectors.
+  // Computes X <- H X H^T and Z <- H Z. The columns of Z are the generators and the probe vectors. H = I - Y^T V is the
+  // transpose of the product of the panel's reflectors, where V is panel.v and Y is panel.y.
   void Apply(const ReflectorPanel<float>& panel) const {
     const int64_t k = panel.count;
     const int64_t c = panel.columns;
@@ -160,7 +163,8 @@ class Window {
   }
 
  private:
-  // Products of denormal numbers are slow, and they vanish in a sum with a number near 1.
+  // Returns 0 if the value is tiny. Products of tiny values can be denormal numbers. Such products are slow, and they
+  // vanish in a sum with a number near 1.
   static float Flushed(float value) { return std::fabs(value) < 1e-30f ? 0.0f : value; }
 
   int64_t n_;
@@ -181,8 +185,8 @@ void MultiplyTridiagonal(const Tridiagonal& t, double shift, const double* x, do
   }
 }
 
-// Returns whether A v = Q T u, X v = Q Y u and (T + shift I) Y Y u = u up to rounding. Returns false if a value is not
-// finite.
+// Checks the result with the probe vector v = Q u: returns whether A v = Q T u and X v = Q Y u up to rounding, and
+// whether root_error is at most kLargestRootError. Returns false if a value is not finite.
 bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& workspace) {
   float* const v = workspace.Vector(0, n);
   float* const expected = workspace.Vector(1, n);

@@ -7,37 +7,39 @@
 
 namespace shampoo {
 
-// The result of X = (A + shift I)^(-1/2) in float32 without eigenvectors: A is reduced to A = Q T Q^T with a
-// tridiagonal T, (T + shift I)^(-1/2) is computed as a sum of shifted inverses (core/roots/resolvent.h), and Q is
-// applied on both sides.
+// The result of RunResolvents(), which computes X = (A + shift I)^(-1/2) in float32 without eigenvectors:
+// 1. A is reduced to a tridiagonal T with A = Q T Q^T.
+// 2. Y = (T + shift I)^(-1/2) is computed as a sum of shifted inverses (see resolvent.h).
+// 3. X is Q Y Q^T.
 struct ResolventResult {
-  bool suitable = false;  // false: no result, because ResolventSum::IsSuitable() is false
+  bool suitable = false;  // false: there is no result, because ResolventSum::IsSuitable() is false
   int solver_info = 0;    // LAPACK's info
-  double least = 0;       // min(least eigenvalue, 0)
+  double least = 0;       // min(l, 0), where l is a lower bound on the least eigenvalue of A
   float* x = nullptr;     // n x n, exactly symmetric, in the workspace
-  // The probe vector v = Q u, where u is a vector of pseudo-random signs, and the values that A v and X v have if the
-  // result is correct. The three vectors are columns of an n x stride matrix.
+  // v is the probe vector Q u, where u is a vector of pseudo-random signs. av is Q T u, and xv is Q Y u. If the result
+  // is correct, av = A v and xv = X v. The three vectors are columns of an n x stride matrix.
   int64_t stride = 0;
   const float* v = nullptr;
   const float* av = nullptr;
   const float* xv = nullptr;
-  double largest_of_a = 0;  // bounds on the largest magnitudes of eigenvalues of A and of X
-  double largest_of_x = 0;
-  double root_error = 0;  // |(T + shift I) Y Y u - u| / |u|, where Y is the computed sum
+  double largest_of_a = 0;  // an upper bound on the magnitudes of the eigenvalues of A
+  double largest_of_x = 0;  // an upper bound on the eigenvalues of X
+  double root_error = 0;    // |(T + shift I) Y Y u - u| / |u|
 };
 
-// Returns whether ResolventRoot is tried for a root of dtype float32. If the matrix proves to be unsuitable
-// (ResolventResult::suitable), the root is computed with eigenvectors.
+// Returns whether the recovery ladder first calls ResolventRoot() for a root of dtype float32. If ResolventRoot() finds
+// that the matrix is not suitable, the ladder computes the root with eigenvectors.
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
-// Computes the root of the matrix whose lower triangle is in workspace.Matrix(n), without changing the matrix.
-//   epsilon    added to the eigenvalues, after min(least eigenvalue, 0) has been subtracted from them
-//   by_lapack  reduce with LAPACK even if there is a faster kernel; for tests
+// Computes the inverse square root of the matrix A + shift I, where the lower triangle of A is in workspace.Matrix(n).
+// Does not change A.
+//   epsilon    shift is epsilon - ResolventResult::least
+//   by_lapack  whether LAPACK reduces A to T even if there is a faster kernel; for tests
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 
-// Computes the same root as EigenRoot, from the same input: the workspace contains A * 2^-scale. *x is the root of this
-// scaled matrix, even if epsilon is not relative: the caller multiplies *x by 2^(-scale / 2). If the root needs
-// eigenvectors, *suitable is set to false, and the matrix in the workspace is unchanged.
+// Computes the same root as EigenRoot() (see eigen.h), from the same input: the workspace contains A * 2^-scale. *x is
+// the root of this scaled matrix, even if epsilon is not relative: the caller multiplies *x by 2^(-scale / 2). If
+// ResolventSum::IsSuitable() is false, sets *suitable to false. Never changes the matrix in the workspace.
 RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
                           float** x, bool* suitable);
 

@@ -10,11 +10,11 @@
 
 namespace shampoo {
 
-// The solvers that the recovery ladder calls. They are defined in a separate translation unit so that tests can inject
-// failures at a chosen rung, call and block.
+// The solvers that the recovery ladder calls. They are defined in a separate translation unit so that tests can replace
+// them and inject failures at a chosen rung, call and block. For that purpose each solver takes the spec and the rung.
 
-// Computes the same as blas::Syevd, with the LAPACK driver `driver`; l receives the eigenvalues. float32 supports only
-// divide and conquer.
+// Computes the same eigendecomposition as blas::Syevd, with the LAPACK driver `driver`. l receives the eigenvalues. In
+// float32, the driver must be kDivideAndConquer.
 template <typename Root>
 int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace);
@@ -27,7 +27,7 @@ CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int
 // Computes the root by method cans.
 CansResult SolveCans(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
-// Computes the inverse square root without eigenvectors.
+// Computes the inverse square root without eigenvectors, with RunResolvents().
 ResolventResult SolveResolvents(const RootSpec& spec, Rung rung, int64_t n, double epsilon,
                                 const RootWorkspace<float>& workspace);
 

@@ -19,18 +19,18 @@ template <typename Root>
 struct RootWorkspace {
   Root* memory;            // Elements(method, n) elements
   int32_t* ints;           // Ints(n) elements
-  Tiles* tiles = nullptr;  // idle threads may help with a large matrix
+  Tiles* tiles = nullptr;  // if set, idle threads may help with a large matrix
 
   // Returns how many elements of Root a method needs.
   static int64_t Elements(RootMethod method, int64_t n) {
-    // Recovery in float64 always uses eigenvectors.
+    // Roots without eigenvectors (see resolvent_root.h) are computed only in float32.
     const int64_t by_resolvents = std::is_same_v<Root, float> ? ResolventWork(n) : 0;
     const int64_t eigen = n * n + std::max(blas::EigenWork(n), by_resolvents);
-    // A coupled iteration that fails is followed by an eigendecomposition.
+    // If a coupled iteration fails, an eigendecomposition uses the same memory.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }
-  // Returns how many elements a root without eigenvectors needs in addition to the matrix: an upper bound, which
-  // resolvent_root.cc asserts.
+  // Returns an upper bound on the number of elements that a root without eigenvectors needs in addition to the matrix.
+  // resolvent_root.cc asserts that the bound suffices.
   static constexpr int64_t ResolventWork(int64_t n) {
     const int64_t largest = std::min(n, kMaxResolventSize);
     return n < kMinResolventSize ? 0 : 2 * largest * largest + 168 * largest + 512;
@@ -39,10 +39,10 @@ struct RootWorkspace {
 
   // Vectors 0 to 3, of n elements each.
   Root* Vector(int i, int64_t n) const { return memory + i * n; }
-  // Method eigen: the matrix, followed by the memory of the eigensolver.
+  // With method eigen, Matrix() is the matrix, and Work() is the memory of the eigensolver.
   Root* Matrix(int64_t n) const { return memory + 4 * n; }
   Root* Work(int64_t n) const { return Matrix(n) + n * n; }
-  // Methods newton, higher_order and cans: matrices 0 to 3.
+  // With methods newton, higher_order and cans, i selects one of four matrices, 0 to 3.
   Root* Matrix(int i, int64_t n) const { return memory + 4 * n + i * n * n; }
 };
 

@@ -13,19 +13,19 @@
 // Averages of iterates (the key averaging) and of the parameter (weight_ema).
 //
 // With averaging, the parameter W is average_train X + (1 - average_train) Z, where X is the average and Z the newest
-// iterate. The state of a block is Z - W with averaging, and the average minus W with weight_ema. This difference is 0
-// at the start, and bfloat16 is precise enough for it. With averaging, weight decay shrinks Z and leaves W as it is.
-// Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
+// iterate. A block stores a difference: Z - W with averaging, and the average minus W with weight_ema. This difference
+// is 0 at the start, and bfloat16 is precise enough for it. With averaging, weight decay shrinks Z and leaves W as it
+// is. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
 namespace shampoo {
 
-// The coefficients of a step of averaging. After Z has been shrunk by weight decay:
+// The coefficients of a step of averaging. After weight decay has shrunk Z, a step with direction D computes:
 //   W <- W + pull (Z - W) - move lr D,  Z <- Z - lr D
 struct AveragingStep {
   double pull = 0;
   double move = 1;
 };
 
-// Returns the weight that the iterate of a step has in the average of schedule_free. lr: the learning rate of the step.
+// Returns the weight that schedule_free gives to the iterate of a step in the average. lr: the step's learning rate.
 SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double lr) {
   return std::pow(lr, settings.average_lr_power);
 }
@@ -33,7 +33,7 @@ SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double l
 // Returns the coefficients of a step. lr_sum: with schedule_free, the sum of the weights of earlier iterates.
 SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings, double lr, double lr_sum) {
   if (settings.averaging == Averaging::kNone) return {};
-  double decay = settings.average_eval;  // the weight of the old X in the new one
+  double decay = settings.average_eval;  // the weight of the old X in the new X
   if (settings.averaging == Averaging::kScheduleFree) {
     const double weight = WeightOfIterate(settings, lr);
     const double sum = lr_sum + weight;
@@ -77,7 +77,8 @@ constexpr bool MovesAverage(const GroupSettings& settings, int64_t t, bool has_i
   return has_iterate || (has_ema && t > settings.weight_ema_start);
 }
 
-// Return the new state of averaging or of weight_ema, after a step that writes the parameter `written`.
+// Return the difference that a block stores (see above) after a step that writes the parameter `written`:
+// NextIterateOffset() with averaging, NextEmaOffset() with weight_ema.
 //   w       the old parameter
 //   offset  the new iterate minus w, or the average minus w
 template <typename Real>

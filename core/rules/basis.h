@@ -28,13 +28,13 @@ constexpr bool SkipsFirst(const GroupSettings& settings) {
   return settings.basis_order == BasisOrder::kAfter && settings.first_step == FirstStep::kSkip;
 }
 
-// Returns the number of updates of a block that has had this number of gradients.
+// Returns the number of updates of a block that has had `gradients` gradients.
 constexpr int64_t UpdatesOf(const GroupSettings& settings, int64_t gradients) {
   return SkipsFirst(settings) ? gradients - 1 : gradients;
 }
 
-// Returns whether the eigenbases are refreshed in the step of the gradient with this number, counted from 1. Their
-// initialization does not count as a refresh.
+// Returns whether a block's gradient number `gradient`, counted from 1, refreshes the eigenbases of the block. The
+// initialization of the eigenbases does not count as a refresh.
 constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   const int64_t update = UpdatesOf(settings, gradient);
   const int64_t first =
@@ -42,29 +42,29 @@ constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   return update >= first && update % settings.precondition_frequency == 0;
 }
 
-// Returns whether the gradient with this number determines the first eigenbases of a block.
+// Returns whether a block's gradient number `gradient` determines the first eigenbases of the block.
 constexpr bool IsFirstBasis(const GroupSettings& settings, int64_t gradient) {
   if (settings.basis_order == BasisOrder::kAfter) return gradient == 1;
   return UpdatesOf(settings, gradient) == settings.start_preconditioning_step;
 }
 
-// Returns the task of a block that has had `gradients` gradients, in the step of its next gradient.
+// Returns what a step does with the eigenbases of a block that has had `gradients` gradients before the step.
 constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients) {
   if (IsFirstBasis(settings, gradients + 1)) return RootTask::kInitialize;
   return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
 }
 
-// What the schedule of a block depends on, in addition to its group.
+// The properties of a block that determine its schedule, together with the schedule of its group.
 struct ScheduledBlock {
   bool is_owned;           // only the owner has the states of the block
   bool is_rotated;         // the block has eigenbases
   bool is_preconditioned;  // the block has factor matrices
   int64_t phase;           // Block::phase
-  int64_t gradient_count;  // the state of that name; 0 if the block has no such state
+  int64_t gradient_count;  // the state gradient_count; 0 if the block has no such state
   int64_t snapshot_step;   // see RootTaskOf
 };
 
-// Returns the schedule of a block in the step of its group.
+// Returns the schedule of a block in a step. group: the schedule of the block's group in the same step.
 constexpr RootSchedule ScheduleOf(const GroupSettings& settings, const GroupSchedule& group,
                                   const ScheduledBlock& block) {
   if (UsesEigenbasis(settings.method)) {
@@ -75,15 +75,15 @@ constexpr RootSchedule ScheduleOf(const GroupSettings& settings, const GroupSche
   return BlockScheduleOf(group, block.phase, block.is_preconditioned, block.snapshot_step);
 }
 
-// Sets the bias corrections of a block for the update with this number, which is at least 1.
+// Sets the bias corrections for a block's update number `update`, counted from 1.
 SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update, StepScalars* scalars) {
   scalars->filter_correction = settings.use_bias_correction ? BiasCorrection(settings.beta1, update) : 1;
   const bool corrects_moment = settings.use_bias_correction && !settings.drop_weighting && settings.beta2 < 1;
   scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
 }
 
-// The scalars of SOAP's grafting method, which requires basis_order before. V <- decay V + weight G G, and the
-// direction of the grafting method is H / (sqrt(V / correction) + epsilon).
+// The scalars of grafting with SOAP. Grafting with SOAP requires basis_order before. A step computes
+// V <- decay V + weight G G, and the direction of the grafting method is H / (sqrt(V / correction) + epsilon).
 struct GraftingScalars {
   double decay = 0;
   double weight = 0;
@@ -102,26 +102,28 @@ SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& setti
   return scalars;
 }
 
-// Returns the number by which a refresh divides the factor matrices. update: the update at which the refresh takes
-// place. With basis_order after, the number is 1, because the bases then do not depend on the scale of the matrices.
+// Returns the number by which a refresh divides the factor matrices. update: the number of the update that refreshes.
+// With basis_order after, the divisor is 1, because the bases then do not depend on the scale of the matrices.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;
   return corrects ? BiasCorrection(settings.shampoo_beta, FactorUpdates(settings, update)) : 1;
 }
 
-// Returns the weight that the first gradient of a block gets in its factor matrices, with basis_order after.
+// Returns the weight that the first gradient of a block gets in the factor matrices of the block if basis_order is
+// after.
 constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScalars& scalars) {
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
 
-// Returns the multiple of max(V)^inverse_exponent that is added to V^inverse_exponent.
+// Returns the relative epsilon r: a step adds r * max(V)^inverse_exponent to each element of V^inverse_exponent.
 constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computation) {
   constexpr double kRoundoffs = 1024;
   return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
 }
 
-// Returns what the relative epsilon adds to epsilon. largest: the largest element of V after the update.
+// Returns the number that the relative epsilon adds to epsilon. correction: the bias correction of V. largest: the
+// largest element of V after the update.
 SHAMPOO_HD inline double AddedEpsilon(const GroupSettings& settings, Dtype computation, double correction,
                                       double largest) {
   return RelativeEpsilon(settings, computation) * std::pow(largest / correction, settings.inverse_exponent);
@@ -134,19 +136,21 @@ SHAMPOO_HD Real PowerDirection(double inverse_exponent, double correction, doubl
   return divisor == 0 ? Real{0} : static_cast<Real>(static_cast<double>(h) / divisor);
 }
 
-// Returns whether a symmetric matrix is nearly diagonal in a basis (basis_tolerance). off_diagonal_square: the sum of
-// the squares of its elements off the diagonal in that basis. square: the sum of the squares of all its elements.
+// Returns whether a symmetric matrix is nearly diagonal in a basis. tolerance: the key basis_tolerance.
+// off_diagonal_square: the sum of the squares of the matrix's off-diagonal elements in that basis. square: the sum of
+// the squares of all elements of the matrix.
 SHAMPOO_HD inline bool IsBasisAccurate(double tolerance, double off_diagonal_square, double square) {
   return std::sqrt(off_diagonal_square) <= tolerance * std::sqrt(square);
 }
 
-// Returns whether the basis of a d x d matrix is the identity, so that it need not be computed. iterates: whether
-// orthogonal iteration starts from the previous basis. is_negligible: see IsNegligible.
+// Returns whether the basis of a d x d matrix is the identity, so that the basis need not be computed. iterates:
+// whether orthogonal iteration starts from the previous basis. is_negligible: whether IsNegligible() is true for the
+// matrix.
 constexpr bool IsBasisIdentity(bool iterates, int64_t d, bool is_negligible) {
   return !iterates && (d == 1 || is_negligible);
 }
 
-// Returns the weight of an element of a block in a mean over all dims except one of size d.
+// Returns the weight of one element of a block in a mean over all dims except one dim, whose size is d.
 constexpr double MeanWeight(int64_t d, int64_t elements) {
   return static_cast<double>(d) / static_cast<double>(elements);
 }
@@ -160,7 +164,7 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
 // the right scale when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
-// The eigenvalues with kl_init auto before the first gradient that is not zero.
+// The value of all eigenvalues of a block before its first gradient that is not zero, if kl_init is auto.
 constexpr double kEigenvalueOfZeros = 0.1;
 
 // Returns the eigenvalues of a block before its first gradient.
@@ -168,9 +172,9 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the value to which a gradient with this mean square sets all eigenvalues, with kl_init auto. The product of
-// one eigenvalue of each factor matrix is then the mean square. factors: the number of factor matrices. A gradient with
-// a negligible mean square counts as zero.
+// Returns the value to which a gradient with this mean square sets all eigenvalues if kl_init is auto. With this value,
+// the product of one eigenvalue from each factor matrix equals the mean square. factors: the number of factor matrices.
+// A gradient with a negligible mean square counts as zero.
 SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
@@ -181,14 +185,14 @@ SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, i
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
-// Returns the number by which the first gradient's term in a factor matrix is multiplied. The term then has the scale
-// of the term of a gradient that is whitened by the first eigenvalues. scale: the inverse square root of these
-// eigenvalues. factors: the number of factor matrices.
+// Returns the number by which the first gradient's term in a factor matrix is multiplied. The multiplied term has the
+// scale that it would have if the gradient were whitened with the first eigenvalues. scale: the inverse square root of
+// the first eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
 
-// Returns the decay of the eigenvalues in an update after the first gradient.
+// Returns the decay of the moving averages of eigenvalues in an update after the block's first gradient.
 SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t update) {
   const double decay = settings.shampoo_beta;
   if (!StartsFromGradient(settings)) return decay;
@@ -201,16 +205,16 @@ SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t 
 // square root of the eigenvalue.
 SHAMPOO_HD inline double KeptEigenvalue(double decay, double scale) { return decay / (scale * scale); }
 
-// Returns the new average of an eigenvalue of a dim of size d. square: the sum of the squares of the whitened gradient
-// along the eigenvector. elements: of the block.
+// Returns the new moving average of an eigenvalue of a dim of size d. square: the sum of the squares of the whitened
+// gradient along the eigenvector. elements: the number of elements of the block.
 SHAMPOO_HD inline double NextEigenvalue(double decay, double scale, int64_t d, int64_t elements, double square) {
   return KeptEigenvalue(decay, scale) + (1 - decay) * MeanWeight(d, elements) * square;
 }
 
-// Returns whether a gradient has changed the average of an eigenvalue.
+// Returns whether a gradient has contributed to `next`, the new moving average of an eigenvalue.
 SHAMPOO_HD inline bool HasTerm(double decay, double scale, double next) { return next != KeptEigenvalue(decay, scale); }
 
-// Returns whether new averages replace the eigenvalues of a dim.
+// Returns whether the new moving averages replace the eigenvalues of a dim.
 //   mean        the mean of the new averages
 //   has_term()  returns whether HasTerm() is true for any of the new averages
 SHAMPOO_CALLS_BACK template <typename HasAnyTerm>
@@ -243,11 +247,11 @@ SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return s
 // the old ones, so their inverse square roots do not exceed the cap either.
 SHAMPOO_HD inline double TransportedScale(double eigenvalue) { return KlScale(eigenvalue, __builtin_inf()); }
 
-// The scalars of a block's step.
+// The scalars of one step of a block that has eigenbases.
 struct BasisScalars : StepScalars {
   int64_t update = 0;           // the number of the update; 0: the gradient only initializes the block
-  bool is_first = false;        // with basis_order after: the gradient initializes the block
-  double eigenvalue_decay = 1;  // of the moving averages of eigenvalues
+  bool is_first = false;        // basis_order is after, and the gradient is the block's first
+  double eigenvalue_decay = 1;  // the decay of the moving averages of eigenvalues
   double basis_correction = 1;  // the divisor of the factor matrices in a refresh
 };
 

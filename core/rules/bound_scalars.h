@@ -30,7 +30,7 @@ constexpr int BindableKey(std::string_view name) {
   return -1;
 }
 
-// Returns the field of a key: settings.*BindableField(key).
+// Returns the field that holds the value of a key: the value is settings.*BindableField(key).
 SHAMPOO_HD constexpr double GroupSettings::*BindableField(int key) {
   switch (key) {
     case kBoundLr:

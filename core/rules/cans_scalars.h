@@ -7,7 +7,7 @@
 
 #include "core/rules/root_spec.h"
 
-// Root method cans: computes the inverse square root of a matrix B by a fixed sequence of polynomials with minimax
+// Root method cans computes the inverse square root of a matrix B by a fixed sequence of polynomials with minimax
 // coefficients. B is scaled so that its largest row sum of magnitudes is 1. Starting from Y = B, Z = I and P = Y, each
 // step computes T = b I + a P, Z <- T Z, Y <- Y T and P <- Z Y. Z converges to B^(-1/2) and Y to B^(1/2). The order of
 // the factors keeps rounding errors small. Sources: Emerging-Optimizers, pull request 277, for the coefficients;

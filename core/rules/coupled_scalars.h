@@ -8,8 +8,8 @@
 #include "core/base/host_device.h"
 #include "core/rules/root_spec.h"
 
-// The scalars of the coupled iterations for X = B^(-1/p) with B = A + shift I, where A is scaled by 2^-scale. The
-// iterations start from X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. Source:
+// The scalars of the coupled iterations for X = B^(-1/p), where B = 2^-scale A + shift I. The iterations start from
+// X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. Sources:
 // Higham, Functions of Matrices (2008), chapter 7, and the reference implementation (arXiv 2309.06497).
 namespace shampoo {
 
@@ -22,15 +22,15 @@ struct CoupledStart {
 // Returns the shift of the diagonal for a Newton iteration and for method cans.
 SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return std::ldexp(spec.epsilon, -scale); }
 
-// Returns z for a Newton iteration. norm: the Frobenius norm of B. p: numerator / denominator, an integer.
+// Returns z for a Newton iteration. norm: the Frobenius norm of B. p: the integer spec.numerator / spec.denominator.
 constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<double>(p + 1) / (2 * norm); }
 
-// Returns shift and z for an iteration of higher order. Its p is the numerator of the root, without the denominator.
+// Returns shift and z for an iteration of higher order. In this iteration, p is spec.numerator.
 // largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  // If spec.relative_epsilon is above 0, spec.epsilon already contains it as a factor, and is the shift of A. If it is
-  // 0, the shift is spec.epsilon times the bound, but at least 1e-16 for A.
+  // If spec.relative_epsilon is above 0, spec.epsilon already includes that factor, and is the shift of the unscaled A.
+  // If spec.relative_epsilon is 0, the shift is spec.epsilon times `largest`, but at least 1e-16 * 2^-scale.
   start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
   const double of_bound = spec.epsilon * largest;
   if (spec.relative_epsilon == 0 && !(of_bound < start.shift)) start.shift = of_bound;
@@ -56,8 +56,8 @@ SHAMPOO_HD inline double RootOfMultiple(double z, int64_t p) { return std::pow(z
 // Returns the multiple of I in Newton's T = ((p + 1) I - Y) / p.
 constexpr double NewtonDiagonal(int64_t p) { return static_cast<double>(p + 1) / static_cast<double>(p); }
 
-// Returns b_i of the series of (I - (I - Y))^(-1/p). T of an iteration of a higher order is the sum of b_i (I - Y)^i
-// for i < order.
+// Returns the coefficient b_i in the power series of Y^(-1/p): the sum of b_i (I - Y)^i. In an iteration of higher
+// order, T is the sum of the terms with i < order.
 constexpr double SeriesCoefficient(int64_t i, int64_t p) {
   double b = 1;
   for (int64_t k = 1; k <= i; ++k) b *= static_cast<double>(1 + (k - 1) * p) / static_cast<double>(k * p);
@@ -67,15 +67,15 @@ constexpr double SeriesCoefficient(int64_t i, int64_t p) {
 // Except for kRunning, the values are those of RootOutcome::converged.
 enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 1, kRunning = 2 };
 
-// Returns the state of an iteration.
-//   iterations  the number of iterations so far
-//   before      the error one iteration earlier
-//   error       max |Y - I|
+// Returns the state of a coupled iteration.
+//   iterations  the number of steps so far
+//   before      the error one step earlier
+//   error       the current max |Y - I|
 constexpr CoupledState StateAfter(const RootSpec& spec, int64_t iterations, double before, double error) {
   // If an error below this number stops decreasing, it is at the level of rounding errors.
   constexpr double kNearlyConverged = 0.01;
   const bool is_higher_order = spec.method == RootMethod::kHigherOrder;
-  // The first step of higher_order is unconditional: there is no earlier error to compare with.
+  // After the first step of higher_order, there is no earlier error to compare with.
   if (iterations > (is_higher_order ? 1 : 0)) {
     const bool stalls = is_higher_order ? error > 1.2 * before || error == before
                                         : error >= before && before <= kNearlyConverged && error > spec.tolerance;

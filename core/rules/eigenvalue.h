@@ -14,8 +14,8 @@
 // How a matrix is scaled, how its eigenvalues become eigenvalues of the root, and when a result is accepted.
 namespace shampoo {
 
-// The largest |A X^p - I| at which X counts as a root. Source: the release of arXiv 2309.06497, for its higher-order
-// method.
+// The largest |A X^p - I| at which X counts as a root. The reference implementation uses this limit for its
+// higher-order method.
 inline constexpr double kLargestResidual = 0.1;
 
 // Returns the epsilon that is added to the eigenvalues of a matrix with this mean eigenvalue.
@@ -59,7 +59,7 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
 
 // If 1 / exponent is an integer of at most 64 in magnitude, returns the largest k <= scale for which the root of A *
 // 2^-k is the root of A times a power of two. Matrices that differ only by a power of 2^(1 / exponent) then have roots
-// with the same digits. Otherwise returns `scale`.
+// with the same digits. If 1 / exponent is not such an integer, returns `scale`.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -122,8 +122,8 @@ class ElementScaling {
 class RootOfEigenvalue {
  public:
   //   epsilon         for the unscaled matrix
-  //   least, largest  eigenvalues of the scaled matrix
-  //   smallest        a shifted eigenvalue at or below it has no root
+  //   least, largest  the least and the largest eigenvalue of the scaled matrix
+  //   smallest        an eigenvalue that is at most `smallest` after the shift has no root
   SHAMPOO_HD RootOfEigenvalue(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
                               double largest, double smallest)
       : pseudo_inverse_(spec.pseudo_inverse),
@@ -194,8 +194,8 @@ class ProbeSigns {
   uint64_t state_ = 0x9e3779b97f4a7c15u;
 };
 
-// Returns the largest |Q^T Q v - v| / |v| that rounding may cause in a dtype with this machine epsilon. The results of
-// correct solvers for 20,000 difficult matrices are far below it (tests/roots/random_roots.cc).
+// Returns the largest |Q^T Q v - v| / |v| that rounding may cause in a dtype with this machine epsilon. For 20,000
+// difficult matrices, correct solvers stayed far below this limit (tests/roots/random_roots.cc).
 SHAMPOO_HD inline double ProbeTolerance(int64_t n, double machine_epsilon) {
   return 30 * std::sqrt(static_cast<double>(n)) * machine_epsilon;
 }

@@ -10,16 +10,16 @@
 #include "core/base/host_device.h"
 #include "core/rules/step_scalars.h"
 
-// Checks whether the states of a block stay finite in a step. C_k is the gradient G contracted with itself over all
-// dims except k; a step adds it to the factor matrix F_k. Block is the Block of the plan or the DeviceBlock of the CUDA
-// plugin.
+// Checks whether the states of a block stay finite in a step. |G| is the magnitude of an element of the gradient G. C_k
+// is G contracted with itself over all dims except k. A step adds C_k to the factor matrix F_k. The template parameter
+// Block is the Block of the plan or the DeviceBlock of the CUDA plugin.
 namespace shampoo {
 
-// A state that grows in each step by less than this fraction of its limit does not reach the limit in 2^40 steps. The
-// check then does not read the state.
+// If a state grows in each step by less than this fraction of its limit, it does not reach the limit in 2^40 steps. The
+// check of a step with such a small growth does not read the state.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
-// Returns the largest sum of products that is allowed: a margin remains for rounding in the computation dtype.
+// Returns the limit of sums of products, with a margin for rounding in the computation dtype.
 constexpr double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
 
 // Returns the limit of a state's elements, with a margin for rounding to its dtype.
@@ -44,7 +44,8 @@ constexpr double RootLimit(const Block& block, size_t k) {
 }
 
 // Returns the dtype that |G| itself must fit: the dtype of the filtered gradient if its range is smaller than that of
-// the computation dtype, otherwise the computation dtype. The filtered gradient is an average of gradients.
+// the computation dtype, otherwise the computation dtype. The filtered gradient is an average of gradients, so it fits
+// its dtype if they do.
 template <typename Block>
 constexpr Dtype ElementDtype(const Block& block) {
   const bool is_narrow =
@@ -85,23 +86,23 @@ SHAMPOO_HD inline double SquareWithRounding(double square, int64_t elements, dou
 struct GrowthFault {
   enum class State { kNone, kMoment, kFactor };
   State state = State::kNone;
-  int dim = 0;                // kFactor
-  bool product_fits = false;  // kFactor: C_k can be computed, but F_k would overflow its dtype
+  int dim = 0;                // with kFactor: the dim k of the factor matrix
+  bool product_fits = false;  // with kFactor: C_k can be computed, but F_k would overflow its dtype
 };
 
 // Checks whether decay * state + weight * square fits the dtype of each state.
 //
-// Largest has the members LargestMoment() and LargestDiagonal(k), which return the largest magnitudes in the states.
-// They are called only if the sum may come near the limit.
+// The type Largest has the members LargestMoment() and LargestDiagonal(k). They return the largest magnitude in V and
+// on the diagonal of F_k, and are called only if the sum may come near the limit.
 template <typename Block, typename Largest>
 class Growth {
  public:
-  // has_states: whether the states are included. A rank that does not own a block has no states of it and checks only
-  // the gradient; all ranks must come to the same result for gradients.
+  // has_states: whether the check includes the current states. A rank that does not own a block has no states of the
+  // block, so it checks only the gradient. All ranks must come to the same result for the gradient.
   SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool has_states)
       : step_(step), block_(block), largest_(largest), has_states_(has_states) {}
 
-  // Returns whether C_k can be computed. slice_square: a bound on its diagonal elements.
+  // Returns whether C_k can be computed. slice_square: a bound on the diagonal elements of C_k.
   SHAMPOO_HD bool ProductFits(double slice_square) const { return slice_square < ProductLimit(block_.computation); }
 
   // Returns whether V stays finite. element_square: a bound on the squares of the elements of G.

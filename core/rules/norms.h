@@ -57,8 +57,8 @@ SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_
 // Returns the fraction of W by which weight decay shrinks it, before the direction moves it.
 constexpr double DecayOf(const StepScalars& step) { return step.shrinkage + step.lr * step.decoupled_decay; }
 
-// Inner products over a tensor or, with update_floor_rows, over one row of it. W is the parameter after weight decay, P
-// the direction before it is scaled.
+// Inner products over a tensor or, with update_floor_rows, over one row of the tensor. W is the parameter after weight
+// decay, and P is the direction before scaling.
 struct NormSums {
   double ww = 0;
   double pw = 0;
@@ -72,7 +72,7 @@ struct NormSums {
   }
 };
 
-// Returns the terms of an element in NormSums. w: the element after weight decay.
+// Returns the terms that one element adds to NormSums. w: the element of W. p: the element of P.
 constexpr NormSums TermsOf(double w, double p) { return {w * w, p * w, p * p}; }
 
 // The coefficients of W1 = keep W - move P, for a tensor or for one row.
@@ -107,7 +107,7 @@ SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Re
   return decay != 0 && Decays(settings.cautious_decay, p, w) ? wide - decay * wide : wide;
 }
 
-// The intermediate results of a step: with update_floor_rows for one row, otherwise for the whole tensor.
+// The intermediate results of a step. With update_floor_rows, they are for one row, otherwise for the whole tensor.
 struct NormControlRow {
   NormSums sums;
   ControlledMove move;
@@ -120,17 +120,17 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 }
 
 // A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
-// Emerging-Optimizers (relative, radial_brake); the update floor and the radial control of modded-nanogpt's records.
+// Emerging-Optimizers (relative, radial_brake); the record runs of modded-nanogpt (update_floor, radial).
 //
-// Here D is not the direction of grafting, but D = scale P - radial W, where radial is 0 if norm_control is not radial.
-// update_floor may lengthen D. With update_floor_rows, each row is lengthened separately. Otherwise the whole tensor
-// counts as one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
+// In this class, D is not the update of a grafting method. D = scale P - radial W, where radial is 0 if norm_control is
+// not radial. update_floor may lengthen D. With update_floor_rows, each row is lengthened separately. Otherwise the
+// whole tensor counts as one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
 //
 // Order of the calls: Add(), either for each row or once with the sums of the terms of all rows; MoveOf() for each row;
 // Ratio(), after the caller has computed |W1|.
 class NormControlStep {
  public:
-  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: of the direction P.
+  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: the scale of P.
   SHAMPOO_HD NormControlStep(const GroupSettings& settings, double lr, const NormSums& total, double radius,
                              const DirectionScale& scale)
       : settings_(settings), lr_(lr), norm_(std::sqrt(total.ww)), radius_(radius), scale_(scale.down * scale.up) {
@@ -140,7 +140,7 @@ class NormControlStep {
     radial_ = (1 - (along < 0 ? settings.radial_outward : settings.radial_inward)) * along;
   }
 
-  // Return the terms of a row in |D|^2 and <D, W>.
+  // Return the terms that a row adds to |D|^2 and to <D, W>.
   SHAMPOO_HD double SquareTerm(const NormSums& row) const {
     const double floor = FloorOf(row);
     return floor * floor * SquareOf(row);

@@ -6,8 +6,9 @@
 
 #include "core/base/host_device.h"
 
-// How ranks compare the headers that they sent to each other, before they use the data. If ranks differ in several
-// ways, all ranks report the same difference. The CPU and a device report the same difference for the same headers.
+// How ranks compare the headers that they have sent to each other (see segment_header.h), before they use other data
+// that they have exchanged. If ranks differ in several ways, all ranks report the same difference. The CPU and a device
+// report the same difference for the same headers.
 namespace shampoo {
 
 // The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks.
@@ -21,8 +22,8 @@ struct ReplicaDifference {
 
 // Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
 // hyper-parameters may be the reason why inputs differ, so steps and hyper-parameters are compared on all ranks before
-// the inputs. The first comparison is whether ranks export averages: the other values of an exporting rank and of a
-// rank that makes a step cannot be compared.
+// the inputs. The first comparison is whether ranks export averages, because the other values in the headers of an
+// export and of a step cannot be compared.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
@@ -43,13 +44,13 @@ SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf
   return {};
 }
 
-// Returns whether a step compares the parameters of replicas. steps: the number of steps made before it.
+// Returns whether a step compares the parameters of replicas. steps: the number of steps made before this step.
 constexpr bool ComparesParameters(int64_t verify_replicas, int64_t steps) {
   return verify_replicas > 0 && steps % verify_replicas == 0;
 }
 
-// The elements and buffers of a parameter on one shard rank: no elements; elements without a gradient; elements with a
-// gradient; or elements with a gradient and a buffer for a copy (shampoo_buffers.copy).
+// What one shard rank has of a parameter: no elements; elements without a gradient; elements with a gradient; or
+// elements with a gradient and a buffer for a copy (shampoo_buffers.copy).
 enum GradientOnShard : unsigned char { kNoElements = 0, kNoGradient = 1, kGradient = 2, kGradientAndCopy = 3 };
 
 // The last shard rank that has a gradient of a parameter, and the last one that has elements of the parameter but no
@@ -74,15 +75,15 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
   return ranks;
 }
 
-// The step of a group that the shard ranks are about to make.
+// The number of the step of one group that the shard ranks are about to make.
 struct ShardStep {
   int64_t step = 0;        // 0: no rank makes a step
   int64_t first = -1;      // the first rank that makes a step; -1: none
-  int64_t differing = -1;  // the first rank that makes a different step; -1: none
+  int64_t differing = -1;  // the first rank whose step has another number; -1: none
 };
 
-// Compares the steps that the shard ranks are about to make of a group.
-//   step_of(rank)  returns the step of a rank; 0: none
+// Compares the numbers of the step of one group that the shard ranks are about to make.
+//   step_of(rank)  returns the number of the step of a rank, or 0 if the rank makes no step
 SHAMPOO_CALLS_BACK template <typename StepOf>
 SHAMPOO_HD ShardStep FindShardStep(int64_t world, const StepOf& step_of) {
   ShardStep found;

@@ -43,10 +43,10 @@ struct RootSpec {
   // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). A step does this
   // (DividedByTrace) before it computes the root. InverseRoot() ignores the key.
   double trace_scaling = 0;
-  // For the coupled iterations.
+  // The next five fields are for the coupled iterations.
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
-  int64_t order = 3;                // of convergence, with method higher_order
+  int64_t order = 3;                // method higher_order: the order of convergence
   bool row_sum_epsilon = false;     // method higher_order: epsilon is relative to the largest row sum of magnitudes
   bool accept_unconverged = false;  // accept the result after max_iterations, even if it has not converged
   // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
@@ -60,14 +60,14 @@ struct RootSpec {
   int64_t id = -1;               // number of the factor matrix in its plan, for tests that make one root fail
 };
 
-// Returns the exponent of the root numerator / denominator.
+// Returns the exponent of the root of degree numerator / denominator.
 constexpr double ExponentOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator) {
   return -settings.exponent_multiplier * static_cast<double>(denominator) / static_cast<double>(numerator);
 }
 
-// Returns the method that computes the root numerator / denominator of an n x n matrix: the method of the settings,
-// or eigen if that method is cans and does not support the root. Method cans supports only the exponents -1/2 and -1/4,
-// and only n above 1.
+// Returns the method that computes the root of degree numerator / denominator of an n x n matrix. This is the method of
+// the settings, except that eigen replaces cans if cans does not support the root. Method cans supports only the
+// exponents -1/2 and -1/4, and only n above 1.
 constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n) {
   const double exponent = ExponentOfRoot(settings, numerator, denominator);
   const bool has_cans = n > 1 && (exponent == -0.5 || exponent == -0.25);
@@ -79,7 +79,7 @@ constexpr Dtype DtypeOfMethod(RootMethod method, Dtype requested) {
   return method == RootMethod::kCans ? Dtype::kF64 : requested;
 }
 
-// Returns the spec of the root numerator / denominator with a group's settings:
+// Returns the spec of the root of degree numerator / denominator with a group's settings:
 // X = A^(-exponent_multiplier * denominator / numerator). The default of root_rank_rtol depends on n, the size of A,
 // and on the dtype.
 constexpr RootSpec MakeRootSpec(const GroupSettings& settings, int64_t numerator, int64_t denominator, int64_t n,

@@ -9,10 +9,10 @@
 
 // Stochastic rounding to bfloat16 (the keys state_rounding and param_rounding). The random numbers come from a
 // counter-based generator, Philox4x32-10 (Salmon et al., SC 2011). Its counter consists of the parameter, the
-// position in it, the state and the step, so the bits do not depend on threads, ranks, shards or a resume.
+// position in it, the state and the step, so the random numbers do not depend on threads, ranks, shards or a resume.
 namespace shampoo {
 
-// What is rounded. The numbers are part of the counter.
+// Identifies what is rounded. The number of each value is part of the generator's counter.
 enum class RoundedState : uint32_t {
   kParam = 0,
   kFilteredGrad = 1,
@@ -28,8 +28,9 @@ enum class RoundedState : uint32_t {
   kTurnedSecondMoment = 10,
 };
 
-// RoundedMomentOf() returns the RoundedState of a block's second moment, and RoundedAverageOf() that of its average
-// (weight_ema) or iterate (averaging). The block is a Block or a DeviceBlock.
+// RoundedMomentOf() returns the RoundedState of the second moment of a block. RoundedAverageOf() returns the
+// RoundedState of the average (weight_ema) or the iterate (averaging) of a block. The block is a Block or a
+// DeviceBlock.
 template <typename AnyBlock>
 constexpr RoundedState RoundedMomentOf(const AnyBlock& block) {
   if (!block.second_moment.present()) return RoundedState::kGrafting;
@@ -45,7 +46,7 @@ struct RoundingKey {
   uint64_t seed = 0;
   RoundedState state = RoundedState::kParam;
   uint32_t param = 0;  // the index of the parameter in the plan
-  uint64_t step = 0;   // of the group
+  uint64_t step = 0;   // the step of the group
 };
 
 struct PhiloxBlock {
@@ -90,7 +91,7 @@ SHAMPOO_HD constexpr uint16_t RoundToBf16(float value, uint32_t random) {
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | (rounded < 0x7F7F ? rounded : 0x7F7F));
 }
 
-// Rounds one element. position: in the flattened parameter.
+// Rounds one element. position: the index of the element in the flattened parameter.
 SHAMPOO_HD constexpr uint16_t RoundToBf16At(const RoundingKey& key, int64_t position, float value) {
   const auto at = static_cast<uint64_t>(position);
   return RoundToBf16(value, RandomOf(RandomBits(key, at >> 3), at));

@@ -17,7 +17,7 @@ constexpr bool IsStepCounter(int64_t value) { return value >= 0 && value < kStep
 
 // How the direction P of a block follows from the filtered gradient H.
 enum class DirectionRule {
-  kPrecondition,  // P is the method's direction, such as H contracted with the inverse roots; then it is grafted
+  kPrecondition,  // P is the method's direction, such as H contracted with the inverse roots; then P is grafted
   kGraft,         // P = D, the grafting method's own direction
   kFiltered,      // P = H: the inverse roots are still identities
   kZero,          // P = 0: the inverse roots are still zero
@@ -65,8 +65,8 @@ struct RefreshKeys {
 // the refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // The number of steps until the next refresh. With refresh_growth 0, this is always the frequency. Exception: after a
-  // first refresh at a step between two multiples of the frequency, the second refresh may follow sooner.
+  // The number of steps until the next refresh. With refresh_growth 0, `interval` is always the frequency. If the first
+  // refresh is then between two multiples of the frequency, the second refresh may follow sooner than after `interval`.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };
@@ -124,8 +124,8 @@ constexpr Refresh LastRefresh(const RefreshKeys& keys, int64_t t) {
 struct GroupSchedule {
   RefreshKeys keys;
   int64_t t = 0;
-  Refresh last;         // at or before t
-  Refresh last_usable;  // at or before t - async; its roots may be used at step t
+  Refresh last;         // the last refresh at or before t
+  Refresh last_usable;  // the last refresh at or before t - async; its roots may be used at step t
   Grafting grafting = Grafting::kNone;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
 };
@@ -152,18 +152,18 @@ constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Returns whether the roots of a refresh may be put into use `async` steps later, because its interval is longer than
-// `async`.
+// Returns whether the roots of a refresh may be put into use `async` steps later, because `async` is above 0 and the
+// interval of the refresh is longer than `async`.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
   return keys.async > 0 && refresh.interval > keys.async;
 }
 
-// Returns whether a block with this phase has this refresh at step t.
+// Returns whether step t refreshes a block with this phase as part of this refresh of the group.
 constexpr bool IsRefreshedAt(const RefreshKeys& keys, int64_t phase, const Refresh& refresh, int64_t t) {
   return refresh.step > 0 && t == refresh.step + SpreadOffset(keys, phase, refresh.interval);
 }
 
-// Returns whether a block with this phase has a refresh at this step.
+// Returns whether the step of this schedule refreshes a block with this phase.
 constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
   return IsRefreshedAt(group.keys, phase, group.last, group.t);
 }
@@ -185,7 +185,7 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 // A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
 // use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh computes its roots
 // immediately. If |snapshot_step| is the current step, this block has already made the step, and another rank has
-// rejected it. The block then makes the step again in the same way.
+// rejected the step. The block then makes the step again in the same way.
 constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t snapshot_step) {
   const bool is_pending = snapshot_step > 0;
   if (IsDue(group, phase)) {
@@ -197,7 +197,7 @@ constexpr RootTask RootTaskOf(const GroupSchedule& group, int64_t phase, int64_t
   return is_pending && group.t - group.keys.async >= snapshot_step ? RootTask::kFromSnapshot : RootTask::kNone;
 }
 
-// Returns the state snapshot_step of a block after this task in step t.
+// Returns the state snapshot_step of a block after this task in step t. before: the state before the step.
 constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
   switch (task) {
     case RootTask::kTakeSnapshot:

@@ -12,8 +12,8 @@ namespace shampoo {
 
 // The scalars and settings with which the CPU makes one step of each block of a group.
 struct StepProgram : StepScalars {
-  const Settings* settings = nullptr;  // of the group, for the computation of roots
-  uint64_t rounding_seed = 0;          // of stochastic rounding
+  const Settings* settings = nullptr;  // the settings of the group, for the computation of roots
+  uint64_t rounding_seed = 0;          // the seed of stochastic rounding
 };
 
 // Returns the program of step t of a group. current: the settings with the values of bound scalars in this step.

@@ -30,7 +30,7 @@ struct StepScalars {
   double moment_weight = 0;
 
   // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), if the block's schedule has a refresh
-  double factor_correction = 1;  // of step t; roots of a snapshot use the correction of the snapshot's step
+  double factor_correction = 1;  // for step t; roots of a snapshot use the correction for the snapshot's step
 
   // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then
   // E <- filter_decay * E + (1 - filter_decay) * G. If filter_decay is 0, H = G.
@@ -39,7 +39,7 @@ struct StepScalars {
   double filter_correction = 1;
 
   // D = H / (sqrt(V / moment_correction) + moment_epsilon), or 0 where this divisor is 0. If there is no V, D = H.
-  // The block's schedule determines how P is computed (DirectionRule). With kPrecondition and grafting, then
+  // The block's schedule determines how P is computed (DirectionRule). With kPrecondition, grafting then computes
   // P <- P * |D| / (|P| + norm_guard).
   double moment_correction = 1;
   double moment_epsilon = 0;
@@ -69,15 +69,15 @@ struct StepScalars {
 // Returns the divisor that corrects a moving average with this decay for its start from zero, after t steps.
 SHAMPOO_HD inline double BiasCorrection(double decay, int64_t t) { return 1 - std::pow(decay, static_cast<double>(t)); }
 
-// Returns the decay of E in H, beta3. Nesterov's form of the average, beta1 E + (1 - beta1) G with the new E, has
-// beta3 = beta1^2.
+// Returns beta3, the weight of the old E in H. Nesterov's form of the average is H = beta1 E + (1 - beta1) G with the
+// new E. In terms of the old E, this form has beta3 = beta1^2.
 constexpr double Beta3Of(const GroupSettings& settings) {
   if (settings.beta3 >= 0) return settings.beta3;
   const bool looks_ahead = settings.method == Method::kMuon && settings.use_nesterov;
   return looks_ahead ? settings.beta1 * settings.beta1 : settings.beta1;
 }
 
-// Returns the divisor that corrects beta3 E + (1 - beta3) G in step t for the start of E from zero. E is the average
+// Returns the divisor that corrects beta3 E + (1 - beta3) G in step t, because E started from zero. E is the average
 // after t - 1 steps.
 SHAMPOO_HD inline double FilterCorrection(double beta1, double beta3, int64_t t) {
   return beta1 == beta3 ? BiasCorrection(beta1, t) : 1 - beta3 * std::pow(beta1, static_cast<double>(t - 1));
@@ -92,7 +92,7 @@ constexpr int64_t FactorUpdates(const GroupSettings& settings, int64_t t) {
   return t < 1 ? 0 : 1 + (t - 1) / settings.factor_update_frequency;
 }
 
-// Returns the divisor of the factor matrices in step t. It is 1 without a bias correction.
+// Returns the divisor of the factor matrices in step t. Without a bias correction, the divisor is 1.
 SHAMPOO_HD inline double FactorCorrection(const GroupSettings& settings, int64_t t) {
   const bool corrects = settings.use_bias_correction && !settings.drop_weighting && settings.beta2 < 1;
   return corrects ? BiasCorrection(settings.beta2, FactorUpdates(settings, t)) : 1;
@@ -131,7 +131,7 @@ SHAMPOO_HD inline StepScalars MakeStepScalars(const GroupSettings& settings, int
   scalars.ahead_decay = Beta3Of(settings);
   if (settings.use_bias_correction)
     scalars.filter_correction = FilterCorrection(settings.beta1, scalars.ahead_decay, t);
-  // Grafting always corrects Adam's second moment.
+  // Grafting corrects the bias of Adam's second moment even if use_bias_correction is false.
   const bool corrects_moment = (grafts || settings.use_bias_correction) && !settings.drop_weighting;
   if (settings.grafting == Grafting::kAdam && moment_decay < 1 && corrects_moment) {
     scalars.moment_correction = BiasCorrection(moment_decay, t);

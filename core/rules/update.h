@@ -8,7 +8,7 @@
 #include "core/base/kernels/element.h"
 #include "core/rules/step_scalars.h"
 
-// How a step scales the direction of a block, and whether the update fits every dtype that is written.
+// Functions that scale the direction of a block, and that check whether the update fits every dtype that a step writes.
 namespace shampoo {
 
 template <typename Real>
@@ -126,8 +126,8 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
 // How a step checks whether the direction of a block can be applied.
 enum class FitCheckMode : int32_t {
   kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
-  kByBound,  // by a bound on the terms of decay and momentum; element by element if the bound is too large
-  kExact,    // element by element
+  kByBound,  // a bound on the terms of decay and momentum decides; if it is too large, every element is checked
+  kExact,    // every element is checked
 };
 
 // Returns how the fit of a direction of this size is checked. bounds_suffice: BoundsSuffice(), or false if the caller
@@ -144,8 +144,8 @@ constexpr FitCheckMode FitCheckFor(const StepScalars& step, const UpdateTargets&
 // produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
-// Returns whether the values that are written for an element fit their dtypes. value: the new parameter as every rank
-// computes it; it may differ from applied.value by the rounding of the exchange.
+// Returns whether the values that are written for an element fit their dtypes. value: the new parameter that every rank
+// computes. It may differ from applied.value, because the exchange between ranks rounds.
 template <typename Real>
 constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real>& applied, Real value,
                            bool param_is_finite) {

@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// A range of elements of one entry.
+// A range of elements of one StateEntry (see entries.h).
 struct ElementRange {
   int64_t entry;  // index of the entry in OptimizerState::entries()
   int64_t first;

@@ -55,15 +55,15 @@ Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int
 Status WriteEntry(const StateEntry& entry, char* memory, int64_t first, int64_t count, const void* from,
                   size_t from_bytes);
 
-// The packed form of an entry, as files store it: all elements, or the lower triangle of a symmetric matrix, row by
-// row. A symmetric entry of size n has n rows of 1 to n elements. In other entries each element is a row.
+// Files store an entry in packed form: all elements, or the lower triangle of a symmetric matrix, row by row. A
+// symmetric entry of size n has n rows of 1 to n elements. In any other entry, each element is a row.
 int64_t PackedRows(const StateEntry& entry);
 int64_t PackedBytes(const StateEntry& entry);
-int64_t PackedBefore(const StateEntry& entry, int64_t row);  // number of elements before a row
-// Returns the end of the longest range of rows from `first` on that has at most `elements` elements; the range has at
-// least one row.
+int64_t PackedBefore(const StateEntry& entry, int64_t row);  // the number of elements before a row
+// Returns the end of the longest range of rows that begins with row `first` and has at most `elements` elements. The
+// range has at least one row, even if that row is longer.
 int64_t LastRowWithin(const StateEntry& entry, int64_t first, int64_t elements);
-// Copy rows [first, last) from and to the memory of the entry. The range must be within the entry.
+// Copy rows [first, last) of the packed form from and to the memory of the entry. The rows must be within the entry.
 void PackRows(const StateEntry& entry, const char* memory, int64_t first, int64_t last, char* to);
 void UnpackRows(const StateEntry& entry, const char* from, int64_t first, int64_t last, char* memory);
 

@@ -39,7 +39,7 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                  is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
 }
 
-// Checks that the plan has a state for beta1 or momentum, if the key is one of them.
+// If the key is beta1 or momentum, checks that the plan has a state for this key.
 Status CheckHasState(const Settings& planned, const Key& key) {
   const bool has_state = key.number == &Settings::beta1 || key.number == &Settings::momentum;
   if (!has_state || planned.*key.number != 0) return {};
@@ -148,7 +148,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   if (key->number != nullptr) {
     *value = settings.*key->number;
   } else if (key->integer == &Settings::threads) {
-    *value = static_cast<double>(plan_.threads);  // resolved: never 0
+    *value = static_cast<double>(plan_.threads);  // the plan has replaced 0 by the number of usable CPUs
   } else if (key->integer != nullptr) {
     *value = static_cast<double>(settings.*key->integer);
   } else if (key->flag != nullptr) {

@@ -14,20 +14,20 @@
 
 namespace shampoo {
 
-// A number in memory of the caller that every step reads.
+// A hyper-parameter that every step reads from memory of the caller.
 struct BoundScalar {
   const void* value = nullptr;  // nullptr: not bound
   Dtype dtype = Dtype::kF32;
 
-  // Reads host memory.
+  // Returns the number. `value` must point to host memory.
   double Read() const;
 };
 
-// The current hyper-parameters: those of the plan's groups, with the changes by Set() and by bound scalars.
+// The current hyper-parameters of all groups: those of the plan, with the changes by Set() and by bound scalars.
 class HyperParameters {
  public:
-  // scalar_alignment: the largest alignment in bytes that bound scalars need; 1 if the host reads them, because the
-  // host copies their bytes.
+  // scalar_alignment: the largest alignment in bytes that bound scalars need. If the host reads the scalars, pass 1,
+  // because the host copies their bytes.
   HyperParameters(const PlanData& plan, size_t scalar_alignment);
 
   size_t group_count() const { return groups_.size(); }
@@ -39,7 +39,7 @@ class HyperParameters {
   GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
-  // Sets *roots_depend_on_it to whether the value has changed and inverse roots depend on the key.
+  // Changes a value. Sets *roots_depend_on_it to true if the new value differs and inverse roots depend on the key.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
   // Binds a key of core/rules/bound_scalars.h to memory of the caller. If value is nullptr, removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
@@ -50,8 +50,8 @@ class HyperParameters {
   Status RejectScalar(size_t group, const char* name, double value) const;
   // Copies the values of bound scalars to settings().
   void StoreBoundScalars();
-  // Returns a hash of all values that can be changed. reads_bound_scalars: use the current values of bound scalars;
-  // otherwise those of settings().
+  // Returns a hash of all values that can be changed. reads_bound_scalars: whether the hash uses the current values of
+  // bound scalars instead of the values in settings().
   uint64_t Hash(bool reads_bound_scalars) const;
 
  private:

@@ -56,9 +56,9 @@ class OptimizerState {
   Status FinishSteps(void* stream);
 
   std::span<const StateEntry> entries() const { return entries_; }
-  // Sets *memory to a whole entry in host memory: its place in the arena, or a copy that is stored in *copy.
+  // Sets *memory to the host address of a whole entry. The address is in the arena or in *copy, which receives a copy.
   Status View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const;
-  // Calls edit(memory), which may change the entry in host memory and returns a Status. Stores the changes.
+  // Calls edit(memory), which may change the entry in host memory and returns a Status. Then stores the changed entry.
   template <typename Edit>
   Status Change(const StateEntry& entry, std::vector<char>* copy, Edit&& edit) {
     char* memory = nullptr;
@@ -71,7 +71,7 @@ class OptimizerState {
   Status Download(int64_t offset, int64_t bytes, char* to) const;
   Status Upload(int64_t offset, int64_t bytes, const char* from);
 
-  // The number of steps that a group has made.
+  // Read and write the number of steps that a group has made.
   Status ReadSteps(size_t group, int64_t* steps) const;
   Status WriteSteps(size_t group, int64_t steps);
 

@@ -15,8 +15,9 @@ bool StoresUpper(const StateEntry& entry) {
   return entry.form == SymmetricForm::kUpper || entry.form == SymmetricForm::kPackedUpper;
 }
 
-// Calls visit(index in the entry's memory, index in the packed rows from `first` on) for all elements on and below the
-// diagonal in rows [first, last). Visits them in tiles, because one of the two memories is accessed with a stride.
+// Calls visit(in, out) for all elements on and below the diagonal in rows [first, last). `in` is the element's index in
+// the entry's memory, and `out` is its index in the packed rows, counted from the beginning of row `first`. Visits the
+// elements in tiles, because one of the two memories is accessed with a stride.
 template <typename Visit>
 void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&& visit) {
   constexpr int64_t kTile = 32;
@@ -35,7 +36,7 @@ void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&
   }
 }
 
-// If kPack, copies from the memory of the entry to the packed rows, otherwise from the packed rows to the memory.
+// If kPack is true, copies from the memory of the entry to packed rows, otherwise from packed rows to the memory.
 template <bool kPack, typename Element>
 void CopyRows(const StateEntry& entry, int64_t first, int64_t last, std::conditional_t<kPack, const char, char>* memory,
               std::conditional_t<kPack, char, const char>* rows) {

@@ -48,7 +48,7 @@ class StateMemory {
   // To store changes, call Upload() with *mapped as the source.
   virtual Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const = 0;
 
-  // Returns memory for exchanges over a communicator that takes memory of this device; nullptr on the host.
+  // Returns memory for exchanges over a communicator that accepts memory of this device. Returns nullptr on the host.
   virtual std::unique_ptr<Staging> MakeStaging(void* stream) const = 0;
 };
 

@@ -16,7 +16,7 @@ namespace shampoo {
 // Computes the async roots (root_async) of an optimizer on a device.
 class AsyncRootSource {
  public:
-  // The step that is about to be enqueued or, in StartFromStep(), the step that was enqueued last.
+  // Describes the step that is about to be enqueued or, in StartFromStep(), the step that was enqueued last.
   struct StepRoots {
     std::vector<RootTask>* tasks;                       // by block
     bool any_task;                                      // a block of any rank has a task
@@ -32,9 +32,9 @@ class AsyncRootSource {
   // have been computed by the host or enqueued on the device. Changes a task kFromSnapshot to kAdoptDeviceRoots if the
   // roots of the snapshot are now available to the device. Returns the error of roots that were started earlier.
   virtual Status Prepare(const StepRoots& step) = 0;
-  // Call after the step was enqueued. Starts to compute the roots of its snapshots.
+  // Call after the step was enqueued. Starts to compute the roots of the snapshots that the step takes.
   virtual Status StartFromStep(const StepRoots& step) = 0;
-  // If a step with this task has used a root that the host computed, copies the host's report about that root and
+  // If a step with this task has used a root that the host computed, copies the RootReport of that root to *report and
   // returns true. factor: the number of the factor matrix in the plan.
   virtual bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const = 0;
 };

@@ -11,7 +11,8 @@
 namespace shampoo {
 namespace {
 
-// Calls visit(rank, offset of that rank's bytes).
+// Calls visit(rank, offset) for each rank. A buffer holds bytes[rank] bytes for each rank, in the order of the ranks,
+// and `offset` is the position of the rank's bytes in that buffer.
 template <typename Visit>
 void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
   size_t at = 0;
@@ -56,7 +57,7 @@ Status BlockGather::Create(const PlanData& plan, std::shared_ptr<Communicator> c
   }
   size_t slices = 0;
   for (const GatherPass& pass : made->passes_) slices = std::max({slices, pass.held.size(), pass.owned.size()});
-  made->copies_.reserve(2 * slices);  // gradient and parameter
+  made->copies_.reserve(2 * slices);  // a gradient and a parameter per slice
   made->buffers_.resize(plan.blocks.size());
   for (const GatherPass& pass : made->passes_) {
     for (const WholeBlock& whole : pass.whole) {
@@ -94,7 +95,7 @@ Status BlockGather::JoinCollect(size_t pass) {
 // Calls visit(slice, block, whole block) for each slice of the owned blocks that take part in the step.
 template <typename Visit>
 void BlockGather::ForEachOwned(const GatherPass& pass, std::span<const char> takes_part, Visit&& visit) const {
-  auto whole = pass.whole.begin();  // the blocks are in the same sequence as in pass.owned
+  auto whole = pass.whole.begin();  // pass.whole and pass.owned list the blocks in the same order
   for (const ShardSlice& slice : pass.owned) {
     while (whole->block != slice.block) ++whole;
     const Block& block = plan_.block(slice.block);
@@ -128,7 +129,8 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
   return ExchangePairs(pass.deliver, DeliverRound(index), owned_.data(), arrived, {});
 }
 
-// Makes a round: writes a header in front of the bytes for each rank. If a rank reports a failure, all ranks return it.
+// Makes a round: sends a header and then the packed bytes to each rank. If a rank reports a failure, all ranks return
+// this failure. own: the failure that this rank reports.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
   const RoundHeader header = rounds_.HeaderFor(round, own, 0);

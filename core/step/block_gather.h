@@ -15,12 +15,12 @@
 
 namespace shampoo {
 
-// The exchanges between shard ranks that gather whole blocks and scatter their updates, with shard_mode gather. A pass
-// (GatherPass) handles the blocks of one bucket and one replica in two rounds: collect and deliver. Every shard rank
-// makes the same calls.
+// Makes the exchanges between shard ranks with shard_mode gather: whole blocks are gathered at their owners, and
+// updates are sent back to the shards. A pass (GatherPass) handles the blocks of one bucket whose owners are in one
+// replica. It has two rounds (core/comm/round.h): collect and deliver. Every shard rank makes the same calls.
 class BlockGather {
  public:
-  // optimizer: from Communicator::TakeOptimizerId(). The plan and the backend must outlive this object.
+  // optimizer: the number from Communicator::TakeOptimizerId(). The plan and the backend must outlive this object.
   static Status Create(const PlanData& plan, std::shared_ptr<Communicator> comm, int32_t optimizer,
                        const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<BlockGather>* out);
 
@@ -30,14 +30,15 @@ class BlockGather {
   size_t pass_count() const { return passes_.size(); }
   const GatherPass& PassAt(size_t index) const { return passes_[index]; }
 
-  // The gradient and the parameter of a whole block that was collected. The update replaces the gradient.
+  // Return the collected gradient and parameter of a whole block. The step overwrites the gradient with the update.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
   char* ParamOf(const WholeBlock& block) const { return whole_.data() + block.param_at; }
-  // The buffers of a whole block that this rank collects. The addresses stay valid as long as this object exists.
+  // Returns the buffers of a block that this rank collects. block: index in the plan. The address stays valid as long
+  // as this object exists.
   const Buffers& BuffersOf(size_t block) const { return buffers_[block]; }
   // Sets whether the step of a block writes a copy of the new parameter.
   void SetCopied(size_t block, bool copied) { buffers_[block].copy = copied ? buffers_[block].out : nullptr; }
-  // The buffer in which updates arrive if the shards have no replicas.
+  // Returns the buffer that receives updates if there is only one replica.
   char* arrived() const { return held_.data(); }
 
   // Sends gradients and parameters of the blocks of a pass to the owners of the blocks. takes_part: a flag for each
@@ -46,10 +47,10 @@ class BlockGather {
   // Joins the collect round of a pass with placeholder data.
   Status JoinCollect(size_t pass);
   // Sends updates of the blocks of a pass to the ranks that hold the parameters. `arrived` receives the updates for
-  // this rank's shards. update_skipped: by block.
+  // this rank's shards. update_skipped: by block, whether its update was skipped.
   Status Deliver(size_t pass, std::span<const char> takes_part, std::span<const char> update_skipped, char* arrived);
 
-  // Join a round only to report a failure.
+  // Join a round only to report a failure of this rank.
   void ReportInCollect(size_t pass, const Status& failure);
   void ReportInDeliver(size_t pass, const Status& failure, char* arrived);
 
@@ -71,16 +72,16 @@ class BlockGather {
   CpuBackend* backend_;
   size_t replicas_;
   std::vector<GatherPass> passes_;
-  // The packed slices of this rank's shards, which this rank sends. If the shards have no replicas, their updates
-  // arrive here, too.
+  // The packed slices that this rank sends: gradients and parameters of its shards. If there is only one replica, this
+  // memory also receives the updates of these shards.
   Allocation held_;
-  // The packed slices of the blocks that this rank owns: gradients and parameters that arrive, and updates to send.
+  // The packed slices of the blocks that this rank owns: received gradients and parameters, and updates to send.
   Allocation owned_;
   Allocation whole_;          // the gradients and parameters of whole blocks
   Allocation by_all_gather_;  // the all-gather's buffer if the communicator has no all-to-all
   std::vector<SliceCopy> copies_;
   std::vector<Buffers> buffers_;     // by block
-  std::vector<size_t> received_at_;  // by rank: the offset of the bytes that it sent
+  std::vector<size_t> received_at_;  // by rank: the offset of the bytes received from it
 };
 
 }  // namespace shampoo

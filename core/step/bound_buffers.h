@@ -24,14 +24,14 @@ class BoundBuffers {
   // Checks that [first, first + count) are parameters of the plan.
   Status CheckRange(int first, int count) const;
   // Binds the buffers of consecutive parameters, beginning with parameter `first`. If an entry is invalid, returns an
-  // error and binds none of them.
+  // error and binds nothing.
   Status Bind(int first, std::span<const Buffers> buffers);
   // Fails if a parameter with elements was never bound.
   Status CheckAllBound() const;
 
-  // By parameter. The addresses stay valid as long as this object exists.
+  // Returns the buffers by parameter. Their addresses stay valid as long as this object exists.
   std::span<const Buffers> all() const { return buffers_; }
-  // Returns whether this rank has a gradient of the parameter.
+  // Returns whether this rank holds elements of the parameter and has a gradient of them.
   bool HasGradient(const Param& param) const {
     return param.elements > 0 && buffers_[static_cast<size_t>(&param - plan_.params.data())].grad != nullptr;
   }

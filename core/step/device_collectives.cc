@@ -16,7 +16,7 @@ void DeviceCollectives::Begin(bool captured) {
   has_lost_data_ = false;
 }
 
-// Calls the function unless this rank has already joined the collective.
+// Calls the function, which joins the next collective, unless the collective is to be skipped. Returns 0 on success.
 template <typename Function>
 int32_t DeviceCollectives::Join(const Function& collective) {
   if (skipped_ > 0) {

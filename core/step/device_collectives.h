@@ -13,7 +13,7 @@
 namespace shampoo {
 
 // The collectives that the steps of an optimizer on a device make over one communicator. If the communicator takes
-// device memory, they are enqueued in the stream. Otherwise the host takes part in each of them:
+// device memory, the collectives are enqueued in the stream. Otherwise the host takes part in each collective:
 //
 //   device            host
 //   work ... copy --> wait -> all_gather or all_to_all
@@ -25,10 +25,10 @@ class DeviceCollectives {
   DeviceCollectives(const DeviceCollectives&) = delete;
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;
 
-  // Call before a step is enqueued. captured: the step is captured into a graph; requires a communicator that takes
-  // device memory.
+  // Call before a step is enqueued. captured: whether the step is captured into a CUDA graph, which requires a
+  // communicator that takes device memory.
   void Begin(bool captured);
-  // The functions for the step. This object must outlive them.
+  // Return the collectives as functions for cuda::StepArgs. This object must outlive the functions.
   cuda::DeviceGather gather() { return {this, Gather}; }
   cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
   // Returns the number of collectives that this rank has joined in the step that was enqueued last. A collective whose
@@ -36,8 +36,8 @@ class DeviceCollectives {
   int64_t joined() const { return joined_; }
   // Returns whether this rank has joined a collective but could not copy the received data to the device.
   bool has_lost_data() const { return has_lost_data_; }
-  // Call before Begin() if the same step is enqueued again, to report an error: the collectives that this rank has
-  // joined are then skipped.
+  // Call before Begin() if the same step is enqueued again, only to report an error. The collectives that this rank has
+  // already joined are then skipped.
   void SkipJoined() { skips_joined_ = true; }
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   Status TakeFailure();
@@ -56,7 +56,7 @@ class DeviceCollectives {
   const cuda::DeviceEngine* engine_;
   bool is_captured_ = false;
   int64_t joined_ = 0;
-  int64_t skipped_ = 0;        // collectives that are still to be skipped
+  int64_t skipped_ = 0;        // number of collectives that are still to be skipped
   bool skips_joined_ = false;  // whether Begin() sets skipped_ to the number of joined collectives
   bool has_lost_data_ = false;
   Status failure_;

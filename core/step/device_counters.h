@@ -10,35 +10,37 @@
 
 namespace shampoo {
 
-// The host's copy of counters that are in an arena on a device: the step counters of groups, and the states
-// snapshot_step and gradient_count of blocks.
+// The host's copy of counters that are in an arena on a device: the step counter of each group and, for each block, the
+// state snapshot_step (see RootTaskOf()) or gradient_count (how many gradients the block has had).
 class DeviceCounters {
  public:
   explicit DeviceCounters(const PlanData& plan);
 
+  // Returns whether a block of this rank has the state snapshot_step or gradient_count.
   bool has_block_counters() const { return has_block_counters_; }
-  // Returns whether the state gradient_count of some block may change in every step.
+  // Returns whether a block of any rank has the state gradient_count, which steps with a gradient increment.
   bool count_gradients() const { return count_gradients_; }
   std::vector<int64_t> steps;  // by group
-  // By block: the state snapshot_step (with root_async) or gradient_count (of a method in eigenbases). Set for this
-  // rank's blocks, otherwise 0.
+  // By block: the state gradient_count (if its method works in eigenbases) or snapshot_step (with root_async). For
+  // blocks of other ranks, the value is 0.
   std::vector<int64_t> block_counters;
 
-  // Returns whether this copy equals the values in the arena.
+  // Returns whether this copy certainly equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // Returns whether this copy equals the values in the arena if no replay has changed the arena. A replay makes a step
-  // that was captured into a CUDA graph, and the host does not see it.
+  // Does the same as AreKnown(), but assumes that no replay has changed the arena. A replay makes a step that was
+  // captured into a CUDA graph, without a call of the library.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
+  // Call when this copy has been set to the values in the arena.
   void SetKnown(const char* arena) { arena_ = arena; }
   // Reads the values in the arena, in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
-  // Copies the block counters from `engine`, which has their values after the finished steps.
+  // Sets block_counters to the values that `engine` has received from the device.
   void TakeBlockCounters(const cuda::DeviceEngine& engine);
-  // Sets the counters of an optimizer that has made no step.
+  // Sets all counters to 0, as in the arena of an optimizer that has made no step.
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
-  // Call when the caller may have written an arena without calling the library. Fetch() clears the mark.
+  // Call when the program may have written an arena without calling the library. Fetch() clears this mark.
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
   bool may_be_replayed() const { return may_be_replayed_; }
@@ -46,10 +48,10 @@ class DeviceCounters {
   void MarkCaptured() { may_be_replayed_ = true; }
 
  private:
-  const char* arena_ = nullptr;  // the arena with these values; nullptr: none
+  const char* arena_ = nullptr;  // the arena whose values this copy has; nullptr: there is none
   bool may_be_replayed_ = false;
   bool has_unseen_write_ = false;
-  bool has_block_counters_ = false;  // a block of this rank has such a state
+  bool has_block_counters_ = false;
   bool count_gradients_ = false;
 };
 

@@ -12,18 +12,18 @@
 
 namespace shampoo {
 
-// Returns the error of a step that this rank's device rejected. expected_steps: for each group, the number of the step
-// that the last call expected to make. last_ticket: the ticket (number) of the last call; a step with another ticket is
-// the replay of a captured step.
+// Returns the error of a step that this rank's device rejected. expected_steps: by group, the step number that the host
+// expected when it enqueued the last step. last_ticket: the ticket (number) of that step. If the report has another
+// ticket, the rejected step was the replay of a captured step.
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 
-// Returns the error of a step that cannot be captured into a CUDA graph because of this block. step: the number of the
-// step of the block's group.
+// Returns the error of a step that cannot be captured into a CUDA graph, because this block has a root task
+// (core/rules/schedule.h) in the step. step: the step number of the block's group.
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step);
 
-// Logs the blocks and steps that the device skipped between two reports. Returns the last block whose update was
-// skipped, or -1 if there is none.
+// Logs the blocks and steps that the device skipped between two reports. Returns the block that
+// StepReport::block_without_update names, or -1 if no update was skipped between the reports.
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now);
 
 }  // namespace shampoo

@@ -17,8 +17,8 @@
 namespace shampoo {
 namespace {
 
-// Several ranks cannot capture a step of a method in eigenbases: all ranks must reject the same captures, but a rank
-// does not know whether eigenbases of the other ranks' blocks are due.
+// Fails if a group has a method that works in eigenbases, such as soap. Several ranks cannot capture its steps: all
+// ranks must reject the same captures, but a rank does not know whether eigenbases of other ranks' blocks are due.
 Status CheckBasisCapture(const PlanData& plan) {
   for (const Settings& settings : plan.groups) {
     if (!UsesEigenbasis(settings.method)) continue;
@@ -96,13 +96,13 @@ Status SeveralDevices::TakeFailure() {
     Status failure_here = ranks->TakeFailure();
     if (failure.ok()) failure = std::move(failure_here);
   }
-  // The error of a step that cannot be captured has another code. Such a step fails on all ranks, and they can continue
-  // outside of the capture.
+  // If a collective cannot be captured, its error has another code. The step then fails on all ranks, and all ranks can
+  // continue outside of the capture.
   if (failure.code() == Code::kComm) Abort(failure);
   return failure;
 }
 
-// Collective: all ranks of both communicators call it in the same step.
+// Collective: all ranks of all communicators call this function in the same step.
 Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
   bool is_agreed = false;
   Status error = CatchExceptions([&]() -> Status {
@@ -110,7 +110,7 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     is_agreed = true;
     return agreed;
   });
-  // If this rank ran out of memory, it has left the exchanges, in which the other ranks may wait.
+  // If this rank ran out of memory, it has left exchanges in which the other ranks may still wait.
   if (!is_agreed || AnyFailed()) Abort(error);
   return error;
 }
@@ -119,7 +119,7 @@ bool SeveralDevices::AnyFailed() const {
   return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& ranks) { return ranks->comm()->failed(); });
 }
 
-// If only one communicator were aborted, the ranks of the other one would wait for a rank that has failed.
+// Aborts all communicators. If one were left out, its ranks would wait for this rank, which has failed.
 void SeveralDevices::Abort(const Status& error) {
   for (const auto& ranks : ranks_) {
     if (!ranks->comm()->failed()) ranks->comm()->Abort(error);
@@ -148,7 +148,7 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const DeviceRanks& reported = RanksOf(report);
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
-    // The other ranks may wait in a later exchange of a step that this rank has completed.
+    // The other ranks may wait in a later exchange, which this rank will not join, because its step has ended.
     return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank,
                                    " is at an exchange of another optimizer, or at another exchange of optimizer ",
                                    reported.optimizer(), kStepInTheSameOrder));

@@ -13,8 +13,8 @@
 
 namespace shampoo {
 
-// The other ranks, which make each step together with an optimizer on a device. A step is captured if it is recorded
-// into a CUDA graph. The report of a step is what the device reports to the host about the step.
+// The other ranks that make each step together with this rank's optimizer, which is on a device. A step is captured if
+// it is recorded into a CUDA graph. The report of a step is what the device reports to the host about the step.
 class DevicePeers {
  public:
   virtual ~DevicePeers() = default;
@@ -26,39 +26,41 @@ class DevicePeers {
   // call. During a capture, the host does not wait for the report of the earlier step, so the ranks may know of
   // different errors.
   virtual bool CanReturnEarlierErrors(bool captured) const = 0;
-  // Returns whether all ranks know of the same skipped updates, so that they return the same error for them.
+  // Returns whether every rank knows of each skipped update, so that all ranks return the same error for the update.
   virtual bool is_skipped_update_known() const = 0;
-  // Returns whether a rank that cannot make a step joins it to report its error. All ranks then return the error.
+  // Returns whether a rank that cannot make a step joins the step to report its error. All ranks then return this
+  // error.
   virtual bool CanReportFailure(bool captured) const = 0;
   // Returns whether this rank knows, before it has the report of a step, whether the step advances the step counter of
-  // a group. Otherwise, only the report says whether another rank had a gradient of the group. has_gradient: this rank
-  // has a gradient of the group.
+  // a group. Otherwise, only the report says whether another rank had a gradient of the group. has_gradient: whether
+  // this rank has a gradient of the group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
-  // Returns, by group, the step counter after the last step, in the form of Table::counted_steps
-  // (core/backend/cuda/interface.h). expected: the steps that this rank asked for. reported: counted_steps of the
-  // device.
+  // Returns, by group, the step counter after the last step, with the meaning of Table::counted_steps
+  // (core/backend/cuda/interface.h). expected: by group, the step number that this rank's host expected. reported: the
+  // result of Table::counted_steps.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
   // Returns whether another rank may reject a step after this rank has updated its blocks.
   virtual bool CanRejectLate() const = 0;
-  // Returns whether a report must be awaited even if the caller does not ask to wait, so that all ranks have the same
-  // report.
+  // Returns whether shampoo_optimizer_status() waits for the report of the last step even if its argument `wait` is 0.
+  // All ranks then have the same report.
   virtual bool has_to_await_reports() const = 0;
-  // Fills in the values that the device compares with other ranks, and the functions that exchange these values.
+  // Sets the members of *args that the device compares with other ranks, and the functions that exchange these values.
   // counters: the step counters of groups. own: the error of this rank if it cannot make the step. args->captured,
   // args->exports and args->expected_step must be set.
   virtual void Prepare(const int64_t* counters, const Status& own, cuda::StepArgs* args) = 0;
   // Returns the failure of a collective in the step that was enqueued last, and clears it.
   virtual Status TakeFailure() = 0;
-  // Call after enqueuing a step has failed. Returns false if the ranks can no longer reject the step. If the result is
-  // true, enqueue the step again to report the error: the collectives that this rank has already joined are then
-  // skipped.
+  // Call if a step could not be enqueued. Returns false if the ranks can no longer reject the step. If the result is
+  // true, enqueue the step again to report the error. This second attempt skips the collectives that this rank has
+  // already joined.
   virtual bool TryToRejoin() = 0;
-  // Aborts the communicators. Called when this rank has failed and cannot report its error to the others in a step.
+  // Aborts the communicators. Call if this rank has failed and cannot report its error to the other ranks in a step.
   virtual void Abort(const Status& error) = 0;
   // Returns the status. If it is an error, aborts the communicators.
   Status AbortOnError(Status status);
-  // Returns the error of a rejected step. own: the error of this rank's device; step: the largest step counter of any
-  // group before the step of the last call; was_replayed: the rejected step is the replay of a captured step.
+  // Returns the error that all ranks return for a rejected step. own: the error that this rank's device found. step:
+  // the largest step counter of any group before the last step that was enqueued. was_replayed: whether the rejected
+  // step was the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 
@@ -84,12 +86,13 @@ class SingleDevice final : public DevicePeers {
   }
 };
 
-// Several ranks, which hold copies of the parameters, shards of them, or both. The devices agree on each step in
-// exchanges that are part of the step. The hosts exchange error messages, but only after a step was rejected.
+// Several ranks: replicas, shards, or both. The devices agree on each step in exchanges that are part of the step. The
+// hosts exchange error messages, but only after a step was rejected.
 class SeveralDevices final : public DevicePeers {
  public:
-  // ranks: of one or two communicators, in the order in which they agree: shards before replicas. Allocates the device
-  // memory for the exchange of error messages over the communicators that take device memory.
+  // ranks: one element for each communicator. If there are shards and replicas, the shards come first, because they
+  // agree first. Allocates the device memory in which error messages are exchanged over communicators that take device
+  // memory.
   static Status Create(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceEngine& engine,
                        const cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers>* out);
 
@@ -111,7 +114,7 @@ class SeveralDevices final : public DevicePeers {
  private:
   SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory);
   Status AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed);
-  // The ranks that the report is about.
+  // Returns the ranks, shards or replicas, that the members `rank` and `difference` of the report refer to.
   const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
 

@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// Fetches the error of replicas that agree before any of them begins the step.
+// Returns the error of replicas that agree before any of them begins the step (PlanData::replicas_agree_first()).
 Status FetchErrorBeforeStep(Rounds* rounds, const std::string& own_text) {
   return rounds->FetchError(rounds->FindFailure(), own_text);
 }
@@ -56,7 +56,8 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       return HyperParametersDiffer(report.rank);
     case cuda::RankDifference::kInputs:
       SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm()));
-      // The hosts' inputs are the same: only the devices know which blocks have an unusable gradient.
+      // The inputs that the hosts know are the same. The difference is in the blocks whose gradients are unusable,
+      // which only the devices know.
       return Numeric("rank ", report.rank, " and rank 0 find gradients that are not finite in different blocks",
                      kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
     case cuda::RankDifference::kParameters: {

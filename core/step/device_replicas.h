@@ -18,7 +18,7 @@ namespace shampoo {
 // The other replicas of an optimizer on a device. The devices of all replicas exchange headers and updates.
 class DeviceReplicas final : public DeviceRanks {
  public:
-  // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
+  // optimizer: the number from Communicator::TakeOptimizerId(). The engine must outlive this object.
   DeviceReplicas(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                  const cuda::DeviceEngine* engine);
 
@@ -28,7 +28,7 @@ class DeviceReplicas final : public DeviceRanks {
   int64_t staging_bytes() const override;
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  // The replicas decide in the first exchange, which contains their headers.
+  // The replicas decide in the first exchange of a step, because it contains their headers.
   bool CanStillReject() const override { return collectives_.joined() == 0 && !collectives_.has_lost_data(); }
   void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
@@ -37,10 +37,11 @@ class DeviceReplicas final : public DeviceRanks {
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
-  // There are two ReplicaInputs, because a step may be captured before the error of an earlier step was reported.
+  // Inputs are kept to find the error of a rejected step. There are two ReplicaInputs, because a step may be captured
+  // before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  // Fetches the error of the failure that the last round has found.
+  // Exchanges the error messages of the replicas, and returns the error of the failure in the last round.
   Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);
   DeviceCollectives collectives_;
 };

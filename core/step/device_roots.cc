@@ -32,15 +32,16 @@ struct DeviceAttempts {
   cuda::RootRetry retry;
 };
 
-// Returns whether another solver of the device may succeed after its solver for batches has failed in this way.
+// Returns whether another solver of the device may succeed after the device's solver for batches has failed in this
+// way.
 bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
   return (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) &&
          (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult ||
           failure == RootFailure::kNotConverged);
 }
 
-// Computes the root on the device with the solver for one matrix and, if that fails, by an iteration. *outcome is
-// replaced if one of them succeeds. factor: not yet divided by its trace, because the device does this.
+// Computes the root on the device with the solver for one matrix and, if that fails, by an iteration. If either method
+// succeeds, replaces *outcome. factor: the matrix before DividedByTrace(), because the device makes this division.
 template <typename Real>
 Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor, const SymmetricTarget<Real>& inverse,
                      RootOutcome* outcome) {
@@ -77,7 +78,8 @@ Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor
   return {};
 }
 
-// Measures a root that was computed again, as the CPU does in a step (track_root_residuals).
+// Measures the residuals of a root that was computed again. Steps on the CPU measure their roots in the same way
+// (track_root_residuals).
 template <typename Real>
 RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& factor,
                           const SymmetricTarget<Real>& inverse) {
@@ -87,8 +89,9 @@ RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, cons
   return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
 }
 
-// Computes the root of dim k again and stores it in `memory`. block: a copy of the block with the source of dim k as
-// its factor matrix. memory: holds the source and the inverse root at their offsets in `block`.
+// Computes the root of dim k again and stores it in `memory`. block: a copy of the block in which factor matrix k is
+// the matrix that the root is computed from. memory: holds this matrix and the inverse root, at their offsets in
+// `block`.
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
                    char* memory, RootReport* report) {

@@ -19,14 +19,14 @@ RootReport ReportOfDevice(const cuda::RootStatus& status);
 struct DeviceRootSource {
   const Block* block;
   int dim;
-  RootTask task;  // kCompute: the root is that of the factor matrix; otherwise of its snapshot
-  int64_t step;   // the group's step at which the source had its value
-  char* arena;    // on the device
+  RootTask task;  // kCompute: the root is computed from the factor matrix; otherwise from its snapshot
+  int64_t step;   // the step of the group in which the factor matrix or the snapshot got its value
+  char* arena;    // the states, on the device
 };
 
-// Computes the inverse root again, first on the device with other solvers, and then on the host with the recovery
-// ladder. Stores a root on the device if one is found. *report: the report of the step, which is replaced by the report
-// of the last attempt.
+// Tries to compute the inverse root again, first on the device with other solvers, and then on the host with the
+// recovery ladder. If an attempt succeeds, stores the root in the arena. Replaces *report, the report of the step, by
+// that of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

@@ -11,12 +11,12 @@
 
 namespace shampoo {
 
-// The ranks that hold the other shards of the parameters of an optimizer on a device. The devices agree before anything
-// is written. After a rejected step, the hosts run the agreement of the CPU backend with the same inputs to find the
-// text of the error.
+// The shard ranks of an optimizer on a device. Their devices agree on a step before anything is written. If the step is
+// rejected, the hosts repeat the agreement with the same inputs, in the same way as on the CPU, to find the error
+// message.
 class DeviceShards final : public DeviceRanks {
  public:
-  // optimizer: from Communicator::TakeOptimizerId(). engine: must outlive this object.
+  // optimizer: the number from Communicator::TakeOptimizerId(). The engine must outlive this object.
   DeviceShards(const StepInputs& inputs, const std::shared_ptr<Communicator>& comm, int32_t optimizer,
                const cuda::DeviceEngine* engine);
 
@@ -40,7 +40,8 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
-  // There are two ShardRounds, because a step may be captured before the error of an earlier step was reported.
+  // Inputs are kept to find the error of a rejected step. There are two ShardRounds, because a step may be captured
+  // before the error of an earlier step was reported.
   ShardRounds step_;      // with the inputs of the last step that was not captured
   ShardRounds captured_;  // with the inputs of the last captured step
   DeviceCollectives collectives_;

@@ -35,12 +35,11 @@ Status UnreportedStep(size_t group) {
                     "captured: call shampoo_optimizer_status before the capture");
 }
 
-// Returns whether other ranks hold all elements of the parameter, and gather its blocks.
+// Returns whether all elements of the parameter are on other ranks, from which its blocks are gathered.
 bool IsUnheld(const Param& param) { return param.elements == 0 && param.block_count > 0; }
 
 // Returns the counter of a block after a pending step, if the device makes this step: the state gradient_count if the
-// block has it, otherwise snapshot_step.
-// takes_part: whether the parameter of the block takes part in the pending step.
+// block has it, otherwise snapshot_step. takes_part: whether the parameter of the block takes part in the pending step.
 int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
   if (block.gradient_count.present()) return step > 0 && takes_part ? before + 1 : before;
   return SnapshotStepAfter(task, before, step);
@@ -93,15 +92,16 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   }
 }
 
-// Finishes the pending step, and reads the counters in the arena if they are not known. *fetched: the error of this
-// read, if this rank can report the error to the other ranks in the step.
+// Finishes the pending step, and reads the counters in the arena if they are not known. If this read fails and this
+// rank can report the error to the other ranks in the step, *fetched is the error. During a capture, only polls the
+// report.
 Status DeviceStep::FinishEarlierSteps(bool captured, const char* arena, Status* fetched) {
   if (captured) return PollReport(0);
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
   if (counters_.AreKnown(arena)) return {};
   *fetched = FetchCounters(arena);
   // After a failed fetch, this rank does not know whether a replay was rejected. If a replay was rejected, the other
-  // ranks return its error from this call and do not make the step.
+  // ranks return that error from this call, and do not join a step in which this rank could report its error.
   return fetched->ok() || !counters_.may_be_replayed() ? Status() : peers_->AbortOnError(std::move(*fetched));
 }
 
@@ -132,7 +132,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   return RaiseRejection(nullptr);
 }
 
-// Sets the settings of the next step. A rank that joins the step only to report an error passes them, too.
+// Sets the settings of the next step. A rank that joins the step only to report an error passes these settings, too.
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   for (size_t g = 0; g < next_.settings.size(); ++g) {
@@ -168,8 +168,8 @@ Status DeviceStep::Prepare(bool captured) {
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
     if (next_.steps[g] == 0 && !counts_all) continue;
-    // With count_empty_steps, only takes_part_in_replays() needs the report, and only for parameters without elements
-    // on this rank.
+    // With count_empty_steps, only takes_part_in_replays() in ListTasks() needs the report, and only for parameters
+    // that have no elements on this rank.
     const bool needs_report = !counts_all || next_.has_unheld_param[g] != 0;
     if (is_pending && needs_report && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
     const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
@@ -178,8 +178,8 @@ Status DeviceStep::Prepare(bool captured) {
   }
   ListTasks(captured);
   if (!captured) {
-    // Waits until the step can be enqueued without waiting for async roots. Their errors are returned here, before the
-    // step joins its collectives.
+    // Wait for async roots here, so that errors of these roots are returned before the step joins its collectives.
+    // Enqueuing the step then does not wait for roots.
     Status prepared = PrepareAsyncRoots();
     if (!prepared.ok()) started_roots_.Forget();
     return prepared;
@@ -193,10 +193,10 @@ Status DeviceStep::Prepare(bool captured) {
 void DeviceStep::ListTasks(bool captured) {
   // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
   // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-  // replays update its group if the last step did.
+  // replays update the parameter's group if the last step updated this group.
   const auto takes_part_in_replays = [this](const Param& param, size_t group) {
     if (peers_->IsStepKnown(inputs_.buffers.HasGradient(param))) return true;
-    // A pending step updates the group; counted_steps() is not known yet.
+    // The pending step updates the group, but its counted_steps() is not known yet.
     if (pending_.ticket != 0 && pending_.has_gradient[group] != 0) return true;
     return engine_->counted_steps()[group] > 0;
   };
@@ -214,7 +214,7 @@ void DeviceStep::ListTasks(bool captured) {
     const auto p = static_cast<size_t>(block.param);
     task = RootTask::kNone;
     counter = counters_.block_counters[b];
-    // The value after the pending step, unless that step is rejected.
+    // If a step is pending, assume that the device makes that step.
     if (pending_.ticket != 0) {
       counter = CounterAfter(block, pending_.tasks[b], counter, pending_.steps[g], pending_.takes_part[p] != 0);
     }
@@ -253,7 +253,7 @@ Status DeviceStep::PrepareAsyncRoots() {
   return {};
 }
 
-// again: the last call failed, and this one enqueues the same step to report the error.
+// again: whether the last call of Enqueue() failed, and this call enqueues the same step only to report the error.
 Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
@@ -330,7 +330,7 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   pending_.skipped_before = report_.skipped_steps;
 }
 
-// ticket: the step to wait for; 0: none.
+// Reads the device's report of its steps. ticket: the number of a step to wait for. If it is 0, does not wait.
 Status DeviceStep::PollReport(int64_t ticket) {
   const cuda::StepReport before = report_;
   SHAMPOO_RETURN_IF_ERROR(engine_->ReadReport(ticket, &report_));
@@ -354,7 +354,7 @@ Status DeviceStep::FinishSteps() {
     if (peers_->CanRejectLate() && counters_.has_block_counters()) counters_.Forget();
     return {};
   }
-  // A skipped step also copies the state.
+  // A skipped step also copies the state from state_in to state_out.
   counters_.SetKnown(pending_.state_out);
   inputs_.state.MarkStepped(pending_.state_in, pending_.state_out);
   if (!was_made) return {};
@@ -374,18 +374,19 @@ Status DeviceStep::FetchCounters(const char* arena) {
   return PollReport(0);
 }
 
-// prefix: precedes the error message of an earlier step; nullptr: the rejected step is that of this call.
+// Returns the error of the last rejected step, unless this error was returned before. prefix: precedes the message if
+// the step is that of an earlier call. If prefix is nullptr, the step is that of this call.
 Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejections <= raised_rejections_) return {};
   raised_rejections_ = report_.rejections;
   Status own;
   if (report_.rejection != cuda::Rejection::kOtherRank) {
-    // If there is no memory for the text, CatchExceptions() returns an error, and this rank still joins the exchange of
-    // RejectionError() below.
+    // If there is no memory for the message, CatchExceptions() returns an error, and this rank still joins the
+    // exchanges of RejectionError() below.
     own = CatchExceptions([&] { return DeviceError(inputs_, report_, pending_.steps, last_ticket_); });
   }
   if (report_.rejection == cuda::Rejection::kCounter) counters_.Forget();
-  // Something other than a step wrote the state, or the step was a replay.
+  // kSchedule: the program wrote the state without the library, or the rejected step was a replay.
   if (report_.rejection == cuda::Rejection::kSchedule) OnWrite(true);
   const int64_t step = *std::max_element(pending_.steps.begin(), pending_.steps.end()) - 1;
   const bool was_replayed = report_.rejected_ticket != last_ticket_;
@@ -393,12 +394,12 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
   return prefix == nullptr ? std::move(rejected) : std::move(rejected).Within(prefix);
 }
 
-// Records the inverse roots of the blocks that the last step refreshed. The host computes those that the device could
-// not compute.
+// Records the inverse roots of the blocks that the last step refreshed. If the device could not compute a root,
+// RecoverDeviceRoot() tries again.
 Status DeviceStep::RecordRoots(int64_t ticket) {
-  // The host may write the arena only while the arena is bound. If the arena is bound only as output, there is a second
-  // condition: it belongs to the caller again when the call of the step returns. With status_lag 1, that call returned
-  // before this report.
+  // The host may write the arena only while the arena is bound. An arena that is bound only as output belongs to the
+  // caller again when the call of the step returns. With status_lag 1, that call has returned before this report, so
+  // the host must not write such an arena.
   const bool is_writable =
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
@@ -442,14 +443,14 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
   if (inputs_.plan.ranks() > 1) return ExportWithPeers(std::move(caller_status), blend, weights);
   SHAMPOO_RETURN_IF_ERROR(std::move(caller_status));
   SHAMPOO_RETURN_IF_ERROR(memory_->CheckReadable(kAverages));
-  // A pending step may write a state that is not usable yet.
+  // The pending step may make the state usable. FinishSteps() records this.
   if (!inputs_.state.CheckUsable(inputs_.state.out()).ok()) SHAMPOO_RETURN_IF_ERROR(FinishSteps());
   SHAMPOO_RETURN_IF_ERROR(CheckExport(inputs_, weights));
   return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
 }
 
 // Exports averages if the blocks are distributed over several owners. The devices make the exchanges of a step. Unlike
-// a step, an export waits until it is done, so that a rank does not use averages that it has not received.
+// the call of a step, this call waits until this rank has received all averages.
 Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   Status readable = CatchExceptions([&] { return memory_->CheckReadable(kAverages); });
@@ -463,8 +464,8 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
   next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
-  // RaiseRejection() subtracts 1 from these numbers. If the counters differ between ranks, its error reports the
-  // counters.
+  // RaiseRejection() subtracts 1 from these numbers. If the counters differ between ranks, the error of
+  // RaiseRejection() reports the results, which are the counters.
   for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
   SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));

@@ -16,34 +16,34 @@
 
 namespace shampoo {
 
-// The async roots (root_async) that were started, on the device or on the host. They are usable as long as only steps
-// with the same settings change the state. Otherwise they are computed again when they are due.
+// Records which async roots (root_async) were started, on the device or on the host. Started roots are usable as long
+// as only steps with the same settings change the state. Otherwise the roots are computed again when they are due.
 class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Returns whether the roots of the snapshot that was taken at this step are available.
+  // Returns whether the roots of the block's snapshot from this step were started and are usable.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
   // Forgets the roots if the last enqueued step writes another arena than `arena`.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
   // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
-  // Sets the step of the snapshot whose roots are available for a block.
+  // Records that the roots of the block's snapshot from this step were started.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
   // Call after a step was captured that writes another arena than it reads. From then on, AreReady() returns false,
   // because the host does not see the replays of this step.
   void DisableAfterCapture() { usable_ = false; }
 
  private:
-  std::vector<int64_t> step_of_block_;  // the step of the snapshot; 0: none
-  const char* arena_ = nullptr;
+  std::vector<int64_t> step_of_block_;  // the step of the snapshot whose roots were started; 0: none
+  const char* arena_ = nullptr;         // the arena that the last recorded step writes
   bool usable_ = true;
 };
 
 // The step of an optimizer on a device. The host makes the checks that need no data of the device and enqueues the
-// step; the device makes the other checks and can reject the step on its own (docs/adr/0015). The error of a step is
-// returned by the next call, or with status_lag 0 by its own call.
+// step. The device makes the other checks and can reject the step on its own (docs/adr/0015). With status_lag 1, the
+// next call returns the error of a step. With status_lag 0, the call that makes the step returns its error.
 class DeviceStep final : public StepStrategy {
  public:
   // memory: the memory of inputs.state, which owns it.
@@ -65,7 +65,7 @@ class DeviceStep final : public StepStrategy {
   void OnUnseenWrite() override;
 
  private:
-  // The last step that was enqueued and not captured. Its results are pending unless `ticket` is 0.
+  // The last step that was enqueued and not captured. If `ticket` is 0, its results are not pending.
   struct PendingStep {
     int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
@@ -73,7 +73,7 @@ class DeviceStep final : public StepStrategy {
     // By group: the number of the step; 0: the group is not active. After an export, no step is pending, and these
     // numbers are the step counters plus 1, because RaiseRejection() reads them.
     std::vector<int64_t> steps;
-    std::vector<unsigned char> has_gradient;  // by group: this rank has a gradient of it
+    std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
     std::vector<RootTask> tasks;              // by block
     bool any_task = false;
@@ -84,10 +84,11 @@ class DeviceStep final : public StepStrategy {
   // The step that is about to be enqueued.
   struct NextStep {
     std::vector<cuda::DeviceSettings> settings;
-    std::vector<GroupSchedule> schedules;         // by group
-    std::vector<int64_t> steps;                   // by group; 0: the group is not active
-    std::vector<unsigned char> has_gradient;      // by group: this rank has a gradient of it
-    std::vector<unsigned char> has_unheld_param;  // by group, constant: this rank holds nothing of a parameter
+    std::vector<GroupSchedule> schedules;     // by group
+    std::vector<int64_t> steps;               // by group; 0: the group is not active
+    std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
+    // By group, constant: whether a parameter of the group has blocks but no elements on this rank.
+    std::vector<unsigned char> has_unheld_param;
     // By parameter: whether the parameter takes part in the step, as far as this rank knows. A parameter that has
     // blocks, but no elements on this rank, may have a gradient on other ranks. The flag of such a parameter is set,
     // and the devices find out whether there is a gradient.
@@ -96,12 +97,12 @@ class DeviceStep final : public StepStrategy {
     std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
     int64_t first_task = -1;                     // the first block that has a task on any rank; -1: none
     bool any_refresh = false;
-    // An export that several ranks make together instead of a step.
-    bool exports = false;
+    bool exports = false;  // whether several ranks make an export together instead of a step
     double blend = 0;
     std::vector<Buffers> exported;  // by parameter: the parameter, and the memory that receives the average
 
-    // Sets what an export writes. weights: by parameter; empty: this rank only reports an error.
+    // Sets what an export writes. weights: by parameter, the memory that receives the average. If this rank only
+    // reports an error, `weights` is empty.
     void SetExport(double blend, std::span<const Buffers> bound, std::span<void* const> weights);
     AsyncRootSource::StepRoots Roots(const char* state_in, void* stream);
   };
@@ -125,7 +126,7 @@ class DeviceStep final : public StepStrategy {
   cuda::DeviceStateMemory* memory_;
   std::unique_ptr<DevicePeers> peers_;
   std::unique_ptr<AsyncRootSource> async_roots_;
-  bool lags_;  // status_lag
+  bool lags_;  // status_lag is 1
   bool buffers_changed_ = true;
   DeviceCounters counters_;
   StartedRoots started_roots_;

@@ -21,7 +21,7 @@ std::vector<BlockTarget> TargetsInWholeBlocks(const StepInputs& inputs, const Bl
 }  // namespace
 
 // The last argument of HostStep defers state errors: only the owner of a block can detect that the state of the block
-// does not fit the gradient. It then skips the update of the block instead of rejecting the step.
+// does not fit the gradient. The owner then skips the update of the block instead of rejecting the step.
 GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                            std::unique_ptr<ShardRounds> shards, std::unique_ptr<BlockGather> gather,
                            std::unique_ptr<ReplicaSharing> replicas)
@@ -57,7 +57,7 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
 }
 
 // Makes the checks that need only the shards of this rank. The owner of a block checks later, in CheckOwnedStates(),
-// whether the state of the block fits the gradient: that needs the whole block.
+// whether the state of the block fits the gradient, because this check needs the whole block.
 void GatheredStep::CheckShards(StepDecision* decision) {
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
@@ -78,8 +78,8 @@ void GatheredStep::TakeAgreedGradients() {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
     context_.participants().flags()[p] = static_cast<char>(shards_->HasGradient(p));
-    // The owner of a block may hold no element of the parameter. It still needs to know whether the step writes a copy
-    // of the parameter.
+    // The owner of a block needs to know whether the step writes a copy of the parameter, even if the owner holds no
+    // element of the parameter.
     for (int64_t i = param.first_block; i < param.first_block + param.block_count; ++i) {
       gather_->SetCopied(static_cast<size_t>(i), shards_->HasCopy(p));
     }
@@ -141,7 +141,7 @@ void GatheredStep::ListPass(size_t pass) {
 //   rank A (step rejected)      rank B
 //   agreement ----------------- agreement    fails on B alone
 //   JoinCollect() ------------- ReportInCollect()
-//   texts --------------------- texts        both return B's error
+//   messages ------------------ messages     both return B's error
 Status GatheredStep::EndWithoutStep(StepDecision decision) {
   SHAMPOO_RETURN_IF_ERROR(JoinRejected(std::move(decision)));
   context_.FinishSkipped();
@@ -153,7 +153,7 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
     gather_->ReportInCollect(OwnPass(0), decision.status);
   } else {
     Status failure = gather_->JoinCollect(OwnPass(0));
-    // All ranks fetch the error text of a rejected step, even a rank whose collect failed.
+    // All ranks fetch the error message of a rejected step, even a rank whose collect failed.
     if (shards_->text_is_due()) {
       Status rejection = CatchExceptions([&] { return shards_->FetchText(); });
       if (failure.ok()) failure = std::move(rejection);
@@ -163,8 +163,8 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
   return replicas_->Share(0, decision, context_, shards_.get());
 }
 
-// An export has the rounds of a step, so that failures are reported in the same way. Nothing is collected, because the
-// owner of a block needs only its state.
+// An export makes the rounds of a step, so that failures are reported in the same way. Nothing is collected, because
+// the owner of a block needs only the state of the block.
 Status GatheredStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};
@@ -231,20 +231,21 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
   }
 }
 
-// Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective a communicator reports at most
-// once, so only the first Report...() call on it has an effect. If this step cannot report the failure to all ranks,
-// the next step does so first (ReportPriorFailure).
+// Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective, this rank reports at most once
+// over the communicator, so only the first Report...() call has an effect. If this step has no round in which to report
+// the failure, the next step begins with the report (ReportPriorFailure).
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
-  // While the first bucket is shared, the shard ranks agree on the decision. Unless this agreement failed, they know
-  // that sharing the bucket has failed.
+  // While the first bucket is shared, the shard ranks agree on the decision. Unless this agreement failed, all shard
+  // ranks know that sharing the bucket has failed.
   const bool shards_know = phase == Phase::kShare && bucket == 0 && !shards_->comm()->failed();
   if (!shards_know && bucket + 1 < bucket_count()) gather_->ReportInCollect(OwnPass(bucket + 1), failure);
   return failure;
 }
 
-// take(block, its index, slice): sets the item of the slice; returns false if the slice is not applied.
+// Applies the updates of a bucket that this rank has received. take(block, index of the block, slice) sets the item of
+// the slice, or returns false if the slice is not applied.
 template <typename Take>
 void GatheredStep::ApplyDelivered(int64_t bucket, Take&& take) {
   slice_items_.clear();

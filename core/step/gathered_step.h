@@ -15,9 +15,9 @@ namespace shampoo {
 //   1. collect gradients and parameters of whole blocks at their owners;
 //   2. compute the updates;
 //   3. deliver the updates to the ranks that hold the parameters;
-//   4. share them with the other replicas;
-//   5. apply them.
-// Items 1 to 3 are done for one pass (GatherPass) at a time: the blocks of one bucket and one replica.
+//   4. share the updates with the other replicas;
+//   5. apply the updates.
+// Items 1 to 3 handle one pass (GatherPass): the blocks of the bucket whose owners are in this rank's replica.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
@@ -41,7 +41,8 @@ class GatheredStep final : public HostStep {
   void CheckOwnedStates(size_t pass);
   template <typename Take>
   void ApplyDelivered(int64_t bucket, Take&& take);
-  // Reports a failure in the next rounds of ranks that do not know of it, and returns it.
+  // Reports that this phase of a bucket has failed, in the next rounds of ranks that do not know of the failure.
+  // Returns the failure.
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }

@@ -21,7 +21,7 @@ namespace {
 // Returns the larger of two magnitudes; NaN if either is NaN.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
-// Reads the largest magnitudes in the states of a block. state: nullptr if another rank owns the block.
+// Reads the largest magnitudes in the states of a block. state: the arena; nullptr if another rank owns the block.
 struct LargestOfStates {
   CpuBackend* backend;
   const Block* block;
@@ -40,12 +40,12 @@ struct LargestOfStates {
 
 using BlockGrowth = Growth<Block, LargestOfStates>;
 
-// state: the arena; nullptr: only the gradient is checked.
+// state: the arena. If it is nullptr, only the gradient is checked.
 BlockGrowth GrowthOf(CpuBackend* backend, const StepItem& item, const char* state) {
   return {*item.program, *item.block, {backend, item.block, state}, state != nullptr};
 }
 
-// Returns the text of an error up to the advice.
+// Returns the message of an error without the advice at its end.
 std::string WithoutAdvice(const Status& status) {
   const std::string& text = status.message();
   return text.substr(0, text.find(kNothingChanged));
@@ -99,15 +99,15 @@ void CheckResult::LogMessages() {
 GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors)
     : inputs_(inputs), backend_(backend), defers_state_errors_(defers_state_errors) {
   const PlanData& plan = inputs.plan;
-  // A scan reads the gradients and parameters, or the factor matrices, or the whole blocks that are collected at this
-  // rank. These are the numbers of spans of the three scans.
+  // A scan reads the gradients and parameters, or the factor matrices, or the whole blocks that this rank collects. The
+  // next three variables are the numbers of spans of these scans.
   int64_t of_params = 0;
   for (const Param& param : plan.params) of_params += 2 * ScanSpans(param.elements);
   int64_t of_factors = 0;
   int64_t of_whole_blocks = 0;
   for (const Block& block : plan.blocks) {
     of_factors += block.factor_count();
-    // Blocks whose owner has the same shard rank in another replica may also have to be checked.
+    // This rank may also have to check blocks whose owner is the rank of another replica with the same shard rank.
     const bool is_collected_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
     if (is_collected_here) of_whole_blocks += 2 * ScanSpans(block.elements);
   }
@@ -232,8 +232,8 @@ Status GradientChecker::CheckExactly(StepItem* item, const char* state, StepCont
     context->Exclude(*item);
   }
   const bool whole_step = choice == OnNonFinite::kSkipStep && !deferred;
-  // Only the first block of a skipped step is logged. The advice is omitted, because on_nonfinite has chosen what to
-  // do.
+  // Only the first block of a skipped step is logged. The advice is omitted, because the key on_nonfinite already
+  // determines what happens.
   if (LogEnabled(LogLevel::kWarning) && !(whole_step && result->skip_step)) {
     const char* const what = whole_step ? "a step is skipped: " : "a block is skipped: ";
     result->messages.push_back(Cat(what, WithoutAdvice(status)));

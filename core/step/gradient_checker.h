@@ -40,13 +40,13 @@ class GradientChecker {
   // blocks, or sets skip_step.
   Status CheckGradients(StepContext* context, CheckResult* result);
 
-  // Returns whether a gradient of this rank's shards may be unusable, independently of the states of its blocks. If so,
-  // the owners of the blocks must make the exact check.
+  // Returns whether a gradient of this rank's shards may be unusable, whatever the states of the blocks are. If so, the
+  // owners of the blocks must make the exact check.
   bool MayReject(StepContext* context);
   // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
   // item in `items`.
   void Scan(std::span<StepItem* const> items);
-  // Checks the gradient alone, without the states.
+  // Checks the gradient of an item without its states. Otherwise does the same as CheckGradients() for one block.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
   // Returns whether the states of the item can take its gradient without overflow. Logs a warning if they cannot.
   bool FitsState(size_t k, const StepItem& item);
@@ -60,7 +60,7 @@ class GradientChecker {
     const StepProgram* program;
     double largest_gradient = 0;
     double largest_param = 0;
-    double bound = 0;  // of |G|
+    double bound = 0;  // on |G|, see GradientBound()
   };
   void ScanParams(const StepContext& context);
   void AddSpans(size_t owner, const MemorySpan& array);
@@ -71,10 +71,10 @@ class GradientChecker {
   CpuBackend* backend_;
   bool defers_state_errors_;
   std::vector<MemorySpan> spans_;
-  std::vector<int> span_owner_;  // by span: the position of its item or scanned gradient
+  std::vector<int> span_owner_;  // by span: the index of its item (CheckFactors) or in scanned_
   std::vector<double> span_largest_;
   std::vector<Scanned> scanned_;
-  std::vector<size_t> scanned_param_;  // by parameter: its position in scanned_
+  std::vector<size_t> scanned_param_;  // by parameter: its index in scanned_
 };
 
 }  // namespace shampoo

@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-// The largest number of jobs that steps submit before they wait for the oldest one.
+// The largest number of unfinished jobs. If a step would start more, it first waits for the oldest job.
 constexpr int64_t kMaxJobs = 128;
 
 }  // namespace
@@ -101,8 +101,8 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   return {};
 }
 
-// Roots that are not available, for example because their snapshots were loaded from a checkpoint, are computed on the
-// host now: roots that the device computes would differ by rounding.
+// If no job has computed the roots that the step uses, for example because their snapshots were loaded from a
+// checkpoint, computes the roots on the host now. Roots that the device computes would differ by rounding.
 Status HostRoots::Prepare(const StepRoots& step) {
   SHAMPOO_RETURN_IF_ERROR(TakeError());
   if (!step.any_task) return {};
@@ -156,7 +156,7 @@ Status HostRoots::WaitFor(const std::vector<RootTask>& tasks) {
 Status HostRoots::Run(const Job& job) {
   SHAMPOO_RETURN_IF_ERROR(on_device_.Begin(job.number));
   Status status = RunChunks(job);
-  // End() is also called after a failure, because part of the work is already enqueued.
+  // End() is also called after a failure, because part of the work may already be enqueued.
   Status ended = on_device_.End(job.number);
   return status.ok() ? std::move(ended) : std::move(status);
 }
@@ -232,8 +232,8 @@ void HostRoots::ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Wor
   status.diagonal_input = outcome.diagonal_input ? 1 : 0;
 }
 
-// Computes a root, which overwrites its matrix. This is safe, because no rung of the ladder reads the matrix after a
-// root was found.
+// Computes a root and writes it over the matrix. This is safe, because no rung of the recovery ladder reads the matrix
+// after a rung has found a root.
 template <typename Real>
 RootReport HostRoots::RootOf(const Job& job, const cuda::HostRoot& root, Team::Worker* worker) {
   const Block& block = plan_.block(root.block);

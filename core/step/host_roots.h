@@ -22,9 +22,9 @@
 
 namespace shampoo {
 
-// Computes async roots of an optimizer on a device with the root methods of the CPU (root_device host). A thread
+// With root_device host, computes the async roots of an optimizer on a device by the root methods of the CPU. A thread
 // fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and copies the
-// roots to the device, while steps continue. It fetches a chunk while it computes the roots of the previous chunk.
+// roots to the device, while steps continue. The fetch of a chunk overlaps the computation of the previous chunk.
 class HostRoots final : public AsyncRootSource {
  public:
   // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
@@ -39,19 +39,19 @@ class HostRoots final : public AsyncRootSource {
   Status StartFromStep(const StepRoots& step) override;
   bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const override;
 
-  // Describes a job: the roots of some blocks in one step.
+  // Describes a job, which computes the roots of some blocks for one step.
   struct Source {
     const std::vector<RootTask>* tasks;  // by block
     RootTask task;                       // the job has the blocks with this task
     const std::vector<cuda::DeviceSettings>* settings;
-    const int64_t* steps;     // the steps whose factor matrices the roots are computed from
-    bool steps_are_by_block;  // otherwise by group
+    const int64_t* steps;     // by block or group: the step whose factor matrices the roots are computed from
+    bool steps_are_by_block;  // false: `steps` is by group
     // The arena from which snapshots are copied. nullptr: the step that was enqueued last has already copied the factor
     // matrices to the memory from which the thread fetches them.
     const char* arena;
     void* stream;
   };
-  // Submits the job.
+  // Submits a job to the thread.
   Status Start(const Source& source);
   // Waits for the last job of each block whose task takes a snapshot or uses the roots of a snapshot. The wait ends
   // when the roots have been computed and their copies to the device have been enqueued. Returns the first error of the
@@ -59,14 +59,15 @@ class HostRoots final : public AsyncRootSource {
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns the first error of the thread, and clears it. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
-  // Returns the report of the last job for a factor matrix, by its number in the plan. Valid after WaitFor().
+  // Returns the report of the last job about a root. factor: the number of its factor matrix in the plan. Valid after
+  // WaitFor().
   const RootReport& ReportOf(int64_t factor) const { return reports_[static_cast<size_t>(factor)]; }
 
  private:
   struct Job {
     int64_t number = 0;
     std::vector<cuda::DeviceSettings> settings;  // by group
-    std::vector<int64_t> steps;                  // by block: the step of its matrices; 0: not part of the job
+    std::vector<int64_t> steps;                  // by block: the step of its matrices; 0: the block is not in the job
   };
   // The memory of a thread that computes roots.
   struct Slot {
@@ -108,7 +109,7 @@ class HostRoots final : public AsyncRootSource {
   size_t next_root_ = 0;
   std::array<Chunk, 2> chunks_;
   std::vector<Job> jobs_;          // submitted jobs, by slot of thread_ (JobThread::NextSlot)
-  std::vector<int64_t> last_job_;  // the last job of each block; 0: none
+  std::vector<int64_t> last_job_;  // by block: the number of its last job; 0: there is none
   std::atomic<bool> stopping_ = false;
   std::unique_ptr<JobThread> thread_;
 };

@@ -15,7 +15,7 @@
 
 namespace shampoo {
 
-// The common parts of steps on the CPU. All checks that can reject a step come before the first write.
+// The base class of all steps on the CPU. All checks that can reject a step come before the first write.
 class HostStep : public StepStrategy {
  public:
   Status ReportSteps(bool wait, int64_t* failed_call) final;
@@ -35,12 +35,12 @@ class HostStep : public StepStrategy {
   HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, const std::vector<BlockTarget>& targets,
            bool defers_state_errors);
 
-  // The checks that need no gradient: errors that earlier steps deferred, then the caller's arguments, the state, the
-  // buffers and the scalars. Deferred errors come first, because all ranks must return them from the same call, even if
-  // a rank also has an error of its own.
+  // Makes the checks that need no gradient: for errors that earlier steps deferred, then of the caller's arguments, the
+  // state, the buffers and the bound scalars. Deferred errors come first, because all ranks must return them from the
+  // same call, even if a rank also has an error of its own. *is_forwarded: as in StepDecision.
   Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
-  // Makes the checks of a step whose blocks are whole on this rank. Returns the messages to log once the step cannot
-  // fail.
+  // Makes the checks of a step whose blocks are whole on this rank, and sets *decision. Log the messages of the result
+  // when it is certain that the step does not fail.
   CheckResult CheckOwnGradients(StepDecision* decision);
 
   StepInputs inputs_;
@@ -54,10 +54,10 @@ class HostStep : public StepStrategy {
 // Every step begins with this call.
 Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
 
-// Returns targets for steps that read the caller's buffers.
+// Returns, by block, targets for steps that read and write the caller's buffers.
 std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs);
 
-// The step of an optimizer with one replica: this rank owns all of its blocks.
+// The step of an optimizer with one replica: this rank owns all blocks of its parameters or of its local shards.
 class LocalStep final : public HostStep {
  public:
   LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);

@@ -16,7 +16,7 @@ class Participants {
  public:
   explicit Participants(const PlanData& plan) : plan_(plan), flags_(plan.params.size()) {}
 
-  // By parameter: whether it takes part.
+  // Returns the flags by parameter: 1 if the parameter takes part in the step, otherwise 0.
   std::span<char> flags() { return flags_; }
   std::span<const char> flags() const { return flags_; }
   bool Contains(const Param& param) const { return flags_[static_cast<size_t>(&param - plan_.params.data())] != 0; }

@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// The errors of a step that rejects its inputs. They are the same on every backend.
+// Functions that return the errors of a step that rejects its inputs. The errors are the same on every backend.
 
 // An element of a parameter, and the value of G at this element. G is the gradient after gradient_scale and coupled
 // weight decay.
@@ -20,14 +20,19 @@ struct RejectedAt {
   int64_t element;
   double value;
 };
+// The value is NaN or infinite. param_at_fault: whether the parameter has this value; otherwise the gradient has it.
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault);
+// The value does not fit the dtype that must hold G.
 Status RejectElement(const RejectedAt& at);
+// The second moment V, of grafting or of the method, would overflow.
 Status RejectMoment(const RejectedAt& at);
-// product_fits: C_k, which the step adds to the factor matrix (core/rules/growth.h), itself fits, but the factor matrix
-// would overflow its dtype.
+// Factor matrix k would overflow. product_fits: whether C_k, the product of G with itself that the step adds to the
+// factor matrix (core/rules/growth.h), can be computed.
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
 
+// Factor matrix k of the state is not finite. largest: NaN, or an infinity.
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);
+// The step counter of a group, or the state gradient_count of a block, is out of range.
 Status RejectCounter(size_t group, int64_t counter);
 Status RejectGradientCount(const Param& param, const Block& block, int64_t count);
 

@@ -28,7 +28,8 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
   std::unique_ptr<ReplicaExchange> made(new ReplicaExchange(inputs, std::move(comm), optimizer));
   const int64_t bytes = inputs.plan.ReplicaBufferBytes();
   SHAMPOO_RETURN_IF_ERROR(Allocation::Create(allocator, bytes, "gather buffer", &made->buffer_));
-  std::fill_n(made->buffer_.data(), bytes, char{0});  // avoids page faults in a step and uninitialized padding
+  // The memory is written here, so that steps have no page faults and never send uninitialized bytes.
+  std::fill_n(made->buffer_.data(), bytes, char{0});
   if (inputs.plan.groups[0].verify_replicas > 0) made->parameter_hashes_.emplace(inputs.plan, backend);
   *out = std::move(made);
   return {};
@@ -106,8 +107,8 @@ Status ReplicaExchange::CheckFailures(const Status& own) {
   return rounds_.FindFailure().found() ? FetchErrorOfReplicas(&rounds_, own.message()) : Status();
 }
 
-// Ends a step after the first exchange. A rank whose first exchange failed reports that in the second one, which this
-// rank therefore joins (docs/adr/0022-one-round-protocol.md).
+// Ends a step after the first exchange. A rank on which the first exchange failed reports the failure in the second
+// exchange, so this rank joins the second exchange (docs/adr/0022-one-round-protocol.md).
 Status ReplicaExchange::EndEarly(Status status) {
   constexpr int64_t kNext = 1;
   if (buckets() <= kNext || rounds_.comm()->failed()) return status;
@@ -141,7 +142,7 @@ Status ReplicaExchange::CompareSteps() {
       SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
       return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
     case RankDifference::kParameters:
-      // Without verify_replicas no rank sends a hash.
+      // Without verify_replicas, no rank sends a hash, so the headers were transferred wrongly.
       if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
       return parameter_hashes_->FindDifference(rounds_.comm());
     case RankDifference::kNone:

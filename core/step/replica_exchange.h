@@ -21,26 +21,28 @@ namespace shampoo {
 class ReplicaSharing {
  public:
   virtual ~ReplicaSharing() = default;
-  // Returns an error if the communicator of these ranks has failed before.
+  // Returns an error if a collective of the replicas' communicator failed in an earlier call.
   virtual Status PriorFailure() const = 0;
-  // Exchanges the updates of a bucket. For the first bucket only, the replicas also compare their inputs, and then
-  // agree with the ranks of the other shards: if one rank has failed, all ranks return its error.
+  // Exchanges the updates of a bucket. In the exchange of the first bucket, the replicas also compare their inputs.
+  // They then agree with the ranks that hold other shards (see ShardAgreement::AgreeAgain()): if a rank has failed, all
+  // ranks return an error.
   virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
-  // Joins the exchange of a bucket only to report a failure.
+  // Joins the exchange of a bucket without updates, only to report a failure of this rank to the other replicas.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
-  // Does the same as Report() and, for the first bucket, then joins the agreement with the other shards.
+  // Calls Report(). If the bucket is the first one, then also reports the failure to the ranks that hold other shards.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
-  // Makes the next step return an error if an inverse root of another rank has failed too often. Call it after a step.
+  // Makes the next step return an error if another rank has reported an inverse root that failed too often in a row.
+  // Call this function after a step.
   virtual void DeferRootFailures() = 0;
-  // With gathered blocks, returns the buffer that receives the updates for this rank's shards from a replica.
+  // With shard_mode gather, returns the memory for the updates of this rank's shards that come from one replica.
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 
-// One replica: nothing is exchanged.
+// For an optimizer with a single replica, which exchanges nothing.
 class SingleReplica final : public ReplicaSharing {
  public:
-  // arrived: with gathered blocks, the buffer that receives updates from other shard ranks; otherwise nullptr.
+  // arrived: with shard_mode gather, the buffer that receives updates from other shard ranks; otherwise nullptr.
   explicit SingleReplica(char* arrived) : arrived_(arrived) {}
   Status PriorFailure() const override { return {}; }
   Status Share(int64_t /*bucket*/, const StepDecision& decision, const StepContext& /*context*/,
@@ -56,16 +58,17 @@ class SingleReplica final : public ReplicaSharing {
   char* arrived_;
 };
 
-// Several replicas: each rank sends the updates of its own blocks. The exchange of a bucket is one all-gather, in a
-// buffer with the layout of the plan. Every rank makes the same calls.
+// For several replicas: each replica sends the updates of the blocks that it owns. The exchange of a bucket is one
+// all-gather in a buffer whose layout the plan has computed. All replicas must call the same functions in the same
+// order.
 class ReplicaExchange final : public ReplicaSharing {
  public:
-  // optimizer: from Communicator::TakeOptimizerId().
+  // optimizer: the number from Communicator::TakeOptimizerId().
   static Status Create(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
                        const HostAllocator& allocator, CpuBackend* backend, std::unique_ptr<ReplicaExchange>* out);
 
   int64_t buckets() const { return static_cast<int64_t>(segment_bytes_.size()); }
-  // Returns the address of the update of a block in the buffer.
+  // Returns the address of a block's update in the buffer of the exchange.
   char* UpdateOf(const Block& block) const { return SegmentOf(block.bucket, block.owner) + block.exchange_offset; }
 
   Status PriorFailure() const override { return rounds_.PriorFailure(); }
@@ -93,12 +96,12 @@ class ReplicaExchange final : public ReplicaSharing {
 
   StepInputs inputs_;
   Rounds rounds_;
-  std::vector<int64_t> segment_bytes_;  // by bucket
+  std::vector<int64_t> segment_bytes_;  // by bucket: the bytes that each rank sends
   Allocation buffer_;
-  std::vector<SegmentHeader> headers_;  // of the last exchange, by rank
-  int64_t factor_count_ = 0;            // factor matrices of the plan
+  std::vector<SegmentHeader> headers_;  // by rank: the header from the last exchange
+  int64_t factor_count_ = 0;            // number of factor matrices in the plan
   ReplicaInputs compared_inputs_;
-  std::optional<ParameterHashes> parameter_hashes_;  // with verify_replicas
+  std::optional<ParameterHashes> parameter_hashes_;  // exists if verify_replicas is above 0
 };
 
 }  // namespace shampoo

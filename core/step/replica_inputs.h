@@ -19,7 +19,8 @@ class CpuBackend;
 
 // The inputs of a step that must be the same on all replicas, in addition to hyper-parameters: which parameters take
 // part, how many blocks of each parameter are excluded, the step counters of groups, and what the rank does. Ranks
-// compare a hash of these values. If the hashes differ, they exchange the values to find the difference.
+// compare a hash of these values. If the hashes differ, the ranks exchange the values themselves to find the
+// difference.
 class ReplicaInputs {
  public:
   // The plan must outlive this object.
@@ -27,7 +28,8 @@ class ReplicaInputs {
 
   // What a rank does: a step, a step that is skipped, or an export of averages.
   enum Action : int64_t { kSteps = 0, kSkips = 1, kExports = 2 };
-  // counters: by group.
+  // takes_part(param): whether a parameter takes part. excluded: the blocks whose gradient is not usable. counters: the
+  // step counter of each group. action: an Action.
   template <typename TakesPart>
   void Set(TakesPart&& takes_part, std::span<const StepItem> excluded, const int64_t* counters, int64_t action) {
     for (size_t p = 0; p < plan_.params.size(); ++p) values_[p] = takes_part(plan_.params[p]) ? 1 : 0;
@@ -72,14 +74,16 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// A part of the error messages about differences between ranks, which are found before parameters are written.
+// Part of each error message about a difference between ranks. Ranks look for such differences before a step writes
+// parameters.
 inline constexpr char kParametersUnchanged[] = ". This call has not changed the parameters. ";
 
-// Return the error of replicas that are at different steps, or have different hyper-parameters.
+// Returns the error of a rank that is at another step than rank 0. step_of_first: the step of rank 0.
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
+// Returns the error of a rank whose hyper-parameters differ from those of rank 0.
 Status HyperParametersDiffer(int rank);
-// Returns the error of a step that some replicas rejected. If other replicas had begun the step, the text says so.
-// own_text: the error message of this rank. Collective.
+// Returns the error of a step that some replicas rejected. If other replicas had already begun the step, the message
+// says that their states have changed. own_text: the error message of this rank. Collective.
 Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

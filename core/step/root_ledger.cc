@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal",     "root_eigen",
                                                     "root_newton", "root_higher_order", "root_cans"};
-// By rung; nullptr: no counter, because this rung is not a recovery.
+// By rung: the name of its statistic. nullptr: the rung has no statistic, because it is the requested method and not a
+// recovery.
 constexpr const char* kRungNames[kRungCount] = {nullptr,
                                                 "root_retried_float64",
                                                 "root_retried_eigen",
@@ -82,7 +83,8 @@ std::string RootLedger::DescribeRoot(int64_t factor) const {
   return Cat(kinds_[i], " of ", names_[i]);
 }
 
-// Returns one line about all factor matrices of a block whose root failed or was recovered.
+// Returns one line that describes those factor matrices with indices in [first, end) whose root failed or was
+// recovered.
 std::string RootLedger::Describe(size_t first, size_t end) const {
   std::string text;
   for (size_t i = first; i < end; ++i) {

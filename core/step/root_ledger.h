@@ -14,8 +14,8 @@
 
 namespace shampoo {
 
-// Records the inverse roots, or eigenbases: the report of the last refresh of each one, and counts of all refreshes
-// since the optimizer was created.
+// Stores the results of refreshes: for each inverse root or eigenbasis the report of its last refresh, and counts over
+// all refreshes since the optimizer was created.
 class RootLedger {
  public:
   // Allocates the reports of all factor matrices of the plan, so that steps allocate nothing.
@@ -26,10 +26,10 @@ class RootLedger {
 
   // Counts and logs the roots of a block. Call after a step for every block whose roots were refreshed. Cannot fail.
   void Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
-  // Call after Record() of all blocks of a step. If `tracked`, logs the residuals of the roots.
+  // Call after all calls of Record() for a step. If `tracked` is true, logs a summary of the residuals of the roots.
   void FinishRefresh(bool tracked) noexcept;
 
-  // The factor matrix for which the next RaiseFailure() returns an error; -1: none.
+  // Returns the index of the factor matrix for which the next RaiseFailure() returns an error; -1 if there is none.
   int64_t failing_root() const { return failing_root_; }
   // Returns "inverse root of <parameter>/<block>/factor.<dim>", or "eigenbasis of ...".
   std::string DescribeRoot(int64_t factor) const;
@@ -52,11 +52,11 @@ class RootLedger {
   std::vector<int64_t> first_of_block_;
   std::vector<RootReport> reports_;
   std::vector<std::string> names_;        // by factor matrix
-  std::vector<const char*> kinds_;        // by factor matrix: what is computed from it
+  std::vector<const char*> kinds_;        // by factor matrix: "inverse root" or "eigenbasis"
   std::vector<int64_t> failures_in_row_;  // by factor matrix
   std::vector<char> tracked_;             // by factor matrix: whether its last refresh measured residuals
   int64_t failing_root_ = -1;             // see failing_root()
-  int64_t failing_root_tolerance_ = 0;    // root_failure_tolerance of its group
+  int64_t failing_root_tolerance_ = 0;    // root_failure_tolerance in the group of failing_root_
   const char* advice_ = "";               // part of the error about failing_root_
 
   int64_t computed_ = 0;

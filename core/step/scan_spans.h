@@ -10,11 +10,11 @@
 
 namespace shampoo {
 
-// Gradients and parameters are scanned in spans of at most this many elements, so that one large parameter keeps all
-// threads busy.
+// Checks and hashes read gradients and parameters in spans of at most this many elements. All threads can therefore
+// work on one large parameter at the same time.
 inline constexpr int64_t kScanElements = int64_t{1} << 16;
 
-// Returns the number of spans for this many elements.
+// Returns the number of spans into which an array with this many elements is divided.
 constexpr int64_t ScanSpans(int64_t elements) { return (elements + kScanElements - 1) / kScanElements; }
 
 // Calls visit(span) for the spans of an array, in order.

@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-// Compares whether the ranks make a step or export averages.
+// Returns an error if some shard ranks make a step and others export averages.
 Status CompareActions(const Rounds& rounds) {
   const bool exports = rounds.header(0).exports();
   for (int rank = 1; rank < rounds.comm()->world(); ++rank) {
@@ -68,7 +68,7 @@ void ShardRounds::Report(const Status& failure) {
     ClearInputs();
     StepDecision decision;
     decision.status = CopyOf(failure);
-    (void)RunRound(&decision).ok();  // this rank returns its own failure
+    (void)RunRound(&decision).ok();  // the caller returns `failure`, whatever the result is
   });
 }
 
@@ -105,7 +105,7 @@ void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
 }
 
 Status ShardRounds::AgreeAgain(Status own) {
-  if (comm()->failed()) return own;  // all shard ranks know of the failure
+  if (comm()->failed()) return own;  // all shard ranks already know that a collective failed
   Status agreed = AgreeOnError(CopyOf(own));
   return own.ok() ? std::move(agreed) : std::move(own);
 }
@@ -125,8 +125,8 @@ void ShardRounds::AgreeWithText(StepDecision* decision, const StepContext* conte
 
 void ShardRounds::AgreeOnCode(StepDecision* decision, const StepContext* context) {
   if (context != nullptr) TakeInputs(*decision, *context);
-  // If there is no memory for the error, this function does not throw: it stores an out-of-memory error. So the rank
-  // still joins the exchange of texts, in which the other ranks would wait for it.
+  // If there is no memory for the error of the round, CatchExceptions() returns an out-of-memory error. This rank then
+  // still joins the exchange of error messages. Otherwise the other ranks would wait there for this rank.
   Status status = CatchExceptions([&] { return RunRound(decision); });
   decision->status = std::move(status);
 }
@@ -152,8 +152,9 @@ Status ShardRounds::RunRound(StepDecision* decision) {
   failure_ = rounds_.FindFailure();
   if (failure_.found()) {
     decision->is_forwarded = failure_.is_forwarded;
-    // A rank whose collective failed joins only this round and the exchange of texts that follows it. Its text is
-    // therefore fetched now. The caller fetches the text of any other failure, possibly after another exchange.
+    // A rank on which a collective failed joins only this round and an exchange of error messages directly after this
+    // round. The message of such a failure is therefore fetched now. The caller fetches the message of any other
+    // failure, possibly after another exchange.
     return failure_.code == Code::kComm ? FetchText() : Status(failure_.code, "");
   }
   SHAMPOO_RETURN_IF_ERROR(CompareActions(rounds_));

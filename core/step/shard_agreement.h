@@ -15,38 +15,39 @@
 
 namespace shampoo {
 
-// What a rank decides after its checks; after an agreement, the decision of all ranks.
+// The decision that a rank makes about a step after its checks. An agreement replaces this decision by the common
+// decision of all ranks.
 struct StepDecision {
   Status status;
-  bool is_forwarded = false;       // another rank failed, and its own report has more detail
+  bool is_forwarded = false;       // `status` is about a failure of another rank, whose own error has more detail
   bool skip_step = false;          // the step succeeds without changing anything
   bool exports = false;            // averages are exchanged instead of updates (shampoo_optimizer_export)
-  bool needs_exact_check = false;  // owners must check gradients before anything is written
+  bool needs_exact_check = false;  // the owners of blocks must make the exact check before anything is written
 
   bool makes_step() const { return status.ok() && !skip_step; }
 };
 
-// The agreement of the ranks that hold the shards of one copy of the parameters. Before anything is written they make
-// the same decision and activate the same groups.
+// The agreement of the ranks that hold the shards of one copy of the parameters. Before a step writes anything, these
+// ranks make the same decision and activate the same groups (see StepContext::Activate()).
 class ShardAgreement {
  public:
   virtual ~ShardAgreement() = default;
-  // Returns an error if the communicator of these ranks has failed before.
+  // Returns an error if a collective of the shard ranks' communicator failed in an earlier call.
   virtual Status PriorFailure() const = 0;
   // Replaces this rank's decision by the decision of all ranks, and activates the groups that are active on
   // other ranks.
   virtual void Agree(StepDecision* decision, StepContext* context) = 0;
-  // Agrees on the result of the first exchange between replicas. Returns this rank's own error if it has one, otherwise
-  // the error of another rank.
+  // Agrees on the result of the first exchange between replicas. Returns `own` if it is an error, otherwise the error
+  // of another rank, or success if no rank has an error.
   virtual Status AgreeAgain(Status own) = 0;
-  // Replaces Agree() in an export, which has neither steps nor gradients to compare. If other ranks make a step, all
-  // ranks find this difference.
+  // An export calls this function instead of Agree(), because an export has neither steps nor gradients to compare. If
+  // other ranks make a step instead of an export, *decision becomes an error on all ranks.
   virtual void AgreeOnExport(StepDecision* decision) = 0;
-  // Joins an agreement only to report a failure.
+  // Joins an agreement only to report a failure of this rank to the other ranks.
   virtual void Report(const Status& failure) = 0;
 };
 
-// One rank holds all elements of the parameters.
+// For an optimizer that holds all elements of the parameters: there are no other ranks to agree with.
 class NoShards final : public ShardAgreement {
  public:
   Status PriorFailure() const override { return {}; }
@@ -56,17 +57,18 @@ class NoShards final : public ShardAgreement {
   void Report(const Status& /*failure*/) override {}
 };
 
-// The memory to which scalars are bound (shampoo_optimizer_bind_scalar). The host cannot read scalars in device memory,
-// so the devices compare them.
+// The kind of memory that contains bound scalars (shampoo_optimizer_bind_scalar). The host cannot read scalars in
+// device memory, so the devices of the ranks compare such scalars.
 enum class BoundScalars { kOnHost, kOnDevice };
 
-// Several ranks, over a communicator. Every rank makes the same calls.
+// For several ranks, which agree over a communicator. All ranks must call the same functions in the same order.
 class ShardRounds final : public ShardAgreement {
  public:
-  // The round number of every agreement. Other rounds over the communicator have numbers above it.
+  // The number of the round (see round.h) of every agreement. All other rounds over the communicator have larger
+  // numbers.
   static constexpr int64_t kRound = 0;
 
-  // optimizer: from Communicator::TakeOptimizerId().
+  // optimizer: the number from Communicator::TakeOptimizerId().
   ShardRounds(const StepInputs& inputs, std::shared_ptr<Communicator> comm, int32_t optimizer,
               BoundScalars bound_scalars);
 
@@ -78,26 +80,27 @@ class ShardRounds final : public ShardAgreement {
   void AgreeOnExport(StepDecision* decision) override;
   void Report(const Status& failure) override;
 
-  // Agrees without exchanging the text of an error. An error then has only a code, except if a collective failed. With
-  // gathered blocks, one more exchange follows before the text is fetched. A rank on which this agreement failed
-  // reports the failure in that exchange. If context is nullptr, compares the inputs that the last agreement,
-  // SetInputs() or BeginExport() has left.
+  // Agrees without exchanging the message of an error. Unless a collective failed, an error in *decision then has only
+  // a code, until FetchText() fetches the message. With shard_mode gather, the step makes one more exchange before
+  // FetchText(). A rank on which this agreement failed reports the failure in that exchange. If context is nullptr,
+  // compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
-  // Agrees like AgreeOnCode() without a context, and then exchanges the text of an error. Returns the error that all
+  // Agrees like AgreeOnCode() without a context, and then exchanges the message of an error. Returns the error that all
   // ranks return. differing_rank: if the devices have found different hyper-parameters, the first rank that differs
   // from rank 0; otherwise 0.
   Status AgreeOnError(Status own, int differing_rank = 0);
-  // Sets the inputs that the next agreement without a context compares. steps: by group, the step that this rank is
-  // about to make; 0: none.
+  // Sets the inputs that the next agreement without a context compares. steps: by group, the number of the step that
+  // this rank is about to make, or 0 if it makes no step of the group.
   void SetInputs(std::span<const int64_t> steps);
-  // Makes the next agreements without a context those of an export; see AgreeOnExport().
+  // Marks the following agreements without a context as agreements of an export (see AgreeOnExport()).
   void BeginExport();
-  // Returns whether the ranks still have to exchange the text of the error of the last AgreeOnCode().
+  // Returns whether the ranks still have to exchange the error message of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
-  // Exchanges that text and returns the error. Collective.
+  // Exchanges this error message and returns the error with its message. Collective.
   Status FetchText();
 
-  // After an agreement: whether any rank has a gradient of a parameter, or a copy of the parameter to write.
+  // HasGradient() returns whether any rank had a gradient of the parameter in the last agreement. HasCopy() returns
+  // whether any of these ranks also had a buffer for a copy of the parameter (shampoo_buffers.copy).
   bool HasGradient(size_t param) const { return gradients_[param] >= kGradient; }
   bool HasCopy(size_t param) const { return gradients_[param] == kGradientAndCopy; }
 
@@ -118,9 +121,10 @@ class ShardRounds final : public ShardAgreement {
   bool reads_bound_scalars_;
   bool exports_ = false;    // see BeginExport()
   int differing_rank_ = 0;  // see AgreeOnError()
-  RoundFailure failure_;    // the failure of the last agreement, while its text is due
+  RoundFailure failure_;    // the failure of the last agreement, until FetchText() is called
   std::string own_text_;
-  // The inputs of this rank: by group, the step that it is about to make (0: none); by parameter, a GradientOnShard.
+  // The inputs of this rank: by group, the step as for SetInputs(); by parameter, a GradientOnShard (see
+  // rank_difference.h).
   std::vector<int64_t> own_steps_;
   std::vector<unsigned char> own_gradients_;
   // What the ranks agreed on: by group, the step; by parameter, the largest GradientOnShard of any rank.

@@ -16,8 +16,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the number of gradients that a block of a method in eigenbases has had. Requires that this rank owns the
-// block.
+// Returns how many gradients a block of method soap or kl_shampoo has had so far. This rank must own the block.
 int64_t GradientsOf(const OptimizerState& state, const Block& block) {
   return *reinterpret_cast<const int64_t*>(state.in() + block.gradient_count.offset);
 }
@@ -205,8 +204,8 @@ void StepContext::Finish(bool logs_all) {
   RecordSkippedUpdates(logs_all);
 }
 
-// Outputs are complete after every step: parameters that took no part, or all parameters if the step is skipped, are
-// copied to their outputs. With output updates, the outputs of these parameters are zeros.
+// Writes the outputs of the parameters that took no part, or of all parameters if the step is skipped, so that outputs
+// are complete after every step. Each output is a copy of the parameter or, if the key output is updates, zeros.
 void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
@@ -217,8 +216,9 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
   }
 }
 
-// Adds the weight of this step's iterate to lr_sum. All blocks of a group count the same steps, including blocks that
-// have no gradient. The average of weight_ema advances in every call, even if the call does not update the block.
+// Unless the step is skipped, adds the weight of this step's iterate to the lr_sum of all blocks of the active groups,
+// even of blocks without a gradient. Also advances the weight_ema averages of all blocks that this step does not
+// update.
 void StepContext::UpdateAverages(bool step_is_skipped) {
   if (averaged_.empty()) return;
   std::fill(is_updated_.begin(), is_updated_.end(), char{0});
@@ -248,8 +248,9 @@ void StepContext::UpdateAverages(bool step_is_skipped) {
   backend_->AgeAverages(aged_, inputs_.state.out());
 }
 
-// The direction of a block is known only after its states were written. If it is not finite, the update of the block is
-// skipped. If on_nonfinite of the group is error, the next step returns an error.
+// Counts and logs the updates that this step has skipped. The direction of a block is known only after the states of
+// the block were written. If the direction is not finite, this step therefore succeeds, and the next step returns an
+// error if the group's on_nonfinite is error.
 void StepContext::RecordSkippedUpdates(bool logs_all) {
   for (const StepItem& item : items_) {
     const int64_t at = BlockOf(item);
@@ -257,8 +258,8 @@ void StepContext::RecordSkippedUpdates(bool logs_all) {
     ++inputs_.history.counts().nonfinite_blocks;
     const auto group = static_cast<size_t>(item.block->group);
     inputs_.history.DeferSkippedUpdate(at, inputs_.state.hyper_parameters().settings(group).on_nonfinite);
-    if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs it
-    if (item.skip_update) continue;                              // the gradient check has logged it
+    if (!logs_all && !inputs_.plan.Owns(*item.block)) continue;  // the owner logs the skipped update
+    if (item.skip_update) continue;                              // the gradient check has already logged it
     LogText(LogLevel::kWarning, [&] { return SkippedUpdateText(inputs_.plan, *item.block); });
   }
 }

@@ -30,18 +30,19 @@ struct GroupStep {
 // The buffers of a block in a step.
 struct BlockTarget {
   const Buffers* buffers;
-  char* exchange;  // where the update for other ranks is written; nullptr: there is none
+  char* exchange;  // receives the update that other ranks read; nullptr: this rank writes the outputs directly
 };
 
-// One step on the CPU: the blocks that take part, which of them are excluded or skipped, and the outputs of the other
-// parameters. The constructor allocates all memory, so that a step allocates nothing.
+// Makes a step on the CPU: lists the blocks that take part, computes them, and writes the outputs of all other
+// parameters. An excluded block is a block whose gradient is not usable. The constructor allocates all memory, so that
+// a step allocates nothing.
 //
 // A step calls List() and, for blocks with unusable gradients, Exclude(). A step that changes nothing then calls
 // FinishSkipped(). Any other step calls Begin() or BeginWithExcluded(), then Compute() for each bucket, and at the end
 // RecordRoots() and Finish() in any order. Nothing is written before Begin(), BeginWithExcluded() or FinishSkipped().
 class StepContext {
  public:
-  // targets: by block.
+  // targets: one for each block of the plan.
   StepContext(const StepInputs& inputs, CpuBackend* backend, std::vector<BlockTarget> targets);
 
   // The parameters that take part in the step. The caller chooses them before List().
@@ -50,36 +51,36 @@ class StepContext {
 
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
-  // Activates a group and computes its program for this step. List() does this for groups in which parameters of this
-  // rank take part. Call it for a group that is active only on other ranks.
+  // Activates a group and computes its program for this step. List() calls Activate() for groups in which parameters of
+  // this rank take part. Call Activate() for a group that is active only on other ranks.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }
   std::span<StepItem> items() { return items_; }
   StepItem& ItemOf(int64_t block) { return items_[item_of_block_[static_cast<size_t>(block)]]; }
   int64_t BlockOf(const StepItem& item) const { return item.block - inputs_.plan.blocks.data(); }
-  // Returns the items of one bucket. only_owned: only the items of blocks that this rank owns. Valid until the next
-  // call.
+  // Returns the items of one bucket. If only_owned is true, returns only the items of blocks that this rank owns. The
+  // result is valid until the next call.
   std::span<const StepItem> ItemsOfBucket(int64_t bucket, bool only_owned);
-  // By block: whether its update was skipped in this step.
+  // By block: 1 if this step has skipped the update of the block, otherwise 0.
   std::span<const char> update_skipped() const { return update_skipped_; }
 
-  // The blocks whose gradient is not usable.
+  // Adds a block to the excluded blocks.
   void Exclude(const StepItem& item) { excluded_.push_back(item); }
   void ClearExcluded() { excluded_.clear(); }
   std::span<const StepItem> excluded() const { return excluded_; }
 
-  // Begins to write. Removes excluded blocks from the items. Finish() writes the outputs of these blocks.
+  // Begins to write states. Removes excluded blocks from the items. Finish() writes the outputs of these blocks.
   void Begin();
   // Does the same as Begin(), but keeps excluded blocks among the items, so that their owner reports a skipped update
   // to the other ranks.
   void BeginWithExcluded();
-  // Makes the step of some of the items.
+  // Computes the step for some of the items.
   void Compute(std::span<const StepItem> items);
   // Records the outcomes of the inverse roots. Call after Compute() for all buckets.
   void RecordRoots();
   // Completes a step: advances the step counters, writes the outputs of parameters that took no part, and records
-  // skipped updates. logs_all: also logs the skipped updates of other ranks' blocks.
+  // skipped updates. If logs_all is true, also logs the skipped updates of blocks that other ranks own.
   void Finish(bool logs_all);
   // Completes a step that changes nothing: outputs hold the unchanged parameters or, with output updates, zeros.
   void FinishSkipped();
@@ -106,7 +107,7 @@ class StepContext {
   std::vector<char> is_excluded_;      // by block
   std::vector<char> refreshed_;        // by block: whether this step refreshed its roots
   std::vector<char> update_skipped_;   // by block
-  std::vector<int64_t> averaged_;      // the blocks of this rank with lr_sum or weight_ema
+  std::vector<int64_t> averaged_;      // indices of this rank's blocks that have an lr_sum or an ema_offset
   std::vector<char> is_updated_;       // by block: whether this step updated it
   std::vector<StepItem> aged_;         // the blocks whose average advances although this step did not update them
 };

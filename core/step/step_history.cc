@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Returns the other possible reasons for a skipped update of the block, as a part of a message.
+// Returns further possible reasons for a skipped update as part of a message. These reasons depend on the method and
+// the keys of the block. Returns "" if there are none.
 std::string OtherReason(const PlanData& plan, const Settings& settings, const Block& block) {
   std::string reason;
   const bool is_exact = settings.orthogonalization == Orthogonalization::kExact;
@@ -18,7 +19,7 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
     if (!is_exact) {
       reason = ", or the iteration diverged with these ns_coefficients";
     } else if (plan.placement.device == DeviceType::kCpu) {
-      reason = ", or LAPACK could not compute the singular value decomposition for it";
+      reason = ", or LAPACK could not compute the singular value decomposition for this block";
     }
   }
   if (block.radius.present()) {
@@ -29,8 +30,8 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
   return reason;
 }
 
-// Returns the first thing to try after a skipped update. A direction that depends only on the filtered gradient has no
-// epsilon that could limit it.
+// Returns the advice to raise an epsilon, as part of a message about a skipped update. Returns "" if the direction
+// depends only on the filtered gradient, because no epsilon limits such a direction.
 std::string AdviceOnEpsilon(const Settings& settings) {
   return IsSteepestDescent(settings.method) ? "" : Cat("a larger ", settings.EpsilonKey(), ", ");
 }

@@ -20,7 +20,7 @@ class StepHistory {
   struct Counts {
     int64_t steps = 0;             // steps that changed the state
     int64_t skipped_steps = 0;     // steps that succeeded without changing anything
-    int64_t nonfinite_blocks = 0;  // skipped updates of blocks: the gradient or the direction was not usable
+    int64_t nonfinite_blocks = 0;  // skipped updates: the gradient or the direction of a block was not usable
   };
 
   // The plan must outlive this object.
@@ -29,16 +29,17 @@ class StepHistory {
   Counts& counts() { return counts_; }
   RootLedger& roots() { return roots_; }
 
-  // Call for a block whose update was skipped in this step. choice: on_nonfinite of its group. If it is kError, the
-  // next RaiseSkippedUpdate() returns an error about the first such block of the plan.
+  // Call for a block whose update was skipped in this step. choice: the key on_nonfinite of the block's group. If
+  // choice is kError, the next RaiseSkippedUpdate() returns an error. If there are several such blocks, the error is
+  // about the first one in the plan.
   void DeferSkippedUpdate(int64_t block, OnNonFinite choice);
   Status RaiseSkippedUpdate(const HyperParameters& hyper_parameters);
 
-  // Call if the inverse root of a factor matrix failed too often on another rank. factor: number of the factor matrix
-  // in the plan.
+  // Call if the inverse root of a factor matrix failed too often on another rank. factor: index of the factor matrix in
+  // the plan.
   void DeferRootFailureOfOtherRank(int64_t factor) { root_of_other_rank_ = factor; }
-  // Returns an error if an inverse root failed more often in a row than root_failure_tolerance allows. *is_forwarded is
-  // set to true if it failed on another rank, whose error has more detail.
+  // Returns an error if an inverse root failed more often in a row than root_failure_tolerance allows. Sets
+  // *is_forwarded to true if the root belongs to another rank, whose own error has more detail.
   Status RaiseRootFailure(bool* is_forwarded);
 
   // Discards the errors of earlier steps.
@@ -52,8 +53,8 @@ class StepHistory {
   const PlanData& plan_;
   Counts counts_;
   RootLedger roots_;
-  int64_t skipped_block_ = -1;       // -1: none
-  int64_t root_of_other_rank_ = -1;  // -1: none
+  int64_t skipped_block_ = -1;       // for RaiseSkippedUpdate(); -1: no block
+  int64_t root_of_other_rank_ = -1;  // for RaiseRootFailure(); -1: no root
 };
 
 // Returns the log message about a block whose update was skipped.

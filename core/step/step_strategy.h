@@ -28,20 +28,20 @@ struct StepInputs {
 //   DeviceStep      parameters on a device
 class StepStrategy : public StateObserver {
  public:
-  // caller_status: an error in the arguments of this rank's caller, which is reported to the other ranks; otherwise
-  // success.
+  // caller_status: the error of the arguments that the caller passed on this rank, or success. An error is reported to
+  // the other ranks, too.
   virtual Status Step(Status caller_status, void* stream) = 0;
 
   // Writes (1 - blend) times each parameter plus blend times its average. weights: for each parameter, the memory to
   // write to, or nullptr to skip the parameter.
   virtual Status Export(Status caller_status, double blend, std::span<void* const> weights) = 0;
 
-  // Returns the first error of the steps that were enqueued on a device since the last report. wait: first wait for
-  // pending steps. *failed_call: the number of the call whose step failed; 0: none.
+  // Returns the first error of the steps that were enqueued on a device since the last report. If wait is true, first
+  // waits for pending steps. Sets *failed_call to the number of the call whose step failed, or to 0 if no step failed.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
-  // Returns the seconds that a phase has taken in all steps so far (track_times): the time summed over threads or, on a
-  // device, the time in its stream.
+  // Returns the seconds that a phase has taken in all steps so far, if the key track_times is set. On the CPU this is
+  // the sum over all threads; on a device it is the time in the stream of the steps.
   virtual double Seconds(StepPhase phase) const = 0;
 
   // Call after the caller has bound buffers.

@@ -20,20 +20,21 @@ Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 // update.
 class WeightExport {
  public:
-  // targets: the targets of a step, by block.
+  // targets: one for each block, the same as in a step.
   WeightExport(const StepInputs& inputs, CpuBackend* backend, const std::vector<BlockTarget>& targets);
 
   Status Check(std::span<void* const> weights) const { return CheckExport(inputs_, weights); }
-  // Prepares an export. weights: by parameter, in its out_dtype.
+  // Prepares an export. blend: see StepStrategy::Export(). weights: by parameter, memory for elements of its out_dtype,
+  // or nullptr to skip the parameter.
   void Begin(double blend, std::span<void* const> weights);
-  // Computes the averages of the blocks of a bucket that this rank owns.
+  // Computes the averages of those blocks in a bucket that this rank owns.
   void Compute(int64_t bucket);
   // Returns the items of the blocks of the bucket for which IsWanted() is true, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
-  // By block: a flag for a skipped update. It is 0 when this rank sends a bucket, because an export skips no block. The
-  // flag becomes 1 if the received difference begins with the mark of a skipped update (kSkippedMark), which is a NaN.
-  // The output is then a copy of the parameter. Steps never store this NaN, but a state that was loaded may contain it.
-  // On CUDA, the output is NaN instead.
+  // By block: whether the received data begins with the mark of a skipped update (kSkippedMark), which is a NaN. An
+  // export skips no block, so every flag is 0 when this rank sends a bucket. Steps never store this NaN, but a state
+  // that was loaded may contain it. A flag then becomes 1, and the output is a copy of the parameter. On CUDA, the
+  // output is NaN instead.
   std::span<const char> update_skipped() const { return update_skipped_; }
   // Completes an export: copies the parameters that have no average to the outputs.
   void Finish();

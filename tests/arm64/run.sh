@@ -1,9 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Replays four suites of recorded cases on 64-bit ARM. The program is built with Debian's cross compiler and runs under
-# qemu-user.
-# Sourced by tests/full.sh.
+# Replays four suites of recorded cases (see tests/golden/README.md) on 64-bit ARM. The program is built with Debian's
+# cross compiler and runs under qemu-user. tests/full.sh sources this file.
 
 arm64_root=$PWD/build/arm64_root
 
@@ -40,7 +39,7 @@ if bash cmake/arm64_packages.sh "$arm64_root" >build/arm64.log 2>&1 && arm64_bui
     arm64_replay "$suite" --threads 2 "tests/golden/data/$suite"/*.safetensors || true
     arm64_count "$suite" "$python" tests/golden/compare.py "tests/golden/data/$suite" "build/arm64/out/$suite"
   done
-  # Every number of threads and of ranks gives bit-identical results.
+  # Check that other numbers of threads and of ranks give bit-identical results.
   arm64_replay threads --threads 5 tests/golden/data/trajectory/*.safetensors || true
   arm64_count threads diff -r build/arm64/out/trajectory build/arm64/out/threads
   arm64_replay ranks --threads 1 --ranks 3 tests/golden/data/trajectory/*.safetensors || true

@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how the benchmarks choose learning rates and horizons.
+"""Checks how the benchmarks choose learning rates and horizons, which are numbers of training steps.
 
-Also checks the computation of seconds, and that tuning and judging share no seed and no file.
+Also checks the computation of seconds, and that tuning runs and judging runs share no seed and no file.
 """
 import math
 import random
@@ -21,7 +21,7 @@ FACTOR = 2**0.5
 
 
 def check_rates() -> None:
-    """Check that every search tries the same number of neighboring rates, and returns the best of them."""
+    """Check that a search tries the requested number of neighboring rates, and returns the best of them."""
     for tries in range(1, 12):
         for best in (-6, -3, 0, 1, 4, 20):
             asked: list[float] = []
@@ -41,14 +41,14 @@ def check_rates() -> None:
     diverging = tuning.search_rate(lambda rate: math.inf if rate > 0.008 else 1 / rate, 0.01, 7)
     assert diverging.rate == tuning.grid_rate(0.01, -1) and not diverging.is_at_end
     assert tuning.search_rate(lambda rate: math.inf, 0.01, 3).is_at_end
-    # A parabola in the logarithm of the rate has its minimum between two rates of the grid.
+    # smooth_best() finds the minimum of a parabola in the logarithm of the rate, even between two rates of the grid.
     bowl = {tuning.grid_rate(0.01, i): (i - 0.25) ** 2 for i in range(-2, 3)}
     assert abs(tuning.smooth_best(bowl) / (0.01 * FACTOR**0.25) - 1) < 1e-3
     assert tuning.smooth_best({0.1: 3.0, 0.2: 2.0}) == 0.2
 
 
 def check_horizons() -> None:
-    """Check that the candidates begin with the shortest horizon whose loss is at or below the target."""
+    """Check that candidate_horizons() starts with the shortest horizon whose loss is at or below the target."""
     numbers = random.Random(1)
     for length in range(1, 20):
         ladder = [10 * (i + 1) for i in range(length)]
@@ -67,7 +67,7 @@ def check_horizons() -> None:
 
 
 def check_seeds() -> None:
-    """Check that tuning and judging use different seeds."""
+    """Check that tuning runs and judging runs have different seeds."""
     for size in SIZES.values():
         race = size.language_model
         assert not set(race.tuning_seeds) & {*race.target_seeds, *race.seeds}
@@ -80,7 +80,7 @@ def check_seeds() -> None:
 
 
 def check_files() -> None:
-    """Check that each file is in one part of the text, and each image in one part of the digits."""
+    """Check that each file is in one part of the text, and that tuning and judging use different test images."""
     for count in (3, 4, 19, 20, 21, 700):
         files = [Path(f"{i:03}") for i in range(count)]
         parts = split_files(files)
@@ -102,16 +102,16 @@ def check_files() -> None:
 
 
 def check_costs() -> None:
-    """Check seconds and crossings with numbers that were computed by hand."""
+    """Check seconds and crossings (see costs.crossing) with numbers that were computed by hand."""
     cost = {"model": {"context": 10}, "gradient_ms": 4.0, "gradients_ms": [[1, 1.0], [2, 3.0], [4, 7.0]],
             "methods": [{"name": "adamw", "update_ms_of_steps": [1.0] * 4},
                         {"name": "new", "update_ms_of_steps": [9.0, 9.0, 3.0, 3.0]}]}  # fmt: skip
     assert abs(costs.update_seconds(cost, "new", 2) - 0.018) < 1e-12
-    assert abs(costs.update_seconds(cost, "new", 6) - 0.030) < 1e-12  # two more steps of 3 ms
+    assert abs(costs.update_seconds(cost, "new", 6) - 0.030) < 1e-12  # steps 5 and 6 were not measured: 3 ms each
     assert abs(costs.seconds(cost, "adamw", 10) - 0.050) < 1e-12
-    assert abs(costs.seconds(cost, "adamw", 10, 15) - 0.030) < 1e-12  # 2 ms for 15 tokens
+    assert abs(costs.seconds(cost, "adamw", 10, 15) - 0.030) < 1e-12  # a gradient of 15 tokens takes 2 ms
     race = {"methods": [{"name": "adamw", "reached": 10}, {"name": "new", "reached": 6}]}
-    # 30 ms and 6 gradients equal 10 ms and 10 gradients if a gradient takes 5 ms, at 30 tokens.
+    # With 30 tokens, a gradient takes 5 ms, so both methods take the same time: 30 + 6 * 5 = 10 + 10 * 5 ms.
     assert costs.crossing(cost, race, "new") == "30 tokens"
     race["methods"][1]["reached"] = None
     assert costs.crossing(cost, race, "new") == "never: target not reached"

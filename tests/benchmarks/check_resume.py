@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that an interrupted benchmark continues where it stopped. A stand-in replaces the trainers.
 
-A benchmark that is killed repeatedly must make each run once, except the runs during which it was killed, and must end
-with the results of a benchmark that was not killed. The number of steps to the target must be the number that follows
-from the formula of the stand-in.
+A benchmark that is killed repeatedly must repeat only the runs during which it was killed, and must end with the
+results of a benchmark that was not killed. The number of steps to the target must follow from the formula of
+fake_trainer.py.
 """
 import json
 import os
@@ -33,7 +33,7 @@ def make_trainers(folder: Path) -> Path:
 
 
 def run(trainers: Path, out: Path, log: Path, texts: list[Path], kill_after: int = 0, *more: str) -> int:
-    """Run the benchmarks. Return the exit status."""
+    """Run the benchmarks and return the exit status. kill_after is FAKE_KILL_AFTER of fake_trainer.py."""
     environment = {**os.environ, "FAKE_LOG": str(log), "FAKE_KILL_AFTER": str(kill_after)}
     command = [sys.executable, str(ROOT / "benchmarks" / "measure.py"), "--trainers", str(trainers), "--size", "smoke",
                "--out", str(out), *more, "--text", *map(str, texts)]  # fmt: skip
@@ -66,7 +66,7 @@ def check_results(found: dict[str, object]) -> None:
 
 
 def check_store(folder: Path) -> None:
-    """Check that a line that was cut off is removed, and that the order of the settings does not matter."""
+    """Check that a store drops an incomplete line, and finds a run by its settings in any order."""
     path = folder / "store" / "runs.jsonl"
     store = Store(path)
     store.add({"a": 1, "b": [2]}, {"loss": 3.0}, 0.5)
@@ -117,13 +117,13 @@ def main() -> None:
         assert run(trainers, folder / "killed", log, texts) == 0
         made = lines(log)
         same = [line.replace(str(folder / "killed"), str(folder / "whole")) for line in made]
-        assert sorted(set(same)) == sorted(set(whole)), "other runs"
-        # A kill costs the runs that are made side by side at that moment.
+        assert sorted(set(same)) == sorted(set(whole)), "the killed benchmark made other runs"
+        # Each kill ends the runs that are in progress, at most one per processor. They are made again.
         at_once = len(os.sched_getaffinity(0))
         assert len(whole) + kills <= len(made) <= len(whole) + kills * at_once, (len(made), len(whole), kills)
         assert results(folder / "killed") == expected
 
-        # Repeated runs are compared with the stored ones.
+        # --check repeats stored runs, and fails if a loss differs from the stored one.
         assert run(trainers, folder / "whole", folder / "again.log", texts, 0, "--check", "2") == 0
         assert len(lines(folder / "again.log")) > 2
         store = folder / "whole" / "smoke" / "runs.jsonl"

@@ -21,7 +21,7 @@ def near(value: float, expected: float, tolerance: float = 1e-6) -> bool:
 
 
 def closed_form(t: float) -> float:
-    """Return the distribution function for 4 degrees of freedom."""
+    """Return the distribution function of Student's t distribution with 4 degrees of freedom."""
     share = t * t / (4 + t * t)
     return 0.5 + 0.5 * math.copysign(math.sqrt(share), t) * (1 + 0.5 * (1 - share))
 
@@ -39,12 +39,12 @@ def check_distribution() -> None:
 
 
 def check_one_sample() -> None:
-    """Check the test that the mean of one sample is below a number."""
+    """Check p_below(), which tests whether the mean of one sample is below a number."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0]  # mean 3, standard error sqrt(0.5)
     assert near(student.p_below(values, 4), closed_form(-math.sqrt(2)), 1e-12)
     assert near(student.p_below(values, 2), closed_form(math.sqrt(2)), 1e-12)
     assert near(student.p_below(values, 3), 0.5)
-    # A difference of exactly the quantile times the standard error has p = 0.05.
+    # If the difference is exactly the 95 % quantile times the standard error, p is 0.05.
     assert near(student.p_below(values, 3 + 2.131847 * math.sqrt(0.5)), 0.05, 1e-6)
     # p is 1 if a loss is not finite, or if there are fewer than two losses. If all losses are equal, p is 0 if they are
     # below the number, and 1 otherwise.
@@ -56,10 +56,10 @@ def check_one_sample() -> None:
 def check_two_samples() -> None:
     """Check Welch's test of two samples."""
     same = [1.0, 2.0, 3.0]
-    # Equal variances and sizes: 4 degrees of freedom, and t = -1 / sqrt(2/3).
+    # Variances and sizes are equal, so there are 4 degrees of freedom, and t is -1 / sqrt(2/3).
     assert near(student.p_below_others(same, [2.0, 3.0, 4.0]), closed_form(-1 / math.sqrt(2 / 3)), 1e-12)
     assert near(student.p_below_others(same, same), 0.5)
-    # The second group hardly varies, so the degrees of freedom are those of the first one.
+    # The second sample hardly varies, so the degrees of freedom are those of the first sample.
     narrow = [4 + 1e-9 * i for i in range(20)]
     assert near(student.p_below_others([1.0, 2.0, 3.0, 4.0, 5.0], narrow), closed_form(-math.sqrt(2)), 1e-6)
     assert student.p_below_others([math.inf, 1.0], same) == 1

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for the trainers of the benchmarks. It computes losses from its arguments with a formula.
 
-It appends its arguments as a line to the file FAKE_LOG. If FAKE_KILL_AFTER is N, the run that writes the N-th line
-kills the benchmark.
+Each run appends its arguments as a line to the file that the environment variable FAKE_LOG names. If FAKE_KILL_AFTER is
+N, the run that writes the N-th line kills the benchmark.
 """
 import json
 import math
@@ -23,7 +23,7 @@ def values(name: str) -> list[str]:
 
 
 def result(options: str, steps: int, seed: int) -> dict:
-    """Return the result of a method."""
+    """Compute the result of a method."""
     rate = float(re.search(r"lr=([\d.e+-]+)", options).group(1))
     speed = SPEEDS.get(options.split()[0], 1.5)
     loss = 1 + 50 * speed / steps + 0.1 * math.log(rate / 0.005) ** 2 + 0.001 * (seed * 7919 % 13)
@@ -33,7 +33,7 @@ def result(options: str, steps: int, seed: int) -> dict:
 
 
 def main() -> None:
-    """Print the result."""
+    """Log the arguments, kill the benchmark if FAKE_KILL_AFTER requests it, and print the results."""
     with open(os.environ["FAKE_LOG"], "a+", encoding="utf-8") as log:
         log.write(json.dumps(sys.argv[1:]) + "\n")
         log.seek(0)

@@ -14,6 +14,7 @@
 #include "tests/keys.h"
 #include "tests/preset.h"
 
+// Helpers that create configs, plans and optimizers through the C API, and fail the test if a call fails.
 namespace shampoo_test {
 
 inline bool Has(const std::string& text, std::initializer_list<const char*> words) {
@@ -23,7 +24,7 @@ inline bool Has(const std::string& text, std::initializer_list<const char*> word
   return true;
 }
 
-// Checks that the last error has these words.
+// Checks that the message of shampoo_last_error() has all these words.
 inline void CheckLastError(std::initializer_list<const char*> words) {
   CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
 }
@@ -57,7 +58,7 @@ inline PlanPtr MakePlan(const Keys& keys = {}, const shampoo_plan_desc& desc = S
   return PlanPtr(plan);
 }
 
-// Checks that a plan cannot be created with these keys, and returns the error.
+// Checks that a plan cannot be created with these keys, and returns the error message.
 inline std::string PlanError(const Keys& keys) {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   shampoo_plan* plan = nullptr;
@@ -90,7 +91,7 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
   return desc;
 }
 
-// Return the description of a shard of a whole parameter.
+// FlatShard and RectangleShard add a shard to the description of a whole parameter, and return the result.
 inline shampoo_param_desc FlatShard(shampoo_param_desc desc, int64_t offset, int64_t count) {
   desc.shard_form = 1;
   desc.flat_offset = offset;

@@ -1,10 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint in format1/ was written by the first version with checkpoints. Every later version must read it.
-//   shampoo_checkpoint_format1 check DIR    loads it and compares all states with DIR/expected.txt
-//   shampoo_checkpoint_format1 write DIR    creates it
-// The checkpoint covers the format: two ranks, whole parameters, flat shards, rectangles that are not contiguous, two
-// groups, every dtype of a state, and matrices that are stored as squares and as triangles.
+// The checkpoint in format1/ was written by the first version of the library that could write checkpoints. Every later
+// version must be able to load this checkpoint.
+//   shampoo_checkpoint_format1 check DIR    loads the checkpoint in DIR and compares its states with DIR/expected.txt
+//   shampoo_checkpoint_format1 write DIR    writes a checkpoint and expected.txt to DIR
+// The checkpoint covers all features of the format: two ranks, whole parameters, flat shards, rectangles that are not
+// contiguous, two groups, every dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
 #include <fstream>
 #include <iostream>
@@ -52,7 +53,7 @@ std::string Describe(Grid* grid) {
   return text.str();
 }
 
-// Makes the call on all ranks at once and returns the error of rank 0, or an empty string.
+// Makes `call` on all ranks at once. Returns the error of rank 0, or an empty string if rank 0 succeeded.
 template <typename Call>
 std::string Together(Grid* grid, Call&& call) {
   ThreadComm world(kRanks);

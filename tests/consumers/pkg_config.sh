@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# pkg_config.sh KIND LIBRARY_DIR SOURCE PROGRAM VERSION: compiles and runs a program with the flags of shampoo.pc.
-#
-#   shared    linked with libshampoo.so
-#   archive   linked with libshampoo.a and the shared libraries of the system
-#   cxx       like archive, with a C++ program that is compiled without optimization
-#   static    linked with archives only
-#   loads     not linked: the program loads the library
+# pkg_config.sh KIND LIBRARY_DIR SOURCE PROGRAM VERSION: compiles SOURCE to PROGRAM with the flags of shampoo.pc, and
+# checks that PROGRAM runs and prints VERSION. KIND is one of:
+#   shared    links PROGRAM with libshampoo.so
+#   archive   links PROGRAM with libshampoo.a and the shared libraries of the system
+#   cxx       links as archive does, but compiles a C++ program, without optimization
+#   static    links PROGRAM only with static archives
+#   loads     does not link PROGRAM with the library: PROGRAM loads libshampoo.so when it runs
 set -euo pipefail
 command -v pkg-config >/dev/null || { echo "skipped: pkg-config is not installed"; exit 77; }
 kind=$1 libraries=$2 source=$3 program=$4 version=$5
 export PKG_CONFIG_PATH=$libraries/pkgconfig
 [ "$(pkg-config --modversion shampoo)" = "$version" ] || { echo "shampoo.pc has another version than $version"; exit 1; }
 
-# shellcheck disable=SC2046  # the flags are words
+# shellcheck disable=SC2046  # the shell must split the flags into words
 compile() {
   cc -std=c89 -pedantic -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200112L $(pkg-config --cflags shampoo) "$source" "$@" -o "$program"
 }
@@ -33,7 +33,8 @@ esac
 printed=$("$program" "${arguments[@]}") || { echo "the program failed; it printed: ${printed:-nothing}"; exit 1; }
 [ "$printed" = "$version" ] || { echo "the header has another version than $version"; exit 1; }
 
-# The program of kind shared must need libshampoo.so, and no other program may. A static program may need no library.
+# A program of kind shared must depend on libshampoo.so. Programs of other kinds must not depend on
+# libshampoo.so. A program of kind static must not depend on any shared library.
 needed=$(readelf -d "$program" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 case $kind in
   shared) grep -q libshampoo.so <<<"$needed" ;;

@@ -1,15 +1,15 @@
 /* Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  * A minimal user of the installed library. The tests build this program in each way in which a build can find the
- * library. With PROGRAM_LOADS, the program is not linked with the library: it takes the path of the library as its
- * argument, and loads it. */
+ * library, such as pkg-config. If PROGRAM_LOADS is defined, the program is not linked with the library. Instead, the
+ * program loads the library from the path in its argument. */
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions of the host with names that the library also uses internally. Neither side may call the functions of the
- * other. */
+/* These functions have the names of functions inside the library. The library must call its own functions, not these,
+ * which end the program. */
 void cblas_dgemm(void) { abort(); }
 void dsyevd_(void) { abort(); }
 void dsteqr_(void) { abort(); }

@@ -30,9 +30,9 @@ constexpr int64_t kColumns = 21;
 constexpr int64_t kElements = kRows * kColumns;
 constexpr int64_t kRow = 25;  // elements in a row of the parameter
 
-// A step of the block that consists of rows 1 to 3 and columns 1 to 21, counted from 0, of a 4 x 25 parameter. One
-// call of RandomBits gives the random numbers of a group of 8 elements, and most rows of the block begin and end inside
-// a group.
+// A step of one block of a 4 x 25 parameter. The block consists of rows 1 to 3 and columns 1 to 21, counted from 0. One
+// call of RandomBits() returns the random numbers for a group of 8 consecutive elements of the parameter. Most rows of
+// the block begin and end inside a group.
 struct RoundedStep {
   Settings settings;
   StepProgram program;

@@ -66,8 +66,7 @@ Settings StartingFrom(InitialInverse initial) {
   return settings;
 }
 
-TEST_CASE(
-    "InitializeFactors sets factor matrices to zero and inverse roots as initial_inverse says, and keeps moments") {
+TEST_CASE("InitializeFactors resets factor matrices to zero and inverse roots to initial_inverse, and keeps moments") {
   HostMatrix matrix;
   const auto memory = matrix.Create(matrix.state().out());
   float* const inverse = matrix.StateOf("p0/0/inverse.0");
@@ -89,7 +88,7 @@ TEST_CASE("Upload and Download copy bytes, and Map returns host memory without a
   CheckOk(memory->Upload(memory->arena(), from, sizeof from));
   CheckOk(memory->Download(to, memory->arena(), sizeof from));
   CHECK(std::string(to) == from);
-  CheckOk(memory->Download(memory->arena(), memory->arena(), sizeof from));  // the same place
+  CheckOk(memory->Download(memory->arena(), memory->arena(), sizeof from));  // source and destination are the same
   std::vector<char> copy;
   char* mapped = nullptr;
   CheckOk(memory->Map(memory->arena(), sizeof from, &copy, &mapped));

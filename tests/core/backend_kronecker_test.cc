@@ -32,8 +32,8 @@ double ElementAt(const std::vector<double>& data, const Shape& shape, int64_t ld
 TEST_CASE("factor updates and contractions agree with their definition, element by element") {
   std::mt19937_64 random(11);
   const BlasFixture blas;
-  // Shapes with many and with few elements before and after a dim; vectors, and tensors that are vectors except for
-  // dims of 1.
+  // The list has vectors, tensors in which only one dim is longer than 1, and shapes with many or few elements in the
+  // dims before and after one dim.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
                            Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
                            Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};
@@ -66,8 +66,8 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       const std::vector<double> by_upper = contract(upper, d, MatrixForm::kSymmetricUpper);
 
-      // Contractions with the first and with the second index of a matrix Z that is not symmetric. The rows of Z are
-      // adjacent only if the tensor is a vector.
+      // Contractions that sum over the first index of Z and over the second index of Z. Z is a matrix that is not
+      // symmetric. If all dims except k have length 1, Z is contiguous. Otherwise, two unused elements follow each row.
       const int64_t ldx = shape.Product() == d ? d : d + 2;
       const std::vector<double> z = DrawValues(random, d * ldx);
       const std::vector<double> by_first = contract(z, ldx, MatrixForm::kGeneral);

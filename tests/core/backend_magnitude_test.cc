@@ -59,11 +59,11 @@ struct Inspected {
 };
 
 TEST_CASE(
-    "the inspection of a gradient finds the largest element and, in each dim, the largest slice, after scaling and "
-    "coupled weight decay") {
+    "InspectGradient finds the largest element of a scaled and decayed gradient and the slice with the largest norm in "
+    "each dim") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
-  inspected.program.coupled_decay = 3;  // G = 3 - 2 i
+  inspected.program.coupled_decay = 3;  // element i of the gradient becomes 3 - 2 i
   const GradientInspection seen = inspected.Inspect();
   CHECK(seen.element == 30);
   CHECK(seen.value == -19);

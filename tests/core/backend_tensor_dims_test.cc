@@ -25,7 +25,7 @@ std::vector<Real> DrawValues(std::mt19937_64& random, int64_t n) {
   return values;
 }
 
-// Calls visit(shape, k, coordinates of all elements) for each dim of each shape.
+// Calls visit(shape, k, coordinates of all elements) for each dim k of each shape in kTensorShapes.
 template <typename Visit>
 void ForEachDim(const Visit& visit) {
   for (const Shape& shape : kTensorShapes) {
@@ -38,7 +38,7 @@ void ForEachDim(const Visit& visit) {
   }
 }
 
-TEST_CASE_TEMPLATE("a dim is scaled by one factor for each of its indices", Real, float, double) {
+TEST_CASE_TEMPLATE("ScaleDim multiplies the elements at index i of a dim by factor i", Real, float, double) {
   std::mt19937_64 random(3);
   ForEachDim([&](const Shape& shape, int k, const auto& coordinates) {
     const std::vector<Real> before = DrawValues<Real>(random, shape.Product());
@@ -51,7 +51,7 @@ TEST_CASE_TEMPLATE("a dim is scaled by one factor for each of its indices", Real
   });
 }
 
-TEST_CASE_TEMPLATE("the sums of squares for each index of a dim overwrite what the array contained", Real, float,
+TEST_CASE_TEMPLATE("SquaresAlong overwrites its output with the sum of squares at each index of a dim", Real, float,
                    double) {
   std::mt19937_64 random(4);
   ForEachDim([&](const Shape& shape, int k, const auto& coordinates) {
@@ -75,7 +75,7 @@ TEST_CASE("squares of float32 elements do not overflow in the sum") {
   CHECK(sums[1] == 5);
 }
 
-TEST_CASE_TEMPLATE("the slices of a dim are put into a given order", Real, float, double) {
+TEST_CASE_TEMPLATE("PermuteDim copies the slices of a dim in the order that the caller passes", Real, float, double) {
   std::mt19937_64 random(5);
   ForEachDim([&](const Shape& shape, int k, const auto& coordinates) {
     const std::vector<Real> from = DrawValues<Real>(random, shape.Product());

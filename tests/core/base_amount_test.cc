@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-TEST_CASE("CountText uses the singular for 1 only") {
+TEST_CASE("CountText uses the singular only for the number 1") {
   CHECK(CountText(0, "rank") == "0 ranks");
   CHECK(CountText(1, "rank") == "1 rank");
   CHECK(CountText(2, "rank") == "2 ranks");

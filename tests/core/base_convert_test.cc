@@ -23,7 +23,8 @@ std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {
   return values;
 }
 
-// Rounds to nearest, ties to even, by a search in the table of all values. This does not depend on any bit trick.
+// Returns the bit pattern of the value in the table that is nearest to `value`, with ties to even. The search shares no
+// bit operations with the conversions that the tests check.
 uint16_t NearestPattern(const std::vector<double>& table, double value) {
   const double magnitude = std::fabs(value);
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;

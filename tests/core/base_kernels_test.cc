@@ -30,7 +30,7 @@ bool SameBits(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Real)) == 0;
 }
 
-// The results of the formulas, which Expect computes one element at a time.
+// The results that Expect() computes from the formulas of a step, one element at a time.
 template <typename Real>
 struct Expected {
   std::vector<Real> v, e, h, d, m, update, value;
@@ -131,7 +131,7 @@ void CheckPasses(const Kernels& kernels) {
       std::vector<Real> d = in.g;
       of.filter(in.filter, in.g.data(), moment ? in.v.data() : nullptr, filtered ? in.e.data() : nullptr, h.data(),
                 d.data(), n);
-      // The new values replace W in place, as in a step that updates its parameters in place.
+      // The new values overwrite W, as in a step that updates its parameters in place.
       std::vector<Real> update(in.p.size());
       of.apply(in.apply, in.p.data(), in.w.data(), momentum ? in.m.data() : nullptr, update.data(), in.w.data(), n);
       CHECK(SameBits(in.v, want.v));
@@ -181,8 +181,8 @@ TEST_CASE(
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Adds floats near every half: its value, the midpoint to the next half (if the half is a normal number), and the
-    // floats next to these two.
+    // Adds floats near every half (a float16 number): the value of the half, the midpoint between this value and the
+    // next half (if the half is a normal number), and the neighbors of the value and of the midpoint.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));
@@ -194,8 +194,8 @@ TEST_CASE(
     CAPTURE(std::string((*kernels)->name));
     std::vector<float> wide(halves.size());
     std::vector<uint16_t> narrow(floats.size());
-    // A CHECK of each element would take long. Therefore, only a mismatch calls doctest. It prints the bits of the
-    // element, because all NaN would be printed in the same way.
+    // A CHECK of each element would be slow, so `check` calls doctest only for a mismatch. The message shows the bits
+    // of the element, because every NaN would be printed in the same way.
     const auto check = [](const char* function, const auto& got, const auto& from, auto expected) {
       using Bits = std::conditional_t<sizeof from[0] == sizeof(float), uint32_t, uint16_t>;
       for (size_t i = 0; i < got.size(); ++i) {
@@ -215,7 +215,7 @@ TEST_CASE(
   }
 }
 
-// Checks a function that returns the largest of several bit patterns, ignoring their sign bits.
+// Checks a function that clears the sign bits of bit patterns and returns the largest result.
 template <typename Word>
 void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64& random) {
   constexpr auto kWithoutSign = static_cast<Word>(std::numeric_limits<Word>::max() >> 1);
@@ -232,7 +232,7 @@ void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64
   }
 }
 
-TEST_CASE("every instruction set finds the largest bit pattern, ignoring sign bits") {
+TEST_CASE("in every instruction set, the search for the largest bit pattern ignores sign bits") {
   std::mt19937_64 random(6);
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     CAPTURE(std::string((*kernels)->name));

@@ -13,12 +13,12 @@
 namespace shampoo {
 namespace {
 
-// Tests of a team of threads. Each thread of a team works in its own slot, a number to which a workspace belongs. A
-// thread starts whole items. When no item is left to start, it runs tiles, which are parts of the items of other
-// threads.
+// Tests of class Team. The threads of a team process items. Each thread has its own slot, which is the number of a
+// workspace. A thread takes whole items as long as any are left. Then the thread runs tiles, which are parts of items
+// that other threads have taken.
 
-// Returns an executor of the caller that runs the slots one after another on the calling thread, from the last to the
-// first.
+// Returns an executor like that of a user of the library. The executor runs the slots one after another on the calling
+// thread, from the last to the first.
 HostExecutor SerialExecutor(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);
@@ -28,7 +28,7 @@ HostExecutor SerialExecutor(int threads) {
 
 struct Record {
   std::vector<std::atomic<int>> tiles;
-  std::array<std::atomic<int>, 64> in_slot{};  // by slot: how many tiles of RunInSlots run in it now
+  std::array<std::atomic<int>, 64> in_slot{};  // for each slot, how many tiles of RunInSlots are running in it
   std::atomic<bool> shared_slot{false};
   std::atomic<int> entered{0};
   int64_t items = 0;

@@ -68,7 +68,7 @@ TEST_CASE("two threads can use different executors at the same time") {
   CHECK(total == 2 * 500 * 190);
 }
 
-TEST_CASE("several threads take part in a parallel call") {
+TEST_CASE("ForEach runs two items on two threads at the same time") {
   auto executor = Pool(2);
   std::atomic<int> arrived{0};
   // Each of the two items waits for the other, so a single thread would never return.

@@ -18,13 +18,13 @@ inline blas::Scratch MakeBlasScratch() {
   return scratch;
 }
 
-// Scratch memory for BLAS calls of this thread while the object exists.
+// Provides scratch memory for the BLAS calls of the current thread, as long as the fixture exists.
 struct BlasFixture {
   blas::Scratch scratch = MakeBlasScratch();
   blas::ScratchUse use{&scratch};
 };
 
-// Runs tiles in reverse order, and records the largest number of tiles of a call.
+// Runs tiles in reverse order, and records the largest number of tiles in one call of Run().
 class ReverseTiles final : public Tiles {
  public:
   void Run(int64_t count, Tile tile, void* argument) override {

@@ -69,7 +69,7 @@ TEST_CASE("rank updates by GEMM and by SYRK agree with the definition and write 
   }
 }
 
-TEST_CASE("a large rank update is divided into squares, and is bit-identical for any order of the squares") {
+TEST_CASE("a large rank update is divided into tiles, and the result is bit-identical for any order of the tiles") {
   const BlasFixture blas;
   for (const Case& c : {Case{1024, 300, false}, Case{1100, 230, true}, Case{1540, 128, false}}) {
     ReverseTiles reverse;

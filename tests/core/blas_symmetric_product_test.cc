@@ -15,8 +15,8 @@
 namespace shampoo {
 
 TEST_CASE_TEMPLATE(
-    "SymmetricProduct agrees with Gemm in the lower triangle, and from n = 65 on, it is exactly symmetric", Real, float,
-    double) {
+    "SymmetricProduct agrees with Gemm in the lower triangle, and returns an exactly symmetric matrix if n is above 64",
+    Real, float, double) {
   const BlasFixture fixture;
   std::mt19937_64 random(3);
   std::normal_distribution<Real> normal;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of a kernel.
+"""check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of SOURCE.
 
-SOURCE is compiled with the OPTIONs and the options below. Every instantiation of every loop after a "#pragma GCC ivdep"
-must be vectorized. A loop that is not vectorized computes the same results, but takes several times as long. No other
-test notices this. g++ may unroll an instantiation completely and then vectorize the code around it. It reports no loop
-for such an instantiation. Therefore each loop must have at least one instantiation that g++ reports.
+g++ compiles SOURCE with each OPTION and with the constant OPTIONS of this script. Every instantiation of every loop
+after a "#pragma GCC ivdep" must be vectorized. A loop that is not vectorized computes the same results, but takes
+several times as long. No other test notices such a loop. If g++ unrolls an instantiation completely, g++ does not
+report this instantiation. The check therefore requires that g++ reports at least one instantiation of each loop.
 """
 import re
 import subprocess
@@ -37,7 +37,8 @@ def main():
         loop = loops.get((Path(note["file"]).resolve(), int(note["line"])))
         if loop is not None:
             loop[note["kind"].split(":")[0]] += 1
-    failures = [f"{path.relative_to(root.resolve())}:{line}: {found['optimized']} vectorized, {found['missed']} not"
+    failures = [f"{path.relative_to(root.resolve())}:{line}: g++ vectorized {found['optimized']} instantiations, "
+                f"and failed to vectorize {found['missed']}"
                 for (path, line), found in loops.items() if found["missed"] or not found["optimized"]]
     if not loops:
         failures = [f"no loop is marked with {PRAGMA}"]

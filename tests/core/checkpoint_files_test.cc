@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a checkpoint: reading and writing them, and their names.
+// Tests functions that read, write, list and name the files of a checkpoint.
 #include "core/checkpoint/checkpoint_files.h"
 
 #include <sys/stat.h>
@@ -57,7 +57,7 @@ TEST_CASE("a path that is not a regular file is not opened, and the error names 
   CheckError(File::Create(directory / "no/file", &file), Code::kIo, "cannot create");
 }
 
-TEST_CASE("KindOf distinguishes files, directories and paths without either") {
+TEST_CASE("KindOf distinguishes files, directories and paths at which nothing exists") {
   const TemporaryDirectory directory;
   directory.Write("file", "");
   PathKind kind = PathKind::kNothing;
@@ -73,7 +73,7 @@ TEST_CASE("KindOf distinguishes files, directories and paths without either") {
   CHECK(PathIn("a/", "b") == "a/b");
 }
 
-TEST_CASE("a directory is created unless it exists, and creating it fails if its path is that of a file") {
+TEST_CASE("MakeDirectory creates a directory or accepts an existing one, and fails if the path is that of a file") {
   const TemporaryDirectory directory;
   CheckOk(MakeDirectory(directory / "new"));
   CHECK(directory.Has("new"));
@@ -91,13 +91,13 @@ TEST_CASE("files are renamed and removed, and removing a missing file succeeds")
   directory.Write("old", "");
   CheckOk(Rename(directory / "old", directory / "new"));
   CHECK(!directory.Has("old"));
-  CheckError(Rename(directory / "old", directory / "new"), Code::kIo, "cannot rename to its final name");
+  CheckError(Rename(directory / "old", directory / "new"), Code::kIo, "cannot rename the file");
   CheckOk(Remove(directory / "new"));
   CHECK(!directory.Has("new"));
   CheckOk(Remove(directory / "new"));
 }
 
-TEST_CASE("a number is parsed from the file names of a checkpoint and from no other names") {
+TEST_CASE("CheckpointNumber returns the number in the name of a checkpoint file, and -1 for other names") {
   CHECK(IndexName(7) == "checkpoint-000007.json");
   CHECK(StatesName(7, 2, 8, 1) == "checkpoint-000007.rank-00002-of-00008.safetensors");
   CHECK(StatesName(7, 2, 8, 3) == "checkpoint-000007.rank-00002-of-00008.part-3.safetensors");

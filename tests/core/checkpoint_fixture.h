@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// Writes the states of an optimizer to a directory, and keeps their index in memory.
+// Writes the states of an optimizer to the files of a checkpoint, and keeps the index of the checkpoint in memory.
 class SavedStates {
  public:
   explicit SavedStates(StepFixture* saved, const StatesWriter::Limits& limits = {}) {
@@ -46,7 +46,7 @@ class SavedStates {
   std::unique_ptr<StatesWriter> writer;
 };
 
-// Sets every element of every float32 state, except symmetric matrices, to a different value.
+// Sets the elements of all float32 states, except symmetric matrices, to the numbers first, first + 1, first + 2, ...
 inline void FillStates(StepFixture* fixture, float first) {
   for (const StateEntry& entry : fixture->state().entries()) {
     if (entry.dtype != Dtype::kF32 || entry.symmetric()) continue;

@@ -133,7 +133,7 @@ TEST_CASE("a zero byte in the name of a tensor is rejected") {
 
 TEST_CASE("an index that lacks a member, or refers to an unlisted group or file, is rejected with the reason") {
   struct Case {
-    const char* change;  // a JSON patch
+    const char* change;  // an operation of a JSON Patch (RFC 6902)
     const char* says;
   };
   for (const Case& one :
@@ -167,7 +167,7 @@ TEST_CASE("an index that lacks a member, or refers to an unlisted group or file,
   CHECK(newer.code() == Code::kUnsupported);
 }
 
-TEST_CASE("a safetensors header that does not match its file is rejected, and the error names the tensor") {
+TEST_CASE("a safetensors header that is malformed or does not match its file is rejected with the reason") {
   const auto header = [](const char* dtype, const char* shape, const char* offsets) {
     return std::string(R"({"t":{"dtype":")") + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
   };

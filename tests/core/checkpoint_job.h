@@ -13,9 +13,11 @@
 
 namespace shampoo {
 
+// Returns the setup of a rank: the parameters, keys and position of an optimizer.
 using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
 
-// The setup of replicas that divide the blocks of kSteppedShapes.
+// Makes setups of replicas. All replicas have the parameters of kSteppedShapes, and each replica owns some of the
+// blocks.
 inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
   return [keys](const Communicator& comm) {
     return StepFixture::Setup{.keys = keys,
@@ -23,18 +25,18 @@ inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
                               .placement = ReplicaPlacement(comm.rank(), comm.world())};
   };
 }
-// The setup of shards that divide the elements of kSteppedShapes.
+// Makes setups of shards. Each shard has some of the elements of the parameters of kSteppedShapes.
 inline SetupOfRank SetupOfShards(const OptionKeys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }
-// The setup of ranks that each have parameters of these shapes, and whose plans have only one rank.
+// Makes equal setups. Each rank has whole parameters of these shapes, and a plan for a single rank.
 inline SetupOfRank SetupOfCopies(const std::vector<std::vector<int64_t>>& shapes, const OptionKeys& keys = kAllStates) {
   return [shapes, keys](const Communicator&) {
     return StepFixture::Setup{.keys = keys, .params = StepFixture::Describe(shapes)};
   };
 }
 
-// An optimizer that is saved and loaded together with those of other ranks.
+// The optimizer of one rank. All ranks save and load their optimizers together.
 struct CheckpointRank : StepFixture {
   CheckpointRank(const std::shared_ptr<Communicator>& comm, const SetupOfRank& setup, const std::string& directory)
       : StepFixture(setup(*comm)) {
@@ -46,7 +48,7 @@ struct CheckpointRank : StepFixture {
   CheckpointCall call;
 };
 
-// The ranks of a job. Each rank is a thread.
+// Ranks that save and load together. Each rank is a thread.
 struct CheckpointJob : RanksOnThreads<CheckpointRank> {
   CheckpointJob(int world, const SetupOfRank& setup, const std::string& directory)
       : RanksOnThreads(world, setup, directory) {}

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves and loads by several ranks, and restoring the states after a load has failed.
+// Tests saves and loads by several ranks, and tests that a load that fails restores the previous states.
 #include "tests/core/checkpoint_job.h"
 
 #include <algorithm>
@@ -48,7 +48,8 @@ TEST_CASE("a checkpoint of two replicas restores any number of replicas, and eac
   }
 }
 
-// Calls visit(element, position of the element in its parameter) for the state iterate_offset of all blocks.
+// Calls visit(element, 100 p + i) for each element of the state iterate_offset of all blocks, where p is the number of
+// the parameter, and i is the position of the element in the parameter.
 template <typename Visit>
 void ForEachIterate(StepFixture* rank, Visit&& visit) {
   for (const Block& block : rank->plan().blocks) {
@@ -60,8 +61,7 @@ void ForEachIterate(StepFixture* rank, Visit&& visit) {
   }
 }
 
-TEST_CASE(
-    "a checkpoint of shards restores any number of shards, even if these divide the parameters into other blocks") {
+TEST_CASE("a checkpoint of shards restores any number of shards, even if the new shards have other blocks") {
   const OptionKeys keys =
       "averaging=schedule_free max_preconditioner_dim=4 use_merge_dims=false on_block_mismatch=reset";
   const TemporaryDirectory directory;
@@ -106,7 +106,7 @@ TEST_CASE("an error of one rank is returned by all ranks, which then save and lo
   CHECK(job[0].steps() == 5);
 }
 
-TEST_CASE("if one rank cannot write its file, all ranks remove theirs, and the earlier checkpoint remains") {
+TEST_CASE("if one rank cannot write its file, all ranks remove their files, and the earlier checkpoint remains") {
   const TemporaryDirectory directory;
   CheckpointJob job(2, SetupOfReplicas(kAllStates), directory.path());
   CheckAllOk(job.Save());
@@ -134,7 +134,7 @@ TEST_CASE("ranks that use different directories cannot save or load together") {
 }
 
 TEST_CASE(
-    "after a save in which a collective fails, a load takes the previous checkpoint or, if complete, the new one") {
+    "if a collective of a save fails, a load takes the new checkpoint if this is complete, else the previous one") {
   const TemporaryDirectory directory;
   CheckpointJob first(2, SetupOfReplicas(kAllStates), directory.path());
   int64_t calls = 0;
@@ -163,7 +163,7 @@ StepFixture::Setup LastHasBoth(const Communicator& comm) {
 }
 
 TEST_CASE(
-    "a save fails if two different optimizers have the same elements, and logs a warning if elements are missing") {
+    "a save fails if two different optimizers have the same elements, and warns if no optimizer has some elements") {
   const TemporaryDirectory directory;
   CheckpointJob twice(2, LastHasBoth, directory.path());
   CheckAllFail(twice.Save(), Code::kInvalid,
@@ -186,7 +186,7 @@ TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks t
   CheckAllOk(CheckpointJob(2, LastHasBoth, directory.path()).Load());
 }
 
-TEST_CASE("snapshots are cleared if the checkpoint was saved without root_async") {
+TEST_CASE("a load clears the snapshots if the checkpoint was saved without root_async") {
   const TemporaryDirectory directory;
   const OptionKeys keys = "precondition_frequency=4";
   CheckAllOk(CheckpointJob(1, SetupOfCopies({{2, 3}}, keys), directory.path()).Save());
@@ -206,7 +206,7 @@ TEST_CASE("snapshots are cleared if the checkpoint was saved without root_async"
   for (const std::string& key : snapshots) CHECK_MESSAGE(is_zero(key), key);
 }
 
-// Lets the second call of FinishSteps fail. A load makes this call after it has written the state.
+// An observer whose second call of FinishSteps() fails. A load makes the second call after it has written the state.
 struct FailsAfterWriting final : StateObserver {
   Status FinishSteps() override {
     if (++calls < 2) return {};
@@ -222,7 +222,7 @@ struct FailsAfterWriting final : StateObserver {
   std::function<void()> on_failure;
 };
 
-TEST_CASE("if a load fails on one rank, all ranks restore the states that they have already written") {
+TEST_CASE("if a load fails on one rank, all ranks restore the states that they had before the load") {
   const TemporaryDirectory directory;
   CheckpointJob saved(2, SetupOfReplicas(kAllStates), directory.path());
   for (size_t rank = 0; rank < 2; ++rank) FillStates(&saved[rank], 7);

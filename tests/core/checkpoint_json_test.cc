@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading and writing the JSON text of an index.
+// Tests functions that read and write the index of a checkpoint, which is a JSON file.
 #include <doctest/doctest.h>
 
 #include "core/checkpoint/index.h"
@@ -28,7 +28,7 @@ TEST_CASE("members of a JSON object are read by name, and only as values of thei
   CHECK(Get(object, "text", &text));
   CHECK(text == "a\"b");
   CHECK(Get(object, "number", &number));
-  CHECK(number == -3);  // the first member with this name
+  CHECK(number == -3);  // two members have this name; Get() reads the first
   CHECK(Get(object, "numbers", &numbers));
   CHECK(numbers == std::vector<int64_t>{2, 3});
   CHECK(Get(object, "numbers", &shape));
@@ -62,7 +62,7 @@ TEST_CASE("a text that is not JSON, or is nested more deeply than any index, is 
   CHECK(!ParseJson(nested(17), {}, &value));
 }
 
-TEST_CASE("a callback gets each complete object with its path, and can consume it") {
+TEST_CASE("ParseJson passes each complete object with its path to a callback, which can consume the object") {
   std::vector<std::string> paths;
   const auto consume = [&](std::span<const std::string> where, const Json& object) {
     std::string path;
@@ -77,7 +77,7 @@ TEST_CASE("a callback gets each complete object with its path, and can consume i
   CHECK(value.Find("list")->values.size() == 1);  // the object with an id was consumed
 }
 
-TEST_CASE("strings and lists are written in the form in which they are read") {
+TEST_CASE("Quoted writes a string that can be read back, and Listed writes an array") {
   const std::string text = "line\nquote\" \\ \xc3\xa9";
   std::string read;
   CHECK(Read(Parsed(Quoted(text)), &read));
@@ -124,7 +124,7 @@ TEST_CASE("an index that was written array by array can be read") {
   CHECK(index.blocks.empty());
 }
 
-TEST_CASE("an index that could not be written is an error of Finish") {
+TEST_CASE("Create or Finish of IndexWriter returns an error if the index cannot be written") {
   IndexWriter writer;
   CheckError(writer.Create("/dev/null/index.json", "1.2.3", 1), Code::kIo, "/dev/null/index.json");
   CheckOk(writer.Create("/dev/full", "1.2.3", 1));

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The share of a checkpoint that each rank writes: its own blocks. If several ranks have the same block, the lowest of
-// these ranks writes it.
+// Tests which part of a checkpoint each rank writes (the share of the rank): its own blocks. If several ranks have the
+// same block, the lowest of these ranks writes the block.
 #include "core/checkpoint/duplicates.h"
 #include "core/checkpoint/local_share.h"
 #include "tests/core/checkpoint_job.h"
@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// A job, and the share of a checkpoint that each of its ranks writes.
+// Ranks on threads, and the share of a checkpoint that each of these ranks writes.
 struct ShareJob {
   ShareJob(int world, const SetupOfRank& setup)
       : job(world, setup, ""), shares(static_cast<size_t>(world)), statuses(static_cast<size_t>(world)) {}
@@ -29,7 +29,8 @@ struct ShareJob {
   std::vector<Status> statuses;
 };
 
-TEST_CASE("if several ranks have the same optimizer, the lowest rank writes its blocks and its descriptions") {
+TEST_CASE(
+    "if several ranks have the same optimizer, the lowest rank writes all blocks and descriptions of the optimizer") {
   ShareJob two(2, SetupOfCopies(kSteppedShapes));
   two.FindOk();
   CHECK(two.shares[0].blocks.size() == two.job[0].plan().blocks.size());
@@ -40,7 +41,7 @@ TEST_CASE("if several ranks have the same optimizer, the lowest rank writes its 
   CHECK(two.shares[1].bytes() == 0);
 }
 
-TEST_CASE("replicas write the blocks that they own, shards write their pieces, and keys of pieces contain positions") {
+TEST_CASE("replicas write the blocks that they own, and shards write their own blocks, whose keys contain positions") {
   for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
@@ -74,7 +75,7 @@ TEST_CASE("if several shards hold all elements of a parameter, the lowest of the
 }
 
 TEST_CASE(
-    "if two copies of an optimizer differ in one element of a state, even the last one, all ranks return an error") {
+    "if two copies of an optimizer differ in the first or the last element of a state, all ranks return an error") {
   for (const size_t element : {0, 9999}) {
     ShareJob three(3, SetupOfCopies({{100, 100}}, "momentum=0.5"));
     three.job[2].StateOf("p0/0/momentum")[element] = 1;
@@ -83,7 +84,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("all ranks use the largest checkpoint_keep of any rank") {
+TEST_CASE("all ranks use the largest value of checkpoint_keep on any rank") {
   ShareJob three(3, [](const Communicator& comm) {
     const char* const keep = comm.rank() == 1 ? "5" : "2";
     return SetupOfReplicas(kAllStates + Cat("checkpoint_keep=", keep))(comm);
@@ -92,14 +93,14 @@ TEST_CASE("all ranks use the largest checkpoint_keep of any rank") {
   for (const LocalShare& share : three.shares) CHECK(share.keep == 5);
 }
 
-// Calls work(ranks, number of the rank) on all ranks.
+// Calls work(ranks, number of the rank) on the thread of each rank.
 template <typename Work>
 void RunOnRanks(ThreadRanks* threads, Work&& work) {
   threads->Run([&](int rank) { work(CommRanks(threads->comm(rank).get()), static_cast<size_t>(rank)); });
 }
 
 TEST_CASE(
-    "FindDuplicates marks the items that a lower rank has, and returns a lower rank whose contents of an item differ") {
+    "FindDuplicates marks items that a lower rank also has, and returns a lower rank whose item has other contents") {
   const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
   ThreadRanks threads(4);
   std::vector<Duplicates> found(4);
@@ -115,7 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("duplicates are found among more items than one exchange has room for") {
-  constexpr size_t kRoom = 32768;  // the number of items of each of two ranks that fit one exchange
+  constexpr size_t kRoom = 32768;  // one exchange has room for this many items of each of two ranks
   for (const size_t count : {kRoom, kRoom + 1}) {
     ThreadRanks threads(2);
     std::vector<Duplicates> found(2);
@@ -132,7 +133,7 @@ TEST_CASE("duplicates are found among more items than one exchange has room for"
   }
 }
 
-TEST_CASE("BroadcastFromFirst returns the number of rank 0 on all ranks") {
+TEST_CASE("BroadcastFromFirst returns on all ranks the number that rank 0 passes") {
   ThreadRanks threads(3);
   std::vector<int64_t> numbers(3, -1);
   RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
@@ -161,7 +162,8 @@ TEST_CASE("Collect sends the strings of each rank to rank 0 in order, even if th
   CHECK(first_letters[2] == "a");
 }
 
-TEST_CASE("if a rank cannot make its strings, or they are too long, Collect reports an error and ends on all ranks") {
+TEST_CASE(
+    "if a rank cannot make its strings, or its strings are too long, Collect reports an error and ends on all ranks") {
   for (const bool too_long : {false, true}) {
     ThreadRanks threads(2);
     std::vector<Status> statuses(2);
@@ -170,7 +172,7 @@ TEST_CASE("if a rank cannot make its strings, or they are too long, Collect repo
     RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
       int made = 0;
       const auto make = [&](size_t) -> std::string {
-        if (rank == 1 && !too_long && ++made > 3) throw std::bad_alloc();  // after the lengths were compared
+        if (rank == 1 && !too_long && ++made > 3) throw std::bad_alloc();  // the first three calls are for the lengths
         return std::string(rank == 1 && too_long ? (1 << 20) + 1 : 10, 'x');
       };
       statuses[rank] = ranks.Collect(

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The description of optimizers in a checkpoint, and how a loading optimizer finds its states there.
+// Tests how a checkpoint describes optimizers, and how a load finds the states of its optimizers in a checkpoint.
 #include <functional>
 
 #include "core/checkpoint/checkpoint_call.h"
@@ -33,7 +33,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved with the same layout are matched, and are listed in the order of the files") {
+TEST_CASE("blocks that were saved with the same layout are matched, and are listed by file in the order of the index") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);
@@ -57,7 +57,7 @@ TEST_CASE("a checkpoint without the key method is loaded as a checkpoint of meth
   CheckOk(matched.Match());
 }
 
-TEST_CASE("only the blocks of this rank's parameters are loaded") {
+TEST_CASE("a rank needs only the saved blocks of its own parameters") {
   const Matched matched({}, StepFixture::Describe({{4, 6}}));
   for (const StoredBlock& block : matched.index.blocks) {
     CHECK(matched.matching.Needs(matched.index, block) ==
@@ -138,7 +138,8 @@ TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a p
   }
 }
 
-TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks they overlap") {
+TEST_CASE(
+    "with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks that they overlap") {
   Matched matched("max_preconditioner_dim=3 on_block_mismatch=reset");
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);
@@ -150,7 +151,7 @@ TEST_CASE("with on_block_mismatch reset, blocks that were not saved are resharde
   }
 }
 
-// Adds the descriptions that a rank sends, and returns their number.
+// Adds the descriptions of an optimizer, as if `rank` had sent them. Returns the number of descriptions.
 size_t AddDescriptions(int rank, StepFixture* fixture, Descriptions* descriptions) {
   std::vector<std::string> texts;
   CheckOk(DescriptionTexts(fixture->state(), 0, &texts));
@@ -158,7 +159,7 @@ size_t AddDescriptions(int rank, StepFixture* fixture, Descriptions* description
   return texts.size();
 }
 
-TEST_CASE("an optimizer is described by its groups, with their steps, and its parameters") {
+TEST_CASE("the descriptions of an optimizer contain its parameters, and the keys and steps of its groups") {
   StepFixture fixture("lr=0.5", {{2, 3}});
   CheckOk(fixture.state().WriteSteps(0, 7));
   fixture.Set("lr", 0.25);
@@ -168,7 +169,7 @@ TEST_CASE("an optimizer is described by its groups, with their steps, and its pa
   REQUIRE(descriptions.groups().size() == 1);
   CHECK(descriptions.groups()[0].step == 7);
   CHECK(*descriptions.groups()[0].Value("lr") == "0.25");
-  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // the key does not affect the results
+  CHECK(descriptions.groups()[0].Value("threads") == nullptr);  // keys that do not affect results are omitted
   REQUIRE(descriptions.params().size() == 1);
   CHECK(descriptions.params()[0].name == "p0");
   CHECK(descriptions.params()[0].shape == Shape::Of({2, 3}));

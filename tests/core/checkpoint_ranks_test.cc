@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what a rank does with impossible numbers that it receives from other ranks in two operations of a save or a
-// load: rank 0 collects texts from all ranks, and all ranks find the items that several of them would save.
+// Checks what a rank does if it receives impossible numbers from other ranks in one of two operations of a save or a
+// load. In Ranks::Collect(), rank 0 collects texts, such as descriptions of parameters, from all ranks. In
+// FindDuplicates(), ranks find the items (see duplicates.h) that several ranks have.
 #include <random>
 
 #include "core/checkpoint/description.h"
@@ -17,7 +18,7 @@ constexpr int64_t kImpossible[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 50};
 
 struct Collected {
   Status status;  // the result of Ranks::Collect
-  Status own;     // the first error of this rank that does not end the collection
+  Status own;     // the first error on this rank that did not stop Collect()
   std::vector<std::string> texts;
 };
 
@@ -29,8 +30,8 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   return collected;
 }
 
-// Returns whether a segment of this size belongs to a round of texts. Such a segment has a header and then the texts,
-// each preceded by its length.
+// Returns whether a segment of this size belongs to a round, which is one of the exchanges in which ranks send texts.
+// Such a segment has a header and then texts. The length of each text precedes the text.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
 TEST_CASE("rank 0 collects the texts of all ranks") {
@@ -42,7 +43,7 @@ TEST_CASE("rank 0 collects the texts of all ranks") {
   CHECK(collected.texts[8] == "text xx");
 }
 
-TEST_CASE("an invalid length of the longest message is rejected before memory is allocated") {
+TEST_CASE("an invalid length of the longest text is rejected before memory is allocated") {
   for (const int64_t length : kImpossible) {
     CAPTURE(length);
     MirrorComm comm;
@@ -56,10 +57,12 @@ TEST_CASE("an invalid length of the longest message is rejected before memory is
   }
 }
 
-TEST_CASE("a rank that receives invalid numbers in a round of texts records its failure and completes the collection") {
+TEST_CASE(
+    "a rank that receives an invalid number of bytes or an invalid text length completes the collection with an "
+    "error") {
   for (const int64_t number : {int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{1} << 50, int64_t{2} << 20}) {
-    for (const size_t at :
-         {0, 16}) {  // offsets of the number of bytes of all texts, and of the length of the first text
+    // The number of bytes of all texts is at offset 0, and the length of the first text is at offset 16.
+    for (const size_t at : {0, 16}) {
       CAPTURE(number);
       CAPTURE(at);
       MirrorComm comm;
@@ -70,7 +73,7 @@ TEST_CASE("a rank that receives invalid numbers in a round of texts records its 
       CHECK(collected.status.ok());
       CheckCommError(collected.own, Cat("received an invalid ", at == 0 ? "number of message bytes" : "message length",
                                         " from rank 1: ", number));
-      CHECK(collected.texts.size() == 3);  // the texts of this rank
+      CHECK(collected.texts.size() == 3);  // only the texts of this rank
     }
   }
 }
@@ -132,7 +135,7 @@ TEST_CASE("a wrong number of saved items, from this or another rank, causes no a
   }
 }
 
-TEST_CASE("whatever bytes are received, collecting texts and finding duplicates end without an access out of bounds") {
+TEST_CASE("Collect and FindDuplicates return without an access out of bounds, whatever bytes they receive") {
   std::mt19937_64 random(5);
   int failures = 0;
   for (int i = 0; i < 1500; ++i) {
@@ -155,7 +158,7 @@ TEST_CASE("whatever bytes are received, collecting texts and finding duplicates 
   CHECK(failures > 200);
 }
 
-TEST_CASE("a description from another rank that cannot be read is reported as a failure of the communicator") {
+TEST_CASE("an unreadable description from another rank is reported as a failure of the communicator") {
   const std::string group = R"({"optimizer":0,"group":{"step":1,"config":{}}})";
   const std::string param = R"({"optimizer":0,"param":{"name":"w","shape":[2],"dtype":"F32","group":0}})";
   Descriptions good;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of an optimizer that are written to files and read back, in the same or in other blocks.
+// Tests that states of an optimizer can be written to files and read back, into the same blocks or into other blocks.
 #include <fstream>
 
 #include "core/checkpoint/checkpoint_files.h"
@@ -20,7 +20,7 @@ namespace {
 OptionKeys BlocksOf(const char* dim) { return Cat("use_merge_dims=false momentum=0.5 max_preconditioner_dim=", dim); }
 const std::vector<std::vector<int64_t>> kSavedShapes = {{4, 6}, {5}};
 
-// Loads the blocks that were saved with the same layout.
+// Loads those blocks of `to` that were saved with the same layout.
 Status LoadDirect(const SavedStates& saved, StepFixture* to) {
   Matching matching(to->states());
   SHAMPOO_RETURN_IF_ERROR(matching.Match(saved.index));
@@ -68,7 +68,7 @@ TEST_CASE("Undo removes the files that a writer has written") {
   CHECK(!saved.directory.Has(StatesName(1, 0, 1, 1)));
 }
 
-TEST_CASE("a file that was changed, truncated or removed is an error") {
+TEST_CASE("reading a file that was changed, truncated or removed returns an error") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);
   const std::string name = StatesName(1, 0, 1, 1);
@@ -102,7 +102,7 @@ TEST_CASE("a file that was changed, truncated or removed is an error") {
   CheckError(StatesReader(missing.index).CheckFile(0), Code::kIo, name);
 }
 
-TEST_CASE("an entry that differs between the index and the file is an error with the entry's name") {
+TEST_CASE("if an entry of the index does not match its file, the error has the name of the entry") {
   StepFixture from(BlocksOf("4"), kSavedShapes);
   const SavedStates saved(&from);
   StatesReader reader(saved.index);
@@ -125,8 +125,8 @@ TEST_CASE("an entry that differs between the index and the file is an error with
 
 TEST_CASE("ReadWindow assembles a range of elements of a parameter from the blocks that contain them") {
   StepFixture from(BlocksOf("4"), {{4, 6}});
-  // There are two blocks: columns 0 to 3, and columns 4 and 5. The momentum of an element is its position in the
-  // parameter.
+  // One block has columns 0 to 3, and the other has columns 4 and 5. The momentum of each element is set to the
+  // position of the element in the parameter.
   for (const StateEntry& entry : from.state().entries()) {
     if (entry.state() != "momentum") continue;
     const int64_t columns = entry.shape[1];
@@ -168,7 +168,7 @@ TEST_CASE("elementwise states are resharded into other blocks") {
   }
 }
 
-TEST_CASE("a save and a load of one rank restore everything") {
+TEST_CASE("a save and a load by one rank restore all states") {
   const TemporaryDirectory directory;
   StepFixture from(BlocksOf("4"), kSavedShapes);
   FillStates(&from, 1);

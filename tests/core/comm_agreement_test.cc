@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handling of impossible numbers that a rank receives when ranks agree on a status or compare plans.
+// Tests what a rank does if it receives impossible numbers when ranks agree on a status or compare plans.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -12,9 +12,9 @@ namespace {
 
 const std::vector<std::string> kLines = {"one", "two", "three"};
 
-TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other ranks fail") {
+TEST_CASE("if a rank receives an unknown status code, it returns SHAMPOO_E_COMM and calls abort") {
   for (const int64_t code : {int64_t{-1}, int64_t{10}, int64_t{255}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
-    for (const int64_t call : {1, 2}) {  // call 2 exchanges whether all ranks have memory for texts
+    for (const int64_t call : {1, 2}) {  // in call 2, ranks exchange whether they have memory for texts
       CAPTURE(code);
       CAPTURE(call);
       MirrorComm comm(3, 1);
@@ -30,14 +30,15 @@ TEST_CASE("an unknown status code is SHAMPOO_E_COMM, and abort makes the other r
   }
 }
 
-TEST_CASE("a communicator fails if it returns another number for this rank than this rank has sent") {
+TEST_CASE(
+    "a communicator fails if the number that it returns for this rank is not the number that this rank has sent") {
   MirrorComm comm(3, 1);
   comm.PutFrom(1, 0, int64_t{7});
   CheckCommError(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
   CHECK(comm.aborts == 1);
 }
 
-TEST_CASE("an invalid number of plan lines is SHAMPOO_E_COMM") {
+TEST_CASE("if a rank receives an invalid number of plan lines, it returns SHAMPOO_E_COMM") {
   for (const int64_t count : {int64_t{-1}, INT64_MIN, INT64_MAX, (int64_t{1} << 40) + 1}) {
     CAPTURE(count);
     MirrorComm comm;
@@ -56,8 +57,8 @@ TEST_CASE("if another rank has a different number of plan lines, no memory is ac
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The other rank sends a different hash of all lines. If `differs` is true, it also sends different hashes of
-      // the single lines. Otherwise, the hashes of the single lines are equal, which is impossible.
+      // The other rank sends a different hash of all lines. If `differs` is true, the other rank also sends different
+      // hashes of the single lines. Otherwise, it sends equal hashes of the single lines, which is a contradiction.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);
@@ -94,7 +95,7 @@ TEST_CASE("the comparison of plans ends, whatever numbers a rank receives") {
     };
     const std::vector<std::string> lines(random() % 20, "line");
     const Status status = CompareLines(comm.get(), lines);
-    // kNoMemory: the random number says that a rank has no memory for texts.
+    // kNoMemory is returned if a random number means that a rank has no memory for texts.
     CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.code() == Code::kNoMemory ||
            status.ok()));
     different += status.code() == Code::kInvalid ? 1 : 0;

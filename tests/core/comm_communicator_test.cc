@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// Callbacks for rank 1 of 2 that count their calls and fail on request.
+// Callbacks of a communicator, as rank 1 of 2. The callbacks count calls, and return the errors that a test sets.
 struct CallerFunctions {
   explicit CallerFunctions(bool with_abort = true) {
     ops.user = this;
@@ -20,7 +20,7 @@ struct CallerFunctions {
     ops.all_gather = [](void* user, const void* send, void* recv, size_t bytes, void*) {
       auto* const self = static_cast<CallerFunctions*>(user);
       ++self->calls;
-      std::memcpy(recv, send, bytes);  // rank 0 sends the same
+      std::memcpy(recv, send, bytes);  // rank 0 sends the same data
       return self->error;
     };
     ops.all_to_all = [](void* user, const void*, const size_t*, void*, const size_t*, void*) {
@@ -44,7 +44,7 @@ struct CallerFunctions {
   int releases = 0;
 };
 
-// Rank 1 of 2, and the buffer of its gathers.
+// The communicator of rank 1 of 2, and the buffer into which the rank gathers.
 struct CallerComm : CallerFunctions {
   explicit CallerComm(bool with_abort = true, bool takes_device_memory = false) : CallerFunctions(with_abort) {
     ops.takes_device_memory = takes_device_memory;
@@ -56,7 +56,7 @@ struct CallerComm : CallerFunctions {
   int32_t segments[2] = {0, 7};
 };
 
-TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
+TEST_CASE("a communicator needs an all_gather function, and a rank that is below its world") {
   struct Case {
     int rank;
     int world;
@@ -78,7 +78,7 @@ TEST_CASE("a communicator needs an all_gather, and a rank within its world") {
   CHECK(comm == nullptr);
 }
 
-TEST_CASE("the caller's release is called when the last reference is dropped") {
+TEST_CASE("the release function of the caller is called when the last reference to the communicator is dropped") {
   const CallerFunctions functions;
   auto comm = functions.Create();
   auto second = comm;
@@ -95,7 +95,7 @@ TEST_CASE("optimizers are numbered in the order of their creation") {
   CHECK(one.comm->optimizer_ids_taken() == 2);
 }
 
-TEST_CASE("a gather returns the segments and the numbers of all ranks") {
+TEST_CASE("GatherInPlace and AllGatherInt return the data of all ranks") {
   CallerComm one;
   CheckOk(one.Gather());
   CHECK(one.segments[0] == 7);
@@ -140,7 +140,7 @@ TEST_CASE("a failure that all ranks know is not reported again") {
   CHECK(one.aborts == 0);
 }
 
-TEST_CASE("an error from async_error fails the next collective before it starts") {
+TEST_CASE("if async_error returns an error, the next collective fails before it starts") {
   CallerComm one;
   one.async_error = 9;
   CheckError(one.Gather(), Code::kComm, "rank 1: async_error of the communicator returned 9");
@@ -149,7 +149,8 @@ TEST_CASE("an error from async_error fails the next collective before it starts"
 }
 
 TEST_CASE(
-    "a collective that fails during a capture does not abort the communicator, unless an earlier one has failed") {
+    "a collective that fails during a capture does not abort the communicator unless an earlier collective has "
+    "failed") {
   constexpr bool kCaptured = true;
   for (const bool to_all : {false, true}) {
     for (const bool failed_before : {false, true}) {
@@ -226,7 +227,7 @@ TEST_CASE("in a StagingScope, buffers are copied through device memory") {
   CHECK(staging.calls == 3);
 }
 
-TEST_CASE("a communicator of host memory needs no staging") {
+TEST_CASE("a communicator that takes host memory does not use staging memory") {
   CallerComm one;
   FakeStaging staging;
   const StagingScope scope(one.comm.get(), &staging);
@@ -235,7 +236,8 @@ TEST_CASE("a communicator of host memory needs no staging") {
   CHECK(staging.calls == 0);
 }
 
-TEST_CASE("a failed copy to or from the device makes the communicator fail, so that no rank waits for this one") {
+TEST_CASE(
+    "a failed copy to or from the device makes the communicator fail, so that no other rank waits for this rank") {
   for (const int fails_at : {1, 2, 3}) {
     CallerComm one(/*with_abort=*/true, /*takes_device_memory=*/true);
     FakeStaging staging;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of a communicator that call NCCL. The tests use a fake NCCL.
+// Tests NcclOps(), which returns functions of a communicator that call NCCL. The tests use a fake NCCL.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -44,7 +44,7 @@ class LoadedNccl {
 };
 
 TEST_CASE(
-    "rank and size are taken from NCCL's communicator; buffers are in device memory; there is no abort function") {
+    "NcclOps takes rank and world from the communicator of NCCL, requires device memory, and sets no abort function") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.ops.rank == 1);
@@ -61,7 +61,7 @@ TEST_CASE("NcclOps loads no library, and returns an error if the process has not
   CHECK((ops.release == nullptr));
 }
 
-TEST_CASE("if NCCL fails when the communicator is created, the error has NCCL's text") {
+TEST_CASE("if NCCL fails when the communicator is created, the error quotes the message of NCCL") {
   for (const char* function : {"rank", "count"}) {
     LoadedNccl nccl;
     nccl.fake->failing = function;
@@ -83,7 +83,7 @@ TEST_CASE("with a non-blocking communicator, all_gather returns when NCCL has en
   CHECK(nccl.fake->calls == Calls{"gather 16", "state", "state", "state"});
 }
 
-TEST_CASE("an all-to-all is one group of the sends and receives that have bytes") {
+TEST_CASE("an all-to-all is one group of NCCL with the sends and receives that are not empty") {
   LoadedNccl nccl;
   nccl.Open();
   CHECK(nccl.AllToAll() == 0);

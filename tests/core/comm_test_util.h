@@ -20,7 +20,8 @@ void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);
 }
 
-// One rank of a communicator. The other ranks send the same as this rank, unless `change` modifies what they send.
+// A fake communicator, as one of its ranks. Every other rank sends a copy of this rank's data, unless `change` modifies
+// the copy.
 class MirrorComm {
  public:
   explicit MirrorComm(int world = 2, int rank = 0, bool takes_device_memory = false) : world_(world), rank_(rank) {
@@ -41,22 +42,23 @@ class MirrorComm {
   Communicator* get() const { return comm_.get(); }
   std::shared_ptr<Communicator> shared() const { return comm_; }
 
-  // Changes the segment that a rank, possibly this one, sends in a call. Calls are counted from 1.
+  // If set, changes the segment that the rank `from` sends, which may be this rank. call: the number of the collective,
+  // counted from 1.
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
-  // Lets `edit` change each segment that a rank sends.
+  // Sets `change` to a function that applies `edit` to each segment of a rank.
   void ChangeFrom(int rank, const std::function<void(char* segment)>& edit) {
     change = [rank, edit](int64_t, int from, char* segment, size_t) {
       if (from == rank) edit(segment);
     };
   }
-  // Lets a rank send this number, `at` bytes after the start of each segment.
+  // Sets `change` to a function that writes `number` into each segment of a rank, `at` bytes after its start.
   template <typename Integer>
   void PutFrom(int rank, size_t at, Integer number) {
     ChangeFrom(rank, [at, number](char* segment) { Put(segment, at, number); });
   }
   int64_t calls = 0;
   int aborts = 0;
-  int32_t error = 0;  // the result of each collective
+  int32_t error = 0;  // what the function of each collective returns
   void* last_stream = nullptr;
 
  private:
@@ -75,7 +77,8 @@ class MirrorComm {
   std::shared_ptr<Communicator> comm_;
 };
 
-// Checks that a call failed with Code::kComm. The message must contain `says`, the expected values and the next step.
+// Checks that the code is Code::kComm, and that the message contains `says`, what was expected, and the next step
+// (kCheckRanks in core/comm/received.h).
 inline void CheckCommError(const Status& status, const std::string& says) {
   for (const std::string& part :
        {says, std::string("expected"), std::string("same build"), std::string("the communicator")}) {

@@ -21,7 +21,7 @@ ParsedSchedule ParseSchedule(const std::string& text) {
   return parsed;
 }
 
-TEST_CASE("the name of each schedule of ns_coefficients is parsed to the coefficients of the schedule") {
+TEST_CASE("ParseNsCoefficients accepts the name of each schedule and returns as many entries as the schedule has") {
   const int counts[] = {5, 1, 5, 5};
   int i = 0;
   for (const char* const name : kNsScheduleNames) {
@@ -34,7 +34,7 @@ TEST_CASE("the name of each schedule of ns_coefficients is parsed to the coeffic
   }
 }
 
-TEST_CASE("a list of coefficients may have blanks, and its canonical text is parsed to the same numbers") {
+TEST_CASE("a list of coefficients may contain blanks that its canonical text does not contain") {
   const ParsedSchedule parsed = ParseSchedule(" 2 , -1.5,5e-1 ; 1,0,0");
   REQUIRE(parsed.ok);
   CHECK(parsed.canonical == "2,-1.5,0.5;1,0,0");

@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("in option text, blanks, tabs and line ends separate pairs, and comments are skipped") {
+TEST_CASE("pairs of key and value in option text are separated by blanks or tabs or line ends or comments") {
   for (const char* text :
        {"lr=0.25 beta1=0.5", " lr = 0.25\tbeta1 =0.5 ", "lr=0.25\nbeta1=0.5\n", "lr=0.25\r\nbeta1= 0.5",
         "# a file\n\nlr=0.25 # as measured\n  beta1=0.5#", "lr=1 lr=0.25 beta1=0.5"}) {
@@ -23,7 +23,7 @@ TEST_CASE("in option text, blanks, tabs and line ends separate pairs, and commen
   }
 }
 
-TEST_CASE("option text without pairs changes nothing") {
+TEST_CASE("option text without pairs of key and value sets no key") {
   for (const char* text : {"", " \t\r\n", "# lr=0.25"}) {
     Config config;
     CheckOk(SetFromOptionText(text, &config));
@@ -31,7 +31,7 @@ TEST_CASE("option text without pairs changes nothing") {
   }
 }
 
-TEST_CASE("wrong option text is rejected with the reason and the line, and changes nothing") {
+TEST_CASE("wrong option text sets no key and the error contains the reason and the number of a later line") {
   struct Case {
     const char* text;
     const char* says;

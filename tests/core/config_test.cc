@@ -17,7 +17,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("every row of the key table is complete, and its default passes its check") {
+TEST_CASE("every row of the key table is complete and has a valid default") {
   std::set<std::string> names;
   for (const Key& key : Keys()) {
     CAPTURE(std::string(key.name));
@@ -75,7 +75,7 @@ void CheckValues(const Settings& settings, const std::string& expected) {
   }
 }
 
-// CheckValues reads a value through the pointer of its key. This case checks these pointers.
+// CheckValues reads settings through the member pointers in the key table. This test case checks these pointers.
 TEST_CASE("each key is stored in the member of its name") {
 #define MEMBER(type, name) CHECK(FindKey(#name)->type == &Settings::name)
   MEMBER(number, lr);
@@ -109,7 +109,7 @@ TEST_CASE("each key is stored in the member of its name") {
 #undef MEMBER
 }
 
-TEST_CASE("defaults resolve to the values in the key table") {
+TEST_CASE("the settings have the documented defaults if no key is set") {
   const Settings settings = Resolved("");
   CheckValues(settings,
               "lr=0.001 beta2=0.95 epsilon=0 root_relative_epsilon=3e-4 precondition_frequency=25 refresh_growth=0.1 "
@@ -132,7 +132,7 @@ TEST_CASE("the preset shampoo_2024 has the defaults of the reference implementat
   CHECK(settings.initial_inverse == InitialInverse::kZero);
 }
 
-TEST_CASE("the defaults of presets and methods are valid values of keys that the method reads") {
+TEST_CASE("every default of a preset or a method is a valid value of a key that this method reads") {
   const auto check = [](Method method, std::span<const Default> defaults) {
     for (const auto& [name, text] : defaults) {
       CAPTURE(std::string(name));
@@ -150,7 +150,7 @@ TEST_CASE("the defaults of presets and methods are valid values of keys that the
   for (size_t m = 0; m < methods; ++m) check(static_cast<Method>(m), DefaultsOf(static_cast<Method>(m)));
 }
 
-TEST_CASE("each method has its own defaults, and the preset adamw is method adam") {
+TEST_CASE("each elementwise method has its own defaults and the preset adamw selects method adam") {
   struct Case {
     const char* method;
     const char* values;
@@ -170,7 +170,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
   const Settings adamw = Resolved("preset=adamw");
   CHECK(adamw.method == Method::kAdam);
   CheckValues(adamw, "lr=0.001 weight_decay=0.01");
-  // A method that differs from the method of the preset has its own defaults.
+  // If the key method selects another method than that of the preset, the defaults of the preset have no effect.
   CHECK(Resolved("preset=adamw method=sgd").weight_decay == 0);
   const Settings late = Resolved("method=adam preset=shampoo_2024");
   CHECK(late.method == Method::kAdam);
@@ -179,7 +179,7 @@ TEST_CASE("each method has its own defaults, and the preset adamw is method adam
 
 TEST_CASE("the methods soap and kl_shampoo, and their presets, have their own defaults") {
   const Settings soap = Resolved("method=soap");
-  // relative_epsilon is -1 (auto): its value depends on the dtype.
+  // -1 means auto: the dtype determines the value of relative_epsilon.
   CheckValues(
       soap, "lr=0.003 beta1=0.95 beta2=0.95 shampoo_beta=0.95 epsilon=1e-12 relative_epsilon=-1 use_bias_correction=1");
   CHECK(soap.factor_correction == FactorTerm::kGradient);
@@ -223,7 +223,7 @@ TEST_CASE("the value 0 turns off kl_cap, relative_epsilon and skip_dim_size") {
   CHECK(Resolved("method=kl_shampoo relative_epsilon=0 grafting=none").relative_epsilon == 0);
 }
 
-TEST_CASE("with basis_order=before, the first refresh is at start_preconditioning_step") {
+TEST_CASE("basis_order=before turns start_preconditioning_step -1 into precondition_frequency and 0 into 1") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("method=soap basis_order=before start_preconditioning_step=", start))
         .start_preconditioning_step;
@@ -233,7 +233,7 @@ TEST_CASE("with basis_order=before, the first refresh is at start_preconditionin
   CHECK(start_of("3") == 3);
 }
 
-TEST_CASE("combinations of keys that methods in eigenbases do not support are rejected") {
+TEST_CASE("combinations of keys that the methods soap and kl_shampoo do not support are rejected") {
   const Rejected cases[] = {
       {"method=soap start_preconditioning_step=5",
        "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
@@ -275,7 +275,7 @@ TEST_CASE("combinations of keys that methods in eigenbases do not support are re
   for (const auto& [keys, says] : cases) CheckRejected(keys, says);
 }
 
-TEST_CASE("the preset shampoo_pinv sets only root_rank_handling, with which no epsilon is added") {
+TEST_CASE("the preset shampoo_pinv sets only root_rank_handling and adds no epsilon to factor matrices") {
   Config pinv;
   CheckOk(pinv.SetText("preset", "shampoo_pinv"));
   const Config shampoo;
@@ -291,7 +291,7 @@ TEST_CASE("the preset shampoo_pinv sets only root_rank_handling, with which no e
   CheckValues(settings, "root_relative_epsilon=0 epsilon=0");
 }
 
-TEST_CASE("the presets soap_h and kl_soap_h are method soap with norm_control hyperball") {
+TEST_CASE("the presets soap_h and kl_soap_h select method soap with norm_control hyperball") {
   const Settings soap = Resolved("preset=soap_h");
   const Settings kl = Resolved("preset=kl_soap_h");
   for (const Settings* const settings : {&soap, &kl}) {
@@ -337,7 +337,7 @@ TEST_CASE("the methods muon and sign, and their presets, have their own defaults
   CheckValues(lion, "beta1=0.99 beta3=0.9 weight_decay=0.01");
 }
 
-TEST_CASE("unsupported combinations of the keys of methods muon and sign, of norms and of weight decay are rejected") {
+TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight decay are rejected") {
   const Rejected cases[] = {
       {"method=sign beta1=0 beta3=0.5",
        "key beta3: the value 0.5 is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above "
@@ -413,11 +413,11 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("method=sign grafting=adam start_preconditioning_step=3").start_preconditioning_step == 3);
   CHECK(Resolved("method=sign momentum=0.5 weight_decay_type=corrected").momentum == 0.5);
   CHECK(Resolved("method=muon weight_decay_type=coupled norm_control=radial").norm_control == NormControl::kRadial);
-  // Means of rows are never stored in 16 bits.
+  // With second_moment row, second_moment_dtype does not apply to the means of rows.
   CHECK(Resolved("method=muon second_moment=row second_moment_dtype=bf16 beta2=0.999").beta2 == 0.999);
 }
 
-TEST_CASE("a factor_dtype that undoes the decay is rejected with any state_rounding, which factor matrices ignore") {
+TEST_CASE("a factor_dtype whose rounding undoes the decay is rejected because factor matrices ignore state_rounding") {
   for (const char* const rounding : {"nearest", "stochastic"}) {
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
@@ -426,7 +426,7 @@ TEST_CASE("a factor_dtype that undoes the decay is rejected with any state_round
   }
 }
 
-TEST_CASE("a key that the method does not read is an error if it was set in the same config") {
+TEST_CASE("a key that the method does not read is an error unless its value was copied from another config") {
   Config config;
   CheckOk(config.SetText("grafting", "sgd"));
   CheckOk(config.SetText("root_async", "0"));  // the default
@@ -463,7 +463,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("epsilon or root_relative_epsilon can be set, and setting both above 0 is an error") {
+TEST_CASE("setting epsilon or root_relative_epsilon turns the other key off and setting both above 0 is an error") {
   CHECK(Resolved("epsilon=1e-6").root_relative_epsilon == 0);
   CHECK(Resolved("epsilon=1e-6").epsilon == 1e-6);
   CHECK(Resolved("root_relative_epsilon=1e-3").root_relative_epsilon == 1e-3);
@@ -475,7 +475,7 @@ TEST_CASE("epsilon or root_relative_epsilon can be set, and setting both above 0
   CheckRejected("epsilon=1e-6 root_relative_epsilon=1e-3", "1e-06 and 0.001 are both set");
 }
 
-TEST_CASE("with refresh_growth, preconditioning starts at step 1, or at the step that is set") {
+TEST_CASE("start_preconditioning_step is 1 by default with refresh_growth") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("precondition_frequency=50 start_preconditioning_step=", start)).start_preconditioning_step;
   };
@@ -484,7 +484,7 @@ TEST_CASE("with refresh_growth, preconditioning starts at step 1, or at the step
   CHECK(start_of("0") == 1);
 }
 
-TEST_CASE("a second moment or factor matrix in 16 bits that could never decrease is rejected by default") {
+TEST_CASE("a 16-bit dtype in which a second moment or factor matrix could never decrease is rejected by default") {
   struct Moments {
     const char* dtype_key;
     const char* decay_key;
@@ -535,7 +535,7 @@ TEST_CASE("the defaults of grafting_beta2 and grafting_epsilon depend on the gra
 }
 
 TEST_CASE(
-    "without refresh_growth, the start step is precondition_frequency by default, and an earlier step is rejected") {
+    "start_preconditioning_step is precondition_frequency by default and must not be less without refresh_growth") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());
@@ -552,9 +552,9 @@ TEST_CASE(
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// In the reference implementation, a root of 0 in a list is an error. Here, it selects twice the order. Order 0 is not
-// checked because no block has it.
-TEST_CASE("the root that inverse_root_override selects for each order agrees with the recorded cases") {
+// In the reference implementation, a root of 0 in a list is an error. In libshampoo, 0 selects the root 2 * order.
+// Order 0 is not checked, because every block has at least order 1.
+TEST_CASE("the root that inverse_root_override selects for each order agrees with the reference implementation") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {
     Settings settings;

@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// A rank with the context of its steps.
+// A rank of a test (StepFixture) with the StepContext of its steps.
 struct ContextFixture : StepFixture {
   using StepFixture::StepFixture;
   // Lists the blocks of the parameters that have gradients.

@@ -22,11 +22,11 @@
 namespace shampoo {
 
 // A fake CUDA plugin with one device, for tests of the library's part of the CUDA backend. The device computes nothing:
-// it records the steps that it receives and returns the report that the test has set (`report`). Its memory is host
-// memory.
+// it records the steps that it receives and returns the report that the test has set (`report`). Memory of the device
+// is host memory.
 class FakeDevice {
  public:
-  // The arguments of a step; cuda::StepArgs describes them.
+  // The recorded arguments of a step; see cuda::StepArgs.
   struct Step {
     std::vector<int64_t> expected_step;
     std::vector<RootTask> tasks;
@@ -54,11 +54,12 @@ class FakeDevice {
   std::vector<cuda::RootStatus> roots;
   std::vector<int64_t> block_counters;
   std::vector<int64_t> counted_steps;  // by group
+  // Whether streams are being captured into a CUDA graph.
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
   int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; 0: all retries fail
-  // Why the device rejects the next step, if `rejection` is set. All other steps are reported as successful, and their
-  // numbers are written to the arena.
+  // Why the device rejects the next step, if `rejection` is set. The device reports all other steps as successful, and
+  // writes the new step counters of the groups to the arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;
@@ -66,20 +67,21 @@ class FakeDevice {
     bool among_shards = false;
   };
   std::optional<Rejection> rejection;
-  // Where the next step fails. 0: before its collectives. 1: after the collective of the shard ranks. 2: after all of
-  // its collectives. -1: it does not fail.
+  // The point at which the next step fails. 0: before its collectives. 1: after the collective of the shard ranks. 2:
+  // after all of its collectives. -1: the step does not fail.
   int fails_at = -1;
   std::vector<cuda::ExportArgs> exports;
-  std::string fails;                    // the message with which steps fail; empty: they succeed
-  std::string capture_error;            // the error of is_capturing and read_report; empty: they succeed
-  std::string download_error;           // the error of download; empty: the copies succeed
-  std::string root_error;               // the error that await_async_roots returns, once; empty: it succeeds
-  std::string exchange_error;           // the error of fetch_exchange and return_exchange; empty: they succeed
+  // The messages with which functions of the table fail. If a message is empty, the functions succeed.
+  std::string fails;                    // of step
+  std::string capture_error;            // of is_capturing and read_report
+  std::string download_error;           // of download
+  std::string root_error;               // of await_async_roots, which fails once
+  std::string exchange_error;           // of fetch_exchange and return_exchange
   std::vector<void*> exchange_streams;  // the streams of all calls of fetch_exchange and return_exchange
   int64_t last_ticket = 0;
   int64_t last_export = 0;  // the ticket of the last export that `step` enqueued
   int64_t awaited = 0;      // the ticket for which the last call of read_report waited
-  // Returns the segments of the last exchange of a step.
+  // Returns the segments of all ranks in the last collective that a step made.
   const std::vector<char>& exchanged() const { return exchange_; }
   static constexpr char kSent = 7;  // the value of all bytes that this rank sends
 

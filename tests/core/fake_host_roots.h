@@ -21,9 +21,9 @@
 
 namespace shampoo {
 
-// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device host). Like a
-// stream, it makes copies in the order of the calls, but it makes a copy only when a call waits for it or for a later
-// one. Create this object before the object of class HostRoots, whose thread calls the functions.
+// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device host). Copies
+// are made in the order of the calls, as on a stream. Each copy is delayed until a call waits for this copy or for a
+// later one. Create this object before the object of class HostRoots, whose thread calls the functions.
 class FakeHostRoots {
  public:
   using Root = std::pair<int64_t, int>;  // block and dim
@@ -42,16 +42,16 @@ class FakeHostRoots {
   FakeHostRoots& operator=(const FakeHostRoots&) = delete;
   static void AddTo(cuda::Table* table);
 
-  // The state of the device: factor matrices with all elements, and whether they may be diagonal.
+  // The factor matrices on the device, with both triangles, and whether each matrix may be diagonal.
   std::map<Root, std::vector<double>> matrices;
   std::map<Root, bool> may_be_diagonal;
   std::set<std::string> fails;  // the names of the calls that fail
-  // The statuses and the roots that the library returned. A root whose status reports a failure is not copied.
+  // The statuses and roots that the library copied to the device. Roots whose status reports a failure are not copied.
   std::map<Root, cuda::RootStatus> statuses;
   std::map<Root, std::vector<double>> roots;
   std::vector<Started> started;
 
-  // Sets the size of the two buffers. Call this function before the library uses them.
+  // Sets the size of each of the two buffers. Call this function before the library uses the buffers.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
   // Makes the thread of HostRoots wait at the start of each job until Release() is called. After a minute the thread
   // stops waiting, so that a test ends.
@@ -64,8 +64,8 @@ class FakeHostRoots {
     is_held_ = false;
     released_.notify_all();
   }
-  // Returns the calls of the thread so far, such as "begin 1" for job 1, or "fetch 0: 0.0 0.1" for a call that fetches
-  // the matrices of dims 0 and 1 of block 0 to buffer 0.
+  // Returns the calls that the thread of HostRoots has made, such as "begin 1" for job 1, or "fetch 0: 0.0 0.1" for a
+  // call that fetches the matrices of dims 0 and 1 of block 0 to buffer 0.
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return calls_;
@@ -152,7 +152,7 @@ class FakeHostRoots {
   }
 
   struct Enqueued {
-    int32_t fetched_buffer;  // -1: none
+    int32_t fetched_buffer;  // the buffer that receives matrices; -1: the copy returns roots
     std::function<void()> copy;
   };
   static constexpr char kUninitialized = 0x55;

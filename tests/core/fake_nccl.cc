@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library with the functions of NCCL that libshampoo calls. Every communicator has two
+// A fake NCCL for tests: a shared library with the functions of NCCL that libshampoo calls. Every communicator has two
 // ranks, and this process is rank 1.
 #include "tests/core/fake_nccl.h"
 

@@ -7,14 +7,14 @@
 
 namespace shampoo {
 
-// The calls that the fake NCCL (fake_nccl.cc) has received, and the values that its functions return. The library has
-// one such object, to which fake_nccl() returns a pointer. Send and receive buffers are neither read nor written.
+// The calls that the fake NCCL (fake_nccl.cc) has received, and the values that its functions return. The function
+// fake_nccl() of the fake returns a pointer to its only FakeNccl. The fake does not access send and receive buffers.
 struct FakeNccl {
   std::vector<std::string> calls;  // such as "gather 64", "send 8 to 0" or "end"
-  int in_progress = 0;             // how many more calls of ncclCommGetAsyncError return ncclInProgress
-  int state = 0;                   // the state that later calls of ncclCommGetAsyncError return
+  int in_progress = 0;             // how many more calls of ncclCommGetAsyncError report ncclInProgress
+  int state = 0;                   // the state that later calls of ncclCommGetAsyncError report
   int result = 0;                  // result of ncclAllGather, ncclSend and ncclGroupEnd
-  std::string failing = "none";    // the function that fails with error 5
+  std::string failing = "none";    // the first word of the calls that return error 5
 };
 
 }  // namespace shampoo

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CUDA plugin that returns the function table passed to SetFakeTable.
+// A fake CUDA plugin for tests. The plugin returns the function table that the test passed to SetFakeTable().
 #include "core/backend/cuda/interface.h"
 
 namespace {

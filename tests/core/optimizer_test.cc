@@ -20,7 +20,7 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptionKeys& keys) {
   return optimizer;
 }
 
-TEST_CASE("an optimizer steps the parameters that are bound") {
+TEST_CASE("a step updates the bound parameters and fails if no buffers are bound") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   float param[4] = {1, 1, 1, 1};
   const float gradient[4] = {1, 2, 3, 4};
@@ -44,7 +44,7 @@ TEST_CASE("an optimizer steps the parameters that are bound") {
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("Stat finds statistics by name, and the name of the step of a group contains the number of the group") {
+TEST_CASE("Stat returns statistics by name and step.G is the step counter of group G") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   CheckOk(optimizer->state().WriteSteps(0, 5));
   double value = -1;
@@ -64,7 +64,7 @@ TEST_CASE("Stat finds statistics by name, and the name of the step of a group co
   CheckError(optimizer->Stat("step.0", &value), Code::kState, "the load failed");
 }
 
-TEST_CASE("create rejects arguments that do not match the plan") {
+TEST_CASE("Optimizer::Create rejects arguments that do not match the plan") {
   const Placement first_of_two = ReplicaPlacement(0, 2);
   Placement first_shard;
   first_shard.shard_world = 2;
@@ -129,7 +129,7 @@ TEST_CASE("shard_mode gather needs a communicator of the shards") {
              "desc.shard_comm is NULL, shard_mode is gather");
 }
 
-TEST_CASE("a wrong argument on one rank is an error on all ranks, even if this rank has no plan") {
+TEST_CASE("Optimizer::Create without a plan reports the error to the other ranks") {
   const MirrorComm comm;
   OptimizerDesc desc;
   desc.replica_comm = comm.shared();
@@ -210,7 +210,7 @@ std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
   return statuses;
 }
 
-TEST_CASE("optimizers of shards step together and share their errors, whether or not they gather blocks") {
+TEST_CASE("shard ranks step together and report errors to each other with both values of shard_mode") {
   for (const char* const mode : {"local", "gather"}) {
     ThreadRanks threads(2);
     std::vector<std::unique_ptr<Optimizer>> optimizers;
@@ -245,7 +245,7 @@ TEST_CASE("shards with different plans cannot create an optimizer") {
   CHECK(optimizers[0] == nullptr);
 }
 
-TEST_CASE("the steps of an optimizer on a device are enqueued there, with the exchanges of replicas and of shards") {
+TEST_CASE("a step on a device makes one exchange among replicas and one among shard ranks") {
   for (const bool has_replicas : {false, true}) {
     for (const bool has_shards : {false, true}) {
       FakeDevice& device = FakeDevice::Reset();

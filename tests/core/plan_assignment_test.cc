@@ -13,7 +13,7 @@ namespace {
 using plan_test::Draw;
 using plan_test::GoldenEntries;
 
-TEST_CASE("owners agree with the recorded cases") {
+TEST_CASE("owners agree with the reference implementation") {
   int checked = 0;
   for (const auto& entry : GoldenEntries("ddp_assignment")) {
     CAPTURE(entry.dump());
@@ -35,7 +35,7 @@ TEST_CASE("owners agree with the recorded cases") {
   CHECK(checked == 35);
 }
 
-TEST_CASE("owners: there may be no blocks or fewer blocks than ranks") {
+TEST_CASE("owners: the assignment works without blocks and with fewer blocks than ranks") {
   const Ownership none = AssignOwners({}, 3);
   CHECK(none.owner.empty());
   CHECK(none.bytes_per_rank == std::vector<int64_t>{0, 0, 0});
@@ -49,7 +49,7 @@ TEST_CASE("owners: there may be no blocks or fewer blocks than ranks") {
 }
 
 TEST_CASE("owners: blocks whose rounded sizes are equal keep plan order") {
-  // All sizes round to 128. Without rounding, block 2 would be first.
+  // All three sizes are rounded up to 128. Without rounding, block 2 would be assigned first.
   const std::vector<int64_t> bytes = {65, 66, 128};
   CHECK(AssignOwners(bytes, 3).owner == std::vector<int>{0, 1, 2});
 }
@@ -68,7 +68,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
     REQUIRE(result.offset_in_segment.size() == bytes.size());
     REQUIRE(result.bytes_per_rank.size() == static_cast<size_t>(world));
 
-    // Repeats the greedy rule: blocks by (size descending, plan order), each compared with the load of every rank.
+    // Repeats the greedy rule: assigns the largest block first, and blocks of equal size in plan order.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t block = 0; block < bytes.size(); ++block) {
       CHECK(result.aligned_bytes[block] % 64 == 0);

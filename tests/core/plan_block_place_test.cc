@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// BlockPlace, which describes the elements of a parameter that a stored block has.
+// Tests of BlockPlace, which describes the elements of a parameter that belong to a block of a checkpoint.
 #include <doctest/doctest.h>
 
 #include <tuple>
@@ -14,16 +14,16 @@
 namespace shampoo {
 namespace {
 
-// A block with rows 1 and 2, and columns 2 and 3, of a parameter of 4 rows and 5 columns. The piece is the whole
-// parameter.
+// A block of a 4 x 5 parameter: rows 1 and 2, columns 2 and 3. Its piece (BlockPlace::piece) is the whole parameter.
 BlockPlace Corner() { return {Shape::Of({2, 2}), {5, 1}, 7, Region::Interval(0, 20, 20)}; }
 
-// A block with the same elements. The piece is a rectangle that has only these elements.
+// A block with the same elements as Corner(). Its piece is a rectangle that contains only these elements.
 BlockPlace RectangularPiece() {
   return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
 }
 
-using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;  // in the block, in the parameter, elements
+// For each run: its position in the block, its position in the parameter, and its length.
+using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
 Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   Runs runs;
   ForEachRunOf(place, {begin, end},
@@ -46,7 +46,7 @@ TEST_CASE("a block in the whole parameter and a block in a rectangular piece can
   other.piece = Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 1}), Shape::Of({2, 2}));
   CHECK(!SamePlace(Corner(), other));
   other = Corner();
-  other.stride[0] = 6;  // begins at the same element
+  other.stride[0] = 6;  // the first element does not change
   CHECK(!SamePlace(Corner(), other));
   other = Corner();
   other.shape = Shape::Of({4});
@@ -69,7 +69,7 @@ TEST_CASE("the elements that a block has in an interval of the parameter are con
   check(13, 7, 3, 4);
 }
 
-TEST_CASE("the places of the blocks of a plan cover each element of the parameter once") {
+TEST_CASE("the blocks of a plan contain each element of the parameter exactly once") {
   const StepFixture fixture("max_preconditioner_dim=2 use_merge_dims=false", {{4, 5}});
   std::vector<int> owners(20);
   for (const Block& block : fixture.plan().blocks) {
@@ -82,7 +82,7 @@ TEST_CASE("the places of the blocks of a plan cover each element of the paramete
   CHECK(owners == std::vector<int>(20, 1));
 }
 
-TEST_CASE("ElementPositions returns the same positions of elements as ForEachRunOf") {
+TEST_CASE("ElementPositions and ForEachRunOf return the same positions") {
   const Region columns = Region::Rectangle(Shape::Of({4, 5, 6}), Shape::Of({1, 1, 2}), Shape::Of({3, 3, 4}));
   const Region interval = Region::Interval(11, 36, 120);
   const BlockPlace places[] = {
@@ -107,7 +107,7 @@ TEST_CASE("ElementPositions returns the same positions of elements as ForEachRun
   CHECK(ElementPositions::Of(places[3]).block.order == 1);
 }
 
-TEST_CASE("a place that is not within its parameter is malformed, and the error says why") {
+TEST_CASE("FindMistake reports why a place cannot describe a block of a parameter") {
   struct Case {
     const char* says;
     void (*change)(BlockPlace* place);

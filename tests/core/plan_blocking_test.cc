@@ -21,14 +21,14 @@ using plan_test::GoldenEntries;
 using plan_test::HasEmptyDim;
 using plan_test::ShapeFrom;
 
-// Returns the start and the end of a range of up to `size` elements.
+// Returns a random start and end with 0 <= start <= end <= size.
 std::pair<int64_t, int64_t> DrawRange(std::mt19937_64& random, int64_t size) {
   const int64_t a = Draw(random, 0, size);
   const int64_t b = Draw(random, 0, size);
   return std::minmax(a, b);
 }
 
-TEST_CASE("stack: the leading dims enumerate tensors of the other dims") {
+TEST_CASE("stack: the leading dims enumerate tensors that have the other dims as their shape") {
   CHECK(StackedTensorShape(Shape::Of({2, 3, 4, 5}), 2) == Shape::Of({4, 5}));
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 0) == Shape::Of({2, 3}));
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 2) == Shape::Of({}));
@@ -53,7 +53,7 @@ TEST_CASE("stack: an empty range contains no tensor, wherever the range is") {
   }
 }
 
-TEST_CASE("stack: tensors are counted without being listed") {
+TEST_CASE("stack: CountStack counts tensors even if they are too many to list") {
   const Shape shape = Shape::Of({int64_t{1} << 40, int64_t{1} << 22});
   CHECK(CountStack(shape, 0, 0, int64_t{1} << 62) == 1);
   CHECK(CountStack(shape, 1, 0, int64_t{1} << 62) == int64_t{1} << 40);
@@ -98,7 +98,7 @@ TEST_CASE("stack: random ranges are divided only at the borders of tensors") {
   CHECK(parts > 15000);
 }
 
-TEST_CASE("pieces of a flat shard agree with the recorded cases") {
+TEST_CASE("pieces of a flat shard agree with the reference implementation") {
   int checked = 0;
   for (const auto& entry : GoldenEntries("split_tensor_block_recovery")) {
     CAPTURE(entry.dump());
@@ -114,7 +114,7 @@ TEST_CASE("pieces of a flat shard agree with the recorded cases") {
   CHECK(checked == 69);
 }
 
-// Returns the extents of the smallest box around the elements [start, end) from the coordinates of all elements.
+// Returns the shape of the smallest box that contains elements [start, end). coordinates: of all elements.
 Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, int64_t start, int64_t end) {
   Shape box;
   for (size_t dim = 0; dim < static_cast<size_t>(ndim); ++dim) {
@@ -126,7 +126,7 @@ Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, 
   return box;
 }
 
-// Checks the guarantees of blocking.h for the pieces of a shard, using only coordinates.
+// Checks that the pieces of a shard are as blocking.h describes for FlatShardPieces().
 void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vector<ShardPiece>& pieces) {
   const auto coordinates = AllCoordinates(shape);
   CHECK(pieces.size() <= static_cast<size_t>(2 * shape.ndim - 1));
@@ -140,18 +140,19 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     next += piece.Product();
     REQUIRE(piece_start < next);
     REQUIRE(next <= end);
-    // A piece is a dense sub-tensor: it fills its box, and has the shape of the box.
+    // A piece is dense: its elements fill a box. Its shape is that of the box, but some leading dims of length 1 may be
+    // dropped.
     const Shape box = BoxAround(coordinates, shape.ndim, piece_start, next);
     REQUIRE(piece.ndim >= 1);
     REQUIRE(piece.ndim <= shape.ndim);
     const int dropped = shape.ndim - piece.ndim;
     CHECK(box.Product() == next - piece_start);
     CHECK(box.DropFront(dropped) == piece);
-    // All dims that the piece keeps, except the first of them, are complete. A dim is dropped only if the piece is a
-    // proper part of one slice.
+    // Except for its first dim, the piece has the full length of the tensor in each of its dims. If dims are dropped,
+    // the first dim is shorter than the same dim of the tensor: otherwise the piece would be a whole slice.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
-    // No two adjacent pieces could be merged.
+    // Two adjacent pieces together do not fill a box, so they cannot be one piece.
     if (i + 1 < pieces.size()) {
       const int64_t both_end = next + pieces[i + 1].shape.Product();
       REQUIRE(both_end <= end);
@@ -220,8 +221,8 @@ TEST_CASE("pieces of a flat shard: offsets near the end of int64 do not overflow
   CHECK(pieces[2].shape == Shape::Of({(int64_t{1} << 32) - 1}));
 }
 
-// Calls check(shape, entry) for the recorded entries, except those with an empty dim. Returns the numbers of the
-// entries of both kinds.
+// Calls check(shape, entry) for each recorded entry whose shape has no dim of length 0. Returns the number of these
+// entries, and the number of the other entries.
 template <typename Check>
 std::pair<int, int> CheckEntries(const char* name, const Check& check) {
   std::pair<int, int> checked_and_empty;
@@ -235,7 +236,7 @@ std::pair<int, int> CheckEntries(const char* name, const Check& check) {
   return checked_and_empty;
 }
 
-TEST_CASE("merged dims agree with the recorded cases") {
+TEST_CASE("merged dims agree with the reference implementation") {
   const auto [checked, empty] = CheckEntries("merge_small_dims", [](const Shape& shape, const nlohmann::json& entry) {
     CHECK(MergeDims(shape, entry.at("threshold"), 0) == ShapeFrom(entry.at("merged")));
   });
@@ -243,7 +244,7 @@ TEST_CASE("merged dims agree with the recorded cases") {
   CHECK(empty == 3);
 }
 
-TEST_CASE("merge: dims are merged from left to right, as in the documented example") {
+TEST_CASE("merge: dims are merged from left to right if merge_min_dim is 0") {
   CHECK(MergeDims(Shape::Of({32, 3, 64, 64}), 8192, 0) == Shape::Of({6144, 64}));
 }
 
@@ -254,11 +255,12 @@ TEST_CASE("merge: products up to 2^62 do not overflow") {
   CHECK(MergeDims(Shape::Of({kHalf, kHalf}), kFull - 1, 0) == Shape::Of({kHalf, kHalf}));
   CHECK(MergeDims(Shape::Of({kHalf, kHalf}), std::numeric_limits<int64_t>::max(), 0) == Shape::Of({kFull}));
   CHECK(MergeDims(Shape::Of({kFull}), 1, 0) == Shape::Of({kFull}));
-  // Plans reject this shape: its product, 2^64, wraps to 0, which is below any bound. The dims must not be merged.
+  // The product of these dims, 2^64, wraps to 0, which is below any bound. MergeDims() must not merge the
+  // dims. (Creating a plan rejects such shapes.)
   CHECK(MergeDims(Shape::Of({2 * kHalf, 2 * kHalf}), 1024, 0) == Shape::Of({2 * kHalf, 2 * kHalf}));
 }
 
-TEST_CASE("merge: random shapes keep their elements, and each merged dim is as large as the bound allows") {
+TEST_CASE("merge: random shapes keep their number of elements and each merged dim is as large as max_dim allows") {
   std::mt19937_64 random(7);
   int joined = 0;
   for (int i = 0; i < 4000; ++i) {
@@ -274,7 +276,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
     const Shape merged = MergeDims(shape, max_dim, 0);
     CHECK(merged.Product() == shape.Product());
 
-    // Each merged dim must be the product of the next dims, ignoring dims of 1.
+    // Each dim of the result must be the product of consecutive dims of the shape, without its dims of length 1.
     std::vector<int64_t> dims;
     std::ranges::copy_if(shape.View(), std::back_inserter(dims), [](int64_t dim) { return dim != 1; });
     if (dims.empty()) {
@@ -292,7 +294,7 @@ TEST_CASE("merge: random shapes keep their elements, and each merged dim is as l
         CHECK(dim <= max_dim);
         ++joined;
       }
-      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // no overflow: a divisor of the shape's product
+      if (next < dims.size()) CHECK(dim * dims[next] > max_dim);  // no overflow: this product divides shape.Product()
     }
     CHECK(next == dims.size());
   }
@@ -332,7 +334,7 @@ int64_t CountOfBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0)
   return count;
 }
 
-// The recorded blocks give their offsets as coordinates in `shape`, the shape that was split.
+// Compares the blocks of a shape with recorded blocks. An offset is recorded as coordinates in the shape.
 void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expected) {
   const auto blocks = SplitBlocks(shape, max_dim);
   REQUIRE(blocks.size() == expected.size());
@@ -348,10 +350,10 @@ void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expe
   }
 }
 
-TEST_CASE("split blocks agree with the recorded cases") {
+TEST_CASE("split blocks agree with the reference implementation") {
   int scalars = 0;
   const auto [checked, empty] = CheckEntries("multi_dim_split", [&](const Shape& shape, const nlohmann::json& entry) {
-    // The block of a scalar has shape () in the reference implementation, and (1) here.
+    // Scalars are not compared: their block has shape () in the reference implementation, and (1) in libshampoo.
     scalars += shape.ndim == 0 ? 1 : 0;
     if (shape.ndim > 0) CheckBlocks(shape, entry.at("max_dim"), entry.at("blocks"));
   });
@@ -360,11 +362,11 @@ TEST_CASE("split blocks agree with the recorded cases") {
   CHECK(scalars == 1);
 }
 
-TEST_CASE("merged and split blocks agree with the recorded cases") {
+TEST_CASE("merged and split blocks agree with the reference implementation") {
   int scalars = 0;
   const auto [checked, empty] = CheckEntries("merge_and_split", [&](const Shape& shape, const nlohmann::json& entry) {
     const bool merge = entry.at("use_merge_dims");
-    const bool is_scalar = shape.ndim == 0 && !merge;  // as in the previous test case
+    const bool is_scalar = shape.ndim == 0 && !merge;  // not compared, as in the previous test case
     scalars += is_scalar ? 1 : 0;
     if (is_scalar) return;
     const int64_t max_dim = entry.at("max_dim");
@@ -386,7 +388,7 @@ TEST_CASE("split: a scalar is one block of shape (1)") {
   CHECK(CountOfBlocks(Shape::Of({}), 3) == 1);
 }
 
-TEST_CASE("split: blocks are counted without being listed") {
+TEST_CASE("split: CountBlocks counts blocks even if they are too many to list") {
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
   CHECK(CountOfBlocks(Shape::Of({int64_t{1} << 31, int64_t{1} << 31}), 1) == int64_t{1} << 62);
   CHECK(CountOfBlocks(Shape::Of({int64_t{1} << 31, (int64_t{1} << 31) - 1}), int64_t{1} << 30) == 4);
@@ -400,7 +402,7 @@ TEST_CASE("split: offsets of large tensors do not overflow") {
   CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
 }
 
-TEST_CASE("elementwise: each block is a range of neighboring elements, as large as the limit allows") {
+TEST_CASE("each block of an elementwise method is a range of neighboring elements as large as the limit allows") {
   const auto shapes_of = [](const Shape& shape) {
     std::vector<std::vector<int64_t>> shapes;
     int64_t next = 0;
@@ -467,7 +469,7 @@ TEST_CASE("split: the coordinates of an element divided by max_dim give the bloc
   CHECK(elements > 200000);
 }
 
-TEST_CASE("skipped dims: a dim that is too long ends a run of merged dims, and is neither split nor merged") {
+TEST_CASE("skipped dims: a dim above skip_size is not merged and separates the dims that are merged") {
   struct Case {
     Shape shape;
     int64_t min_dim;
@@ -494,11 +496,11 @@ TEST_CASE("skipped dims: a dim that is too long ends a run of merged dims, and i
     CHECK(skipped == one.skipped);
   }
   uint32_t none = 77;
-  CHECK(MergeDims(Shape::Of({2, 30}), 60, 0, 0, &none) == Shape::Of({60}));  // 0: none is skipped
+  CHECK(MergeDims(Shape::Of({2, 30}), 60, 0, 0, &none) == Shape::Of({60}));  // with skip_size 0, no dim is skipped
   CHECK(none == 0);
 }
 
-TEST_CASE("skipped dims: blocks contain all of a skipped dim") {
+TEST_CASE("skipped dims: a skipped dim is not split") {
   const auto blocks = SplitBlocks(Shape::Of({5, 30}), 4, 0b10);
   REQUIRE(blocks.size() == 2);
   CHECK(blocks[0].shape == Shape::Of({4, 30}));

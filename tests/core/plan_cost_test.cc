@@ -27,7 +27,7 @@ TEST_CASE("a step that is too small for two threads runs on the caller's thread"
   }
 }
 
-TEST_CASE("every thread of a step has enough work, and the number of threads is limited") {
+TEST_CASE("a step uses only as many threads as have enough work and at most max_threads") {
   CHECK(UsefulThreads(2 * kCostOfThread, 8) == 2);
   CHECK(UsefulThreads(3.9 * kCostOfThread, 8) == 3);
   CHECK(UsefulThreads(8 * kCostOfThread, 8) == 8);

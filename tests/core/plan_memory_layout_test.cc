@@ -23,7 +23,7 @@ std::unique_ptr<Plan> PlanOf(const OptionKeys& keys, const std::vector<std::vect
 
 const std::vector<std::vector<int64_t>> kMixedShapes = {{37, 21}, {5}, {}, {3, 4, 5, 2}, {0, 4}};
 
-TEST_CASE("the states of a rank are consecutive and aligned in its arena and fill the predicted size") {
+TEST_CASE("the states of a rank are aligned in its arena without overlap and fill the predicted size") {
   const OptionKeys keys = "preset=shampoo_2024 grafting=adam momentum=0.9 max_preconditioner_dim=8 factor_dtype=bf16";
   for (int world : {1, 3, 100}) {
     const auto plan = PlanOf(keys, kMixedShapes, world);
@@ -64,7 +64,7 @@ TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE("a vector that is not preconditioned may be longer than the largest matrix of the eigensolver") {
+TEST_CASE("a vector that is not preconditioned may be longer than the largest matrix that the eigensolver takes") {
   for (const char* const precondition_1d : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =
@@ -150,7 +150,7 @@ TEST_CASE("the methods soap and kl_shampoo have factor matrices and bases only f
                                                        "kl_scale.1", "gradient_count", "filtered_grad"});
   CHECK(StatesOf("method=soap factor_correction=kl beta1=0 skip_dim_size=5", matrix) ==
         Names{"factor.1", "basis.1", "kl_scale.1", "gradient_count", "second_moment"});
-  // Without factor matrices: the states of Adam and a gradient_count, also for kl_shampoo.
+  // A block without factor matrices has the states of method adam and a gradient_count, even with kl_shampoo.
   for (const char* const method : {"soap", "kl_shampoo"}) {
     const Names adam = {"gradient_count", "filtered_grad", "second_moment"};
     CHECK(StatesOf(Cat("method=", method), {9}) == adam);
@@ -158,12 +158,12 @@ TEST_CASE("the methods soap and kl_shampoo have factor matrices and bases only f
   }
   CHECK(StatesOf("method=soap precondition_1d=true", {9}) ==
         Names{"factor.0", "basis.0", "gradient_count", "filtered_grad", "second_moment"});
-  // Only tensors of two or more dims have a radius.
+  // Only tensors of two or more dims have the state radius of norm_control.
   CHECK(StatesOf("method=sgd norm_control=hyperball", matrix) == Names{"radius"});
   CHECK(StatesOf("method=sgd norm_control=hyperball", {9}).empty());
 }
 
-TEST_CASE("only the lower triangle of a factor matrix of soap is stored, and a basis is complete") {
+TEST_CASE("method soap stores the lower triangle of a factor matrix and all elements of a basis") {
   const auto plan = PlanOf("method=soap factor_dtype=bf16", {{6, 4}});
   for (const StateEntry& entry : ListEntries(*plan->data())) {
     if (entry.state() == "factor.0") CHECK(entry.stored_bytes == 21 * 2);
@@ -175,7 +175,7 @@ TEST_CASE("keys that control norms require one block for each parameter") {
   for (const char* const key : {"update_norm=rms", "norm_control=hyperball", "max_update_rms=0.5"}) {
     CAPTURE(std::string(key));
     StepFixture::Setup setup{.keys = Cat("method=soap max_preconditioner_dim=8 ", key),
-                             // The vector has no factor matrices, so that its size does not matter.
+                             // The vector has no factor matrices, so it is one block although it is long.
                              .params = StepFixture::Describe({{8, 8}, {100000}})};
     CHECK(StepFixture::MakePlan(setup)->blocks.size() == 2);
     setup.params = StepFixture::Describe({{8, 8}, {100000}, {8, 9}});

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plans with the methods muon and sign, and with the keys that control norms: their blocks and their errors.
+// Tests of plans with the methods muon and sign, and with the keys that control norms.
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +31,7 @@ ParamDesc FlatShardOf(const std::vector<int64_t>& shape, int64_t offset, int64_t
   return desc;
 }
 
-// Creates a plan of one parameter.
+// Creates a plan of one parameter, and returns only the status.
 Status PlanStatusOf(const OptionKeys& keys, const ParamDesc& desc, const Placement& placement = {}) {
   std::unique_ptr<Plan> plan;
   return StepFixture::CreatePlan({.keys = keys, .params = {desc}, .placement = placement}, &plan);
@@ -73,8 +73,7 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
              "is too large for method muon");
 }
 
-TEST_CASE(
-    "method muon and keys that control norms reject a part of a parameter; method muon accepts it with muon_local") {
+TEST_CASE("keys that control norms reject a shard and method muon rejects it unless muon_local is true") {
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
@@ -96,7 +95,8 @@ TEST_CASE(
   CheckOk(PlanStatusOf("method=muon muon_local=true", shard));
 }
 
-TEST_CASE("means of rows and floors of rows are rejected for parts of a parameter, also with muon_local") {
+TEST_CASE(
+    "second_moment row or short and update_floor_rows are rejected for a divided parameter even with muon_local") {
   const ParamDesc shard = FlatShardOf({2, 50, 3}, 3, 57);
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
@@ -107,11 +107,10 @@ TEST_CASE("means of rows and floors of rows are rejected for parts of a paramete
   CheckError(status("second_moment=short"), Code::kInvalid, text);
   CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);
   CheckOk(status("second_moment=element update_floor=0.5"));
-  CheckOk(status("update_floor_rows=true"));  // without a floor
+  CheckOk(status("update_floor_rows=true"));  // update_floor is 0, so there is no floor
 }
 
-TEST_CASE(
-    "a plan for a GPU accepts the keys of the methods muon and sign, of norms, and of the recorded later release") {
+TEST_CASE("a plan for a GPU accepts keys of muon or sign or norms or a later release of the reference implementation") {
   std::vector<OptionKeys> accepted = {"method=muon orthogonalization=exact",
                                       "method=soap soap_post=orthogonalize orthogonalization=exact",
                                       "method=muon muon_math=bf16",
@@ -162,7 +161,7 @@ TEST_CASE("muon_math bf16 needs a plan for a GPU and a computation dtype of floa
   CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
 }
 
-TEST_CASE("matrices of method muon have one filtered gradient, and other tensors have the states of method adam") {
+TEST_CASE("hidden matrices of method muon have one filtered gradient and other parameters have the states of adam") {
   using Names = std::vector<std::string>;
   const ParamDesc matrix = ParamOf({6, 5});
   CHECK(StateNamesOf("method=muon", matrix) == Names{"filtered_grad"});
@@ -182,7 +181,7 @@ TEST_CASE("matrices of method muon have one filtered gradient, and other tensors
   }
 }
 
-TEST_CASE("with method muon, each part of a fused parameter is a separate matrix, and the whole matrix is one block") {
+TEST_CASE("each part of a fused parameter is one block with method muon") {
   ParamDesc desc = ParamOf({2, 5, 4, 3}, 1);
   desc.fan = Fan::kInOut;
   desc.row_splits = {2, 1};
@@ -205,7 +204,7 @@ TEST_CASE("with method muon, each part of a fused parameter is a separate matrix
   }
 }
 
-TEST_CASE("soap_post orthogonalizes a tensor as a matrix in row-major order, and does not orthogonalize vectors") {
+TEST_CASE("soap_post orthogonalizes a tensor as a matrix whose shape depends on fan and skips vectors") {
   const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const OptionKeys& more = {}) {
     ParamDesc desc = ParamOf(shape);
     desc.fan = fan;

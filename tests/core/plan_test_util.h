@@ -25,7 +25,7 @@ inline doctest::String toString(const Shape& shape) { return Print(shape).c_str(
 
 namespace shampoo::plan_test {
 
-// Returns the entries of tests/golden/data/partition/<name>.json.
+// Returns the entries of tests/golden/data/partition/<name>.json, which the reference implementation computed.
 inline nlohmann::json GoldenEntries(const std::string& name) {
   const std::string path = std::string(SHAMPOO_GOLDEN_DIR) + "/partition/" + name + ".json";
   std::ifstream file(path);
@@ -35,12 +35,12 @@ inline nlohmann::json GoldenEntries(const std::string& name) {
 
 inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<std::vector<int64_t>>()); }
 
-// Returns whether a dim has length 0. Golden entries with such a dim record what the reference implementation does; in
-// the library, such a parameter has no blocks.
+// Returns whether a dim has length 0. Tests do not compare golden entries with such a dim, because a parameter without
+// elements has no blocks in libshampoo.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 
-// Returns a random number from `least` to `largest`. Unlike the standard distributions, it gives the same numbers with
-// every standard library, so a seed gives the same cases everywhere.
+// Returns a random number from `least` to `largest`. Unlike the standard distributions, this function gives the same
+// numbers with every standard library, so a seed gives the same cases everywhere.
 inline int64_t Draw(std::mt19937_64& random, int64_t least, int64_t largest) {
   return least + static_cast<int64_t>(random() % static_cast<uint64_t>(largest - least + 1));
 }
@@ -51,7 +51,8 @@ inline Shape DrawShape(std::mt19937_64& random, int ndim, int64_t largest_dim) {
   return shape;
 }
 
-// Returns the coordinates of every element of a row-major tensor in memory order, by counting instead of strides.
+// Returns the coordinates of every element of a row-major tensor, in memory order. Counts the coordinates up without
+// using strides, so that tests can check strides.
 inline std::vector<std::vector<int64_t>> AllCoordinates(const Shape& shape) {
   std::vector<std::vector<int64_t>> all;
   std::vector<int64_t> at(static_cast<size_t>(shape.ndim), 0);

@@ -18,7 +18,8 @@ struct ThreadWorld {
   bool with_all_to_all;
 };
 
-// Ranks on threads, each with an object that is constructed from the communicator of the rank and `args`.
+// Ranks of a test that run as threads. Each rank has an object of type Rank, which is constructed from the communicator
+// of the rank and `args`.
 template <typename Rank>
 class RanksOnThreads {
  public:
@@ -28,7 +29,7 @@ class RanksOnThreads {
       ranks_.push_back(std::make_unique<Rank>(threads.comm(rank), args...));
     }
   }
-  // Runs work(number of the rank, object of the rank) for all ranks at the same time, and returns the results.
+  // Runs work(number of the rank, object of the rank) for all ranks at the same time. Returns the results by rank.
   template <typename Work>
   std::vector<Status> Run(Work&& work) {
     std::vector<Status> statuses(ranks_.size());

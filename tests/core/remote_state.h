@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// Fake device memory: the host can reach it only by copies, which this class counts and can make fail.
+// Fake device memory, which the host can access only by copies. Counts the copies, or rejects them if `fails` is true.
 class RemoteMemory final : public StateMemory {
  public:
   explicit RemoteMemory(int64_t bytes) : arena_(bytes) {}

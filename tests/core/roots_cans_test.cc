@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Root method cans on the CPU, compared with eigendecompositions in float64.
+// Tests of root_method cans on the CPU. Its roots are compared with those of method eigen in float64.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-// Eigenvalues of an n x n matrix, from 1 down to 0.
+// The eigenvalues of an n x n matrix: at(n, i) descends from 1 for i = 0 to 0 for i = n - 1.
 struct Spectrum {
   const char* name;
   std::function<double(int64_t n, int64_t i)> at;
@@ -59,7 +59,8 @@ Sample Draw(int64_t n, const Spectrum& spectrum) {
   return sample;
 }
 
-// Returns the epsilon for which (smallest eigenvalue + epsilon) is this fraction of the row-sum norm of A + epsilon I.
+// Returns the epsilon for which the smallest eigenvalue of A + epsilon I is `fraction` times the largest sum of
+// absolute values in a row of A + epsilon I.
 double EpsilonFor(const Sample& sample, double fraction) {
   return (fraction * sample.norm - sample.least) / (1 - fraction);
 }
@@ -79,7 +80,7 @@ Roots Compute(int64_t n, const std::vector<Real>& a, int64_t root, const Setting
   exactly.epsilon = settings.epsilon;
   Doubles wide(a.begin(), a.end());
   if (result.outcome.kind == RootKind::kCans) {
-    // Method eigen would subtract a negative smallest eigenvalue from all eigenvalues before it adds epsilon.
+    // Adds epsilon here, because method eigen would first subtract a negative smallest eigenvalue from all eigenvalues.
     exactly.epsilon = 0;
     for (int64_t i = 0; i < n; ++i) wide[size_t(i * n + i)] += settings.epsilon;
   }
@@ -98,7 +99,8 @@ Settings CansSettings(double epsilon) {
   return settings;
 }
 
-TEST_CASE("cans computes roots with an error of at most 1e-4, and method eigen computes those for which cans fails") {
+TEST_CASE(
+    "cans computes roots with an error of at most 1e-4 and method eigen computes the roots for which cans fails") {
   for (const int64_t n : {2, 5, 17, 64, 65, 150}) {
     for (const Spectrum& spectrum : kSpectra) {
       const Sample sample = Draw(n, spectrum);
@@ -144,7 +146,7 @@ TEST_CASE("cans computes roots of matrices with elements of any magnitude") {
   }
 }
 
-TEST_CASE("roots that cans does not support, and roots for which it fails, are computed by eigen") {
+TEST_CASE("method eigen computes the roots that cans does not support") {
   const Sample sample = Draw(9, kSpectra[0]);
   const Settings settings = CansSettings(EpsilonFor(sample, 1e-3));
   for (const int64_t root : {1, 3, 6, 8}) {
@@ -168,7 +170,7 @@ TEST_CASE("roots that cans does not support, and roots for which it fails, are c
   const Roots negative = Compute<float>(2, {1, 0.5, 0.5, -1}, 2, CansSettings(1e-3));
   CHECK(negative.outcome.kind == RootKind::kEigen);
   CHECK(negative.outcome.rungs_used == 1);
-  // A matrix of zeros: epsilon alone determines the scale.
+  // For a matrix of zeros, epsilon alone determines the scale of A + epsilon I.
   const Roots zero = Compute<float>(2, {0, 0, 0, 0}, 4, CansSettings(1e-3));
   CHECK(zero.error <= 1e-4);
 }

@@ -22,8 +22,8 @@ struct Computed {
   std::vector<int32_t> order;
 };
 
-// Computes a basis of a matrix with NaN above the diagonal. Checks that nothing is written beyond memory of the
-// documented size.
+// Computes a basis from the lower triangle of a matrix. The elements above the diagonal are NaN, because ComputeBasis()
+// must not read them. Checks that the memory after the workspaces is unchanged.
 template <typename Real>
 Computed<Real> Compute(const BasisSpec& spec, int64_t n, const Doubles& matrix, const std::vector<Real>* previous,
                        double divisor = 1) {
@@ -105,7 +105,8 @@ TEST_CASE_TEMPLATE("an eigendecomposition gives an orthonormal basis, sorted as 
   }
 }
 
-TEST_CASE_TEMPLATE("the basis does not depend on the scale of the matrix or on its divisor", Real, float, double) {
+TEST_CASE_TEMPLATE("the basis does not change if the matrix is multiplied or divided by a power of 2", Real, float,
+                   double) {
   const BlasFixture blas;
   const int64_t n = 12;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::ldexp(1, static_cast<int>(i)); });
@@ -124,8 +125,7 @@ TEST_CASE_TEMPLATE("the basis does not depend on the scale of the matrix or on i
   }
 }
 
-TEST_CASE_TEMPLATE("the basis of a matrix of zeros is the identity, and that of a 1 x 1 matrix is 1", Real, float,
-                   double) {
+TEST_CASE_TEMPLATE("the basis of a negligible matrix or of a 1 x 1 matrix is the identity", Real, float, double) {
   const BlasFixture blas;
   for (const double value : {0.0, static_cast<double>(std::numeric_limits<Real>::denorm_min())}) {
     const Computed<Real> zero = Compute<Real>({}, 3, Doubles(9, value), nullptr);
@@ -162,12 +162,12 @@ TEST_CASE_TEMPLATE("bases of rank-deficient matrices are complete and orthonorma
 }
 
 TEST_CASE_TEMPLATE(
-    "an orthogonal iteration gives the Q factor of A times the previous basis, in the order that basis_sort says", Real,
-    float, double) {
+    "an orthogonal iteration computes a QR decomposition of A times the previous basis and sorts as basis_sort says",
+    Real, float, double) {
   const BlasFixture blas;
   const double roundoff = std::numeric_limits<Real>::epsilon();
   const int64_t n = 5;
-  // The identity is nearly an eigenbasis, and its columns are not in the order of the eigenvalues 2, 4, 1, 5, 3.
+  // The identity is nearly an eigenbasis of A. The eigenvalues of its columns, about 2, 4, 1, 5 and 3, are not sorted.
   Doubles a(At(n * n), 0.01);
   const double eigenvalues[] = {2, 4, 1, 5, 3};
   for (int64_t i = 0; i < n; ++i) a[At(i * n + i)] = eigenvalues[i];
@@ -184,10 +184,11 @@ TEST_CASE_TEMPLATE(
     for (int64_t j = 0; j < n; ++j) {
       CHECK(std::fabs(made.basis[At(places[At(j)] * n + j)]) > Real{0.99});
     }
-    // Only kBefore changes the order of the previous columns.
+    // Only kBefore sorts the columns of the previous basis.
     if (sort == BasisSort::kBefore) CHECK(made.order == by_eigenvalue);
     if (sort != BasisSort::kBefore) CHECK(made.order == std::vector<int32_t>{0, 1, 2, 3, 4});
-    // If columns are not sorted after the iteration, the first one is the normalized first column of A Q.
+    // If columns are not sorted after the iteration, the first column of the new basis is the normalized first column
+    // of A Q, where Q is the previous basis, sorted if `sort` is kBefore.
     if (sort == BasisSort::kBefore || sort == BasisSort::kNone) {
       const int64_t first = places[0];
       double norm = 0;
@@ -210,8 +211,7 @@ TEST_CASE("columns with equal eigenvalue estimates keep their order") {
   CHECK(Compute<double>(spec, 8, a, &identity).order == std::vector<int32_t>{4, 5, 6, 7, 0, 1, 2, 3});
 }
 
-TEST_CASE(
-    "n iterations at once give the basis of n single iterations, and many iterations make the matrix nearly diagonal") {
+TEST_CASE("n iterations in one call give the same basis as n calls and make the matrix nearly diagonal if n is large") {
   const BlasFixture blas;
   const int64_t n = 10;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(3, static_cast<double>(i)); });
@@ -231,9 +231,10 @@ TEST_CASE(
   }
 }
 
-TEST_CASE_TEMPLATE("basis_tolerance keeps a basis in which the matrix is nearly diagonal", Real, float, double) {
+TEST_CASE_TEMPLATE("a basis in which the matrix is diagonal up to basis_tolerance is kept", Real, float, double) {
   const BlasFixture blas;
-  for (const int64_t n : {3, 40, 75}) {  // the check makes one pass, or several
+  // The tolerance is checked in one pass for n = 3, and in several passes for the larger sizes.
+  for (const int64_t n : {3, 40, 75}) {
     const Doubles a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i + 1); }));
     BasisSpec spec{.sort = BasisSort::kNone};
     // A basis that is not exact: the first and the last column are rotated by 0.1 radians in their plane.
@@ -261,14 +262,14 @@ TEST_CASE_TEMPLATE("basis_tolerance keeps a basis in which the matrix is nearly 
       spec.tolerance = 0;
       CHECK(!Compute<Real>(spec, n, a, &previous).outcome.is_kept);
     }
-    // Without a previous basis, there is none to keep.
+    // Without a previous basis, the tolerance has no effect.
     spec.method = BasisMethod::kEigen;
     spec.tolerance = 1;
     CHECK(!Compute<Real>(spec, n, a, nullptr).outcome.is_kept);
   }
 }
 
-TEST_CASE("orthogonal iteration stops when the tolerance is reached") {
+TEST_CASE("orthogonal iterations stop when the matrix is diagonal up to the tolerance") {
   const BlasFixture blas;
   const int64_t n = 6;
   const Doubles a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return std::pow(10, static_cast<double>(i)); }));
@@ -298,7 +299,7 @@ TEST_CASE("the matrix is divided by the divisor first, then basis_epsilon is add
   CHECK(LargestDifference(made, without) > 1e-3);
 }
 
-TEST_CASE("a matrix that is not finite is reported") {
+TEST_CASE("a matrix that contains NaN or infinity is reported") {
   const BlasFixture blas;
   const std::vector<float> identity = Identity<float>(2);
   for (const BasisMethod method : {BasisMethod::kEigen, BasisMethod::kQr}) {

@@ -20,7 +20,7 @@
 namespace shampoo {
 namespace {
 
-// Returns G G^T / n of an n x 2n matrix G of normal random numbers.
+// Returns G G^T / n, where G is an n x 2n matrix of normally distributed random numbers.
 Doubles Wishart(int64_t n) {
   std::mt19937_64 random(At(n));
   std::normal_distribution<double> normal;
@@ -37,8 +37,8 @@ struct Solution {
   std::vector<Root> q, l;
 };
 
-// Solves the eigenproblem of a matrix. The elements above the diagonal are NaN, because the solver must not read them.
-// Checks that the memory behind the workspaces is unchanged.
+// Calls SolveInStages() with the lower triangle of a matrix. The elements above the diagonal are NaN, because the
+// solver must not read them. Checks that the memory after the workspaces is unchanged.
 template <typename Root>
 Solution<Root> Solve(int64_t n, const Doubles& a, Tiles* tiles = nullptr) {
   const Root nan = std::numeric_limits<Root>::quiet_NaN();
@@ -56,8 +56,8 @@ Solution<Root> Solve(int64_t n, const Doubles& a, Tiles* tiles = nullptr) {
   return s;
 }
 
-// Checks A Q = Q L, Q^T Q = I, and that the eigenvalues agree with those of dsyevd. The observed errors are at most
-// half of the bounds.
+// Checks that Q A = L Q and Q Q^T = I, where the rows of Q are the eigenvectors, and that the eigenvalues agree with
+// those of LAPACK's dsyevd. The observed errors are at most half of the bounds.
 template <typename Root>
 void CheckSolution(int64_t n, const Doubles& matrix) {
   CAPTURE(n);
@@ -109,8 +109,8 @@ class TwoThreads : public Tiles {
 }  // namespace
 
 TEST_CASE_TEMPLATE(
-    "the eigensolver in stages solves random matrices of sizes near those at which its algorithm changes", Root, float,
-    double) {
+    "the eigensolver in stages solves random matrices whose sizes are near those at which its algorithm changes", Root,
+    float, double) {
   const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 34, 63, 64, 65, 97, 100, 129, 300, 383, 384, 385, 511, 512, 513, 641}) {
     CheckSolution<Root>(n, Wishart(n));

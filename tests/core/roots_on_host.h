@@ -14,11 +14,12 @@
 
 namespace shampoo {
 
-// The factor matrix Q diag(4, 1) Q^T, and its inverse root Q diag(1 / 2, 1) Q^T.
+// A factor matrix F with the eigenvalues 4 and 1, and its inverse root F^(-1/2).
 inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
 inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
-// An optimizer on a fake device whose host computes the roots X = F^(-1/2). The blocks are matrices with two rows.
+// Fixture for tests of HostRoots: the host computes the inverse roots of an optimizer whose state is on a fake device.
+// Each block is a matrix with two rows. At first, all factor matrices on the device are kFactorOnHost.
 struct RootsOnHost {
   explicit RootsOnHost(size_t blocks, const OptionKeys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
       : device(FakeDevice::Reset()),
@@ -48,7 +49,7 @@ struct RootsOnHost {
   Status Start(RootTask task = RootTask::kTakeSnapshot, bool steps_are_by_block = true) {
     return roots->Start({&tasks, task, &settings, steps.data(), steps_are_by_block, nullptr, nullptr});
   }
-  // Starts a job and waits until it has ended.
+  // Creates `roots`, starts to compute the inverse roots of all blocks, and waits until they have been computed.
   void Run() {
     Create();
     CheckOk(Start());
@@ -66,7 +67,7 @@ struct RootsOnHost {
   std::shared_ptr<const cuda::DeviceEngine> engine;
   std::vector<cuda::DeviceSettings> settings;
   std::vector<RootTask> tasks;  // by block
-  std::vector<int64_t> steps;   // by block, or by group
+  std::vector<int64_t> steps;   // by block; by group if a test calls Start() with steps_are_by_block false
   std::unique_ptr<HostRoots> roots;
 };
 

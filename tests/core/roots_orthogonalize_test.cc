@@ -55,8 +55,8 @@ template <typename Real>
 double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<Real>& x) {
   const int64_t small = std::min(rows, columns);
   const int64_t large = std::max(rows, columns);
-  const int64_t step = rows <= columns ? columns : 1;  // the distance in memory between two vectors of the smaller dim
-  const int64_t inner = rows <= columns ? 1 : columns;
+  const int64_t step = rows <= columns ? columns : 1;   // from one index of the smaller dim to the next
+  const int64_t inner = rows <= columns ? 1 : columns;  // from one index of the larger dim to the next
   double worst = 0;
   for (int64_t i = 0; i < small; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
@@ -70,8 +70,9 @@ double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<R
   return worst;
 }
 
-// docs/keys.md names the sources of the schedules.
-TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known numbers") {
+// The key ns_coefficients in docs/keys.md names the sources of the coefficients.
+TEST_CASE(
+    "five Newton-Schulz steps with each value of ns_coefficients map the singular values 1 and 4 to known numbers") {
   struct Expected {
     const char* coefficients;
     double of_1, of_4;
@@ -91,14 +92,14 @@ TEST_CASE("five steps of each schedule map the singular values 1 and 4 to known 
 }
 
 TEST_CASE(
-    "a list with the coefficients of a schedule gives the results of the schedule, and its last entry is repeated") {
+    "a list of the coefficients of jordan gives the results of jordan, and the last entry of a list is repeated") {
   const std::vector<double> a = DrawMatrix<double>(12);
   const auto jordan = Orthogonalized<double>(WithCoefficients("jordan", 3), 3, 4, a);
   CHECK(jordan == Orthogonalized<double>(WithCoefficients("3.4445,-4.775,2.0315", 3), 3, 4, a));
   CHECK(jordan == Orthogonalized<double>(
                       WithCoefficients("3.4445,-4.775,2.0315;3.4445,-4.775,2.0315;3.4445,-4.775,2.0315", 3), 3, 4, a));
   CHECK(jordan != Orthogonalized<double>(WithCoefficients("jordan", 4), 3, 4, a));
-  // The exact cubic iteration, with enough steps, reaches U V^T.
+  // With enough steps, the cubic iteration converges to the exact result U V^T, where A = U S V^T.
   const auto converged = Orthogonalized<double>(WithCoefficients("1.5,-0.5,0", 60), 3, 4, a);
   CHECK(DistanceFromOrthogonal(3, 4, converged) < 1e-13);
   const Settings exact = ExactSettings();
@@ -185,18 +186,19 @@ TEST_CASE("exact orthogonalization maps singular values at rounding level to 0")
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, above}) == std::vector<double>{1, 0, 0, 1});
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, below}) == std::vector<double>{1, 0, 0, 0});
   CHECK(Orthogonalized<float>(exact, 2, 3, {0, 0, 0, 0, 3e-30F, 0}) == std::vector<float>{0, 0, 0, 0, 1, 0});
-  // For a matrix of rank 1, the result is the matrix divided by its norm. It does not depend on the vectors with which
-  // the solver completes the null space.
+  // For a matrix of rank 1, the result is the matrix divided by its norm. It does not depend on the basis of the null
+  // space that the solver chooses.
   const std::vector<double> a = {1, 2, 2, 2, 4, 4, 2, 4, 4};
   const std::vector<double> x = Orthogonalized<double>(exact, 3, 3, a);
   CHECK(LargestDifference(x, Scaled(a, 1 / 9.0)) < 1e-15);
 }
 
+// Returns the value to which the steps of exact orthogonalization on a device map a singular value s.
 double AfterExactSteps(double s) {
   for (int64_t step = 0; step < kExactSteps; ++step) {
     const NsCoefficients::Entry entry = ExactEntryOf(step);
     const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
-    // The larger singular values stay large, so that rounding errors stay relatively small.
+    // A lifting step keeps large singular values large, because small ones would have large relative rounding errors.
     if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
     s = next;
   }
@@ -214,12 +216,12 @@ TEST_CASE("the steps of exact orthogonalization on a device map singular values 
     CHECK(after >= (s >= 0x1p-38 ? 0.99 : 0));
   }
   for (double s = 0x1p-41; s > 1e-17; s *= 0.9) CHECK(AfterExactSteps(s) < 2e-5);
-  // The limit on the CPU is where the results on a device change from 0 to 1.
+  // The CPU maps singular values below kLeastSingularValue to 0. On a device, results increase from 0 to 1 near it.
   const double at_limit = AfterExactSteps(kLeastSingularValue);
   CHECK((at_limit > 0.1 && at_limit < 0.9));
 }
 
-TEST_CASE("coefficients that diverge give infinity or NaN, not a wrong finite result") {
+TEST_CASE("if the Newton-Schulz iteration diverges, the result is infinite or NaN instead of a wrong finite number") {
   const auto x = Orthogonalized<float>(WithCoefficients("30,30,30", 60), 3, 4, DrawMatrix<float>(12));
   CHECK(!std::isfinite(x[0]));
 }

@@ -34,7 +34,8 @@ struct OwnedTridiagonal {
   }
 };
 
-// Returns a positive definite matrix in which about one in `gap` elements next to the diagonal is 0.
+// Returns a random matrix whose eigenvalues are at least floor / 2. About one in `gap` of the elements next to the
+// diagonal is 0.
 OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
   std::mt19937_64 random(At(n));
   std::uniform_real_distribution<double> uniform(-1, 1);
@@ -59,7 +60,7 @@ EigenPairs SolveDense(int64_t n, const Doubles& a) {
   return pairs;
 }
 
-// Returns f(A) of a symmetric matrix.
+// Returns f(A) for a symmetric matrix A: the matrix with the same eigenvectors, and f(l) for each eigenvalue l of A.
 Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& f) {
   const EigenPairs pairs = SolveDense(n, a);
   Doubles result(At(n * n));
@@ -72,7 +73,7 @@ Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& 
   return result;
 }
 
-// Computes the matrix that a ResolventSum represents, from blocks of `width` columns, as the library does for a root.
+// Returns the matrix Y that a ResolventSum represents. Computes Y from blocks of `width` columns, as the library does.
 Doubles Assemble(int64_t n, ResolventSum* sum, int64_t width) {
   Doubles y(At(n * n)), generators(At(n * sum->poles()));
   const int64_t poles = sum->poles();
@@ -114,7 +115,7 @@ void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
   ResolventSum sum(view, bounds, shift, memory.data());
   const Doubles expected = Apply(n, t.Dense(), [&](double l) { return 1 / std::sqrt(l + shift); });
   const Doubles y = Assemble(n, &sum, width);
-  // Factors between blocks are rounded to float32.
+  // ResolventSum::Block::factors are rounded to float32.
   CHECK(LargestDifference(y, expected) <= 3e-7 * LargestOf(expected));
   CHECK(sum.largest() * (1 + 1e-6) >= LargestOf(expected));
 
@@ -139,7 +140,8 @@ struct ComputedRoot {
   Doubles x;
 };
 
-// The matrix stays in float64, so that scaling by a power of two does not exceed the range of float32.
+// Computes an inverse root in the precision `dtype`. The arguments and results are float64, because tests scale `a` by
+// powers of two that would exceed the range of float32.
 ComputedRoot Compute(const RootSpec& spec, int64_t n, const Doubles& a, Dtype dtype) {
   std::vector<float> narrow(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)) + 8, -77.0f);
   Doubles wide(At(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
@@ -155,6 +157,7 @@ ComputedRoot Compute(const RootSpec& spec, int64_t n, const Doubles& a, Dtype dt
   return root;
 }
 
+// Returns whether the inverse root of `a` is computed as a ResolventSum, which needs no eigenvectors.
 bool TakesResolvents(const RootSpec& spec, int64_t n, const Doubles& a) {
   std::vector<float> memory(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)));
   const RootWorkspace<float> workspace{memory.data(), nullptr};
@@ -171,7 +174,8 @@ Doubles Narrowed(Doubles a) {
   return a;
 }
 
-// Checks the inverse square root of `matrix` in float32. `condition` is the condition number of A + epsilon I.
+// Checks the inverse square root that is computed in float32. A is the matrix, rounded to float32. condition: an upper
+// bound on the condition number of A + epsilon I.
 void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);
@@ -189,8 +193,8 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   }
   CHECK(is_symmetric);
   const double unit = std::numeric_limits<float>::epsilon();
-  // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. To first order,
-  // the relative change of the inverse square root is that of A times half the condition number.
+  // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. If A changes
+  // by a small fraction r, the inverse square root changes by at most r times half the condition number.
   const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 2;
   CHECK(LargestDifference(root.x, exact.x) <= bound * LargestOf(exact.x));
   CHECK(root.outcome.epsilon == exact.outcome.epsilon);
@@ -200,7 +204,7 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
 
 }  // namespace
 
-TEST_CASE("Zolotarev's sums approximate inverse square roots on their intervals, for condition numbers from 2 to 1e8") {
+TEST_CASE("each Zolotarev sum approximates the inverse square root on its interval to within ZolotarevSum::kError") {
   for (int q = 1; q <= ZolotarevSum::kLargestCondition; ++q) {
     CAPTURE(q);
     const ZolotarevSum& sum = ZolotarevSum::ForCondition(q);
@@ -216,7 +220,7 @@ TEST_CASE("Zolotarev's sums approximate inverse square roots on their intervals,
       largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
     }
     CHECK(largest <= ZolotarevSum::kError);
-    // The error is near the limit. With one pole fewer, it would exceed the limit.
+    // A sum has no more poles than it needs: with one pole fewer, its error would exceed the limit.
     CHECK(largest >= ZolotarevSum::kError / 40);
   }
 }
@@ -242,7 +246,8 @@ TEST_CASE("bounds on eigenvalues hold, and are sharp if the least eigenvalue is 
   }
 }
 
-TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any number of columns per block") {
+TEST_CASE(
+    "a ResolventSum equals the inverse square root of its tridiagonal matrix for any number of columns per block") {
   const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 64, 100}) {
     for (const int64_t width : {1, 7, 32}) {
@@ -253,10 +258,10 @@ TEST_CASE("a sum of tridiagonal inverses is the inverse square root, with any nu
   }
 }
 
-TEST_CASE("the one-pass reduction to tridiagonal form and its reflections reproduce the matrix") {
+TEST_CASE("the tridiagonal matrix and the reflections of the one-pass reduction reproduce the original matrix") {
   const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
-    MESSAGE("this processor has no faster reduction: nothing is compared");
+    MESSAGE("this processor has no one-pass reduction: nothing is compared");
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     const auto reduce = (*kernels)->tridiagonal.reduce;
     if (reduce == nullptr) continue;
@@ -298,7 +303,7 @@ TEST_CASE("the one-pass reduction to tridiagonal form and its reflections reprod
   }
 }
 
-TEST_CASE("inverse square roots in float32 without eigenvectors agree with float64") {
+TEST_CASE("inverse square roots that are computed in float32 without eigenvectors agree with those in float64") {
   const BlasFixture blas;
   const RootSpec spec = SquareRoot(1e-5);
   for (const int64_t n : {8, 9, 16, 17, 32, 33, 34, 64, 65, 100, 128, 129, 200, 512}) {
@@ -308,12 +313,12 @@ TEST_CASE("inverse square roots in float32 without eigenvectors agree with float
     CheckRoot(spec, WithEigenvaluesBy(n, [](int64_t i) { return 1 + 1e-7 * static_cast<double>(i); }), 2);
     CheckRoot(spec, WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, -4 * static_cast<double>(i) / size); }),
               2e4);
-    // With rank 3 and a relative epsilon of 1e-3 the condition number is slightly above 1000 n / 3.
+    // With rank 3 and a relative epsilon of 1e-3, the condition number is slightly above 1000 n / 3.
     CheckRoot(SquareRoot(1e-3), WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; }), 400 * size);
   }
 }
 
-TEST_CASE("inverse square roots of matrices with many diagonal blocks and with negative eigenvalues are accurate") {
+TEST_CASE("inverse square roots of block diagonal matrices and of matrices with negative eigenvalues are accurate") {
   const BlasFixture blas;
   for (const int64_t n : {8, 33, 96, 160}) {
     // Two diagonal blocks, and rows without elements off the diagonal.
@@ -328,7 +333,7 @@ TEST_CASE("inverse square roots of matrices with many diagonal blocks and with n
     Doubles diagonal(At(n * n));  // passed as a full matrix
     for (int64_t i = 0; i < n; ++i) diagonal[At(i * n + i)] = 1 + static_cast<double>(i % 7);
     CheckRoot(SquareRoot(1e-5), diagonal, 7);
-    // All eigenvalues are shifted until the least is 0, then epsilon is added.
+    // The library shifts all eigenvalues so that the least one is 0, and then adds epsilon.
     RootSpec absolute = SquareRoot(0);
     absolute.epsilon = 0.01;
     CheckRoot(absolute, WithEigenvaluesBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }),
@@ -338,10 +343,10 @@ TEST_CASE("inverse square roots of matrices with many diagonal blocks and with n
   }
 }
 
-TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and with the faster reduction agree") {
+TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and with the one-pass reduction agree") {
   const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
-    MESSAGE("this processor has no faster reduction: nothing is compared");
+    MESSAGE("this processor has no one-pass reduction: nothing is compared");
   for (const int64_t n : {8, 33, 100, 130}) {
     CAPTURE(n);
     const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 6); });
@@ -375,7 +380,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("matrices with condition numbers beyond float32, and roots other than the square root, use eigenvectors") {
+TEST_CASE(
+    "roots of ill-conditioned matrices and roots with an exponent other than -1/2 are computed with eigenvectors") {
   const BlasFixture blas;
   const int64_t n = 20;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return i < 3 ? 1.0 : 0.0; });

@@ -34,8 +34,8 @@ std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
 using Numbers = std::vector<int64_t>;
 
 TEST_CASE(
-    "with basis_order=after, the first gradient gives the eigenbases, and every update that is a multiple of "
-    "precondition_frequency refreshes them") {
+    "with basis_order=after, the first gradient initializes the eigenbases, and updates whose numbers are multiples of "
+    "precondition_frequency refresh the eigenbases") {
   // With first_step skip, update u is gradient u + 1.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
@@ -48,7 +48,7 @@ TEST_CASE(
 TEST_CASE(
     "with basis_order=before, eigenbases are computed at start_preconditioning_step and at later multiples of "
     "precondition_frequency") {
-  for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // has no effect
+  for (const FirstStep first : {FirstStep::kSkip, FirstStep::kUse}) {  // first_step has no effect
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 1), 9) == Numbers{1, 3, 6, 9});
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 3), 9) == Numbers{3, 6, 9});
     CHECK(TasksOf(SettingsOf(BasisOrder::kBefore, first, 3, 5), 12) == Numbers{5, 6, 9, 12});

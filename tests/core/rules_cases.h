@@ -14,16 +14,17 @@
 #include "tests/core/rules_method_cases.h"
 #include "tests/core/rules_rank_cases.h"
 
-// Cases of the rules in core/rules: arguments of a rule, and the expected result. tests/core runs the rules on the
-// host, and tests/cuda runs them in a kernel. Each type of case has a function Run() that calls the rule and returns
-// the result as a number. In many types, the member `ask` selects the function to call or the part of its result.
+// Tables of test cases for the rules in core/rules. A case has the arguments of a rule and the expected result.
+// tests/core runs the rules on the host, and tests/cuda runs the rules in a kernel. Each type of case has a function
+// Run(), which calls a rule and returns the result as a number. In many types, the member `ask` selects which rule
+// Run() calls, or which part of the result it returns.
 namespace shampoo {
 
 inline constexpr double kMaxOfF32 = LargestFinite(Dtype::kF32);
 inline constexpr double kMaxOfF64 = LargestFinite(Dtype::kF64);
 
-// A scalar that MakeStepScalars computes for step t if `key` has this value. The expected numbers were computed by
-// hand.
+// A scalar that MakeStepScalars computes for step t of a group whose key `key` has the value `value`. The expected
+// numbers were computed by hand.
 struct ScalarCase {
   double GroupSettings::*key;
   double value;
@@ -61,13 +62,13 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::beta2, 1, 2, &StepScalars::factor_correction, 1},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_weight, 0.5},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875},
-    // With grafting adam, the bias of V is corrected even without use_bias_correction.
+    // With grafting adam, the bias of V is corrected even if use_bias_correction is false.
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875, WeightDecayType::kDecoupled,
      false},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_correction, 1},
     // An elementwise method uses beta2 and epsilon instead of grafting_beta2 and grafting_epsilon. It corrects the bias
-    // of V only with use_bias_correction.
+    // of V only if use_bias_correction is true.
     {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_decay, 0.75, WeightDecayType::kDecoupled, true,
      Method::kAdam},
     {&GroupSettings::beta2, 0.75, 2, &StepScalars::moment_weight, 0.25, WeightDecayType::kDecoupled, true,
@@ -97,7 +98,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::momentum_dampening, 0.25, 1, &StepScalars::momentum_weight, 0.75},
 };
 
-// A number that the caller has bound to a key, and whether a step can use it.
+// Whether a step can use a number that the caller has bound to a key (IsUsable).
 struct BoundCase {
   const char* key;
   Dtype narrowest;  // the narrowest computation dtype of the blocks that use the number
@@ -137,8 +138,8 @@ inline constexpr BoundCase kBoundCases[] = {
     {"gradient_scale", Dtype::kF64, -kInfinite, 0},
 };
 
-// The check whether a step would overflow a state of a block. The block has two factor matrices and a second moment.
-// The largest element of each of them is known.
+// Whether a step would overflow a state of a block (core/rules/growth.h). The block has three such states: two factor
+// matrices and a second moment.
 struct GrowthCase {
   enum class Ask { kCannotOverflow, kFault, kDim };
   Ask ask;
@@ -147,7 +148,7 @@ struct GrowthCase {
   bool by_state;    // false: the states are not read, and only what the gradient adds is checked
   double in_state;  // the largest element of each state
   double largest;   // the largest |G|
-  double rounding;
+  double rounding;  // see GradientRounding
   double expected;  // kCannotOverflow: 1 or 0; kFault: GrowthFault::State; kDim: GrowthFault::dim
 
   struct Slot {
@@ -217,8 +218,8 @@ inline constexpr GrowthCase kGrowthCases[] = {
     {kFault, Dtype::kF32, Dtype::kF32, false, 0, 1e18, 2e19, 1},  // only the rounding error overflows
 };
 
-// The update of one element, whose values are p in the direction, w in the parameter and m in the momentum. It is
-// computed in float32 and in float64, and all values are exact in both dtypes.
+// The update of one element (ApplyElement). The element is p in the direction, w in the parameter and m in the
+// momentum. Run() computes the update in float32 and in float64. All values are exact in both dtypes.
 struct ElementCase {
   enum class Part { kMoved, kUpdate, kValue };
   Part part;
@@ -280,15 +281,15 @@ inline constexpr ElementCase kElementCases[] = {
     {kUpdate, false, false, 0, 4, 8, 0, -3, 0.25},
     {kValue, false, false, 0, 4, 8, 0, 5, 0.25},
     {kUpdate, false, false, 0, 0, kInfinite, 0, -kInfinite, 0.25},
-    // With momentum_dampening: M is 0.5 * 8 + 0.75 * 4 = 7, and with Nesterov momentum P is 0.75 * 4 + 0.5 * 7.
+    // With a momentum_weight of 0.75, M is 0.5 * 8 + 0.75 * 4 = 7. Nesterov momentum then gives P = 0.75 * 4 + 0.5 * 7.
     {kMoved, true, false, 0, 4, 1, 8, 7, 0, false, 0.75},
     {kUpdate, true, false, 0, 4, 1, 8, -1.75, 0, false, 0.75},
     {kUpdate, true, true, 0, 4, 1, 8, -1.625, 0, false, 0.75},
     {kUpdate, false, false, 0, 4, 1, 0, -1, 0, false, 0.75},
 };
 
-// An element of the direction of an elementwise method or of grafting, computed in float32 and in float64. All values
-// are exact in both dtypes.
+// An element of the direction of an elementwise method or of grafting (MomentDirection). Run() computes the element in
+// float32 and in float64. All values are exact in both dtypes.
 struct MomentCase {
   double h, v, correction, epsilon;
   double expected;
@@ -315,14 +316,15 @@ inline constexpr MomentCase kMomentCases[] = {
     {5, 0, 1, 0, 0},
 };
 
-// The new values of an element, and whether they fit the dtypes in which they are written.
+// Whether the new values of an element fit the dtypes in which a step writes these values (ElementFits). The values are
+// those of the momentum (moved), the update and the parameter (value).
 struct FitCase {
   Dtype computation;
   Dtype param;
   Dtype out;
   Dtype momentum;
   double moved, update, value;
-  bool param_is_finite;
+  bool param_is_finite;  // whether the old parameter is finite
   double expected;
 
   SHAMPOO_HD double Run() const {
@@ -346,8 +348,8 @@ inline constexpr FitCase kFitCases[] = {
     {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kF16, 65504, 1e6, 1e6, true, 1},
 };
 
-// Bounds on the direction (size), the parameter and the momentum, and whether they prove that the update fits the
-// computation dtype.
+// Whether bounds on the direction (size), the parameter and the momentum prove that the update fits the computation
+// dtype (StaysSmall).
 struct SmallCase {
   Dtype computation;
   double decay;
@@ -378,9 +380,9 @@ inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF32, 0.5, 0.5, 1, kMaxOfF32 * 0x1p-25, 1, 0},
 };
 
-// The eigenvalue of the root for an eigenvalue of a matrix (kRoot), or the exponent of the power of two by which a
-// matrix is scaled before its root is computed (kScale). In kRoot, the matrix has the least eigenvalue `least` and the
-// largest eigenvalue 4, and has been multiplied by 2^-scale.
+// With kRoot, the rule returns the eigenvalue of an inverse root that belongs to the eigenvalue `value` of the matrix.
+// The matrix has been multiplied by 2^-scale. Afterwards its least eigenvalue is `least`, and its largest is 4. With
+// kScale, the rule returns the exponent of the power of two by which a matrix is scaled before its root is computed.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
   Ask ask;
@@ -429,8 +431,8 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kScale, RootMethod::kHigherOrder, 1, 16, false, 0, 0, 1, 4},
 };
 
-// The state of a coupled iteration after a number of iterations. `error` is its present error, and `before` is the
-// error one iteration earlier.
+// The state of a coupled iteration (core/rules/coupled_scalars.h) after `iterations` iterations. `error` is the error
+// after them, and `before` is the error one iteration earlier.
 struct CoupledCase {
   RootMethod method;
   int64_t iterations;
@@ -503,7 +505,7 @@ void ForEachTable(const Work& work) {
   each("rounding", kRoundingCases);
 }
 
-// Returns whether a rule gave the expected number. All NaNs are equal here.
+// Returns whether a rule returned the expected number. A NaN counts as equal to any other NaN.
 constexpr bool IsAsExpected(double result, double expected) {
   return result == expected || (result != result && expected != expected);
 }

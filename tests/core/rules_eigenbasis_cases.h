@@ -8,7 +8,7 @@
 #include "tests/core/rules_numbers.h"
 
 // Cases of the rules of methods that work in eigenbases (core/rules/basis.h). tests/core/rules_cases.h describes the
-// form of the cases and lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
+// form of the cases and lists the tables. The expected numbers were computed by hand, or are written as formulas.
 namespace shampoo {
 
 // The keys of a method that works in eigenbases.
@@ -28,8 +28,8 @@ struct BasisKeys {
   Grafting grafting = Grafting::kAdam;
 };
 
-// A step of a block whose method works in eigenbases. The block gets its gradient with this number, counted from 1, in
-// step 9 of its group.
+// A step of a block whose method works in eigenbases. In step 9 of its group, the block gets its gradient number
+// `gradient`, counted from 1.
 struct BasisCase {
   enum class Ask {
     kUpdate,
@@ -102,7 +102,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kUpdate, 5, 4},
     {AskBasis::kUpdate, 1, 1, {.first_step = kFirstStepUse}},
     {AskBasis::kUpdate, 1, 1, {.order = kOrderBefore}},
-    // The first eigenbases are computed from one gradient, and they are refreshed at every third update.
+    // Once the eigenbases have been initialized, every third update refreshes them.
     {AskBasis::kTask, 1, NumberOf(RootTask::kInitialize)},
     {AskBasis::kTask, 2, NumberOf(RootTask::kNone)},
     {AskBasis::kTask, 4, NumberOf(RootTask::kCompute)},
@@ -115,7 +115,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kDue, 1, 1, {.first_step = kFirstStepUse, .frequency = 1}},
     {AskBasis::kDue, 6, 0, {.order = kOrderBefore, .start = 6}},
     {AskBasis::kDue, 9, 1, {.order = kOrderBefore, .start = 6}},
-    // Bias corrections count the updates of the block.
+    // Bias corrections depend on the number of updates of the block.
     {AskBasis::kFilterCorrection, 4, 0.875},
     {AskBasis::kFilterCorrection, 4, 0.9375, {.first_step = kFirstStepUse}},
     {AskBasis::kFilterCorrection, 4, 1, {.corrects = false}},
@@ -139,8 +139,8 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kEigenvalueDecay, 1, 1},
     {AskBasis::kEigenvalueDecay, 2, 0.5},
     {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
-    // With kl_init auto (-1), the moving averages of the eigenvalues are bias-corrected: the decay of their term number
-    // t is 1 - (1 - decay) / (1 - decay^t).
+    // With kl_init auto (-1), the moving averages of the eigenvalues are bias-corrected: when term number t is added to
+    // an average, the decay is 1 - (1 - decay) / (1 - decay^t).
     {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
@@ -154,22 +154,22 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kGraftingCorrection, 3, 1, {.order = kOrderBefore, .drops_weighting = true}},
 };
 
-// A rule of eigenvalues and directions in eigenbases with the arguments a, b and c. The comment on each Ask lists the
-// arguments, and then the values of other inputs.
+// A call of a rule for eigenvalues or directions in eigenbases, with the arguments a, b and c. The comment on each Ask
+// lists these arguments. After a semicolon, it lists the values of other inputs.
 struct EigenbasisCase {
   enum class Ask {
-    kRelativeEpsilon,  // relative_epsilon, whether float64
+    kRelativeEpsilon,  // relative_epsilon, whether the dtype is float64
     kAddedEpsilon,     // relative_epsilon, correction, largest V; inverse_exponent is 1/2
     kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction is 1/4
     kAccurate,         // tolerance, sum of the squares off the diagonal, sum of all squares
-    kIdentity,         // whether iterations start from a basis, d, whether the matrix is negligible
-    kFirstEigenvalue,  // mean square, number of factor matrices, whether float64
+    kIdentity,         // whether iterations start from an earlier basis, d, whether the matrix is negligible
+    kFirstEigenvalue,  // mean square, number of factor matrices, whether the dtype is float64
     kFirstScale,       // sum of squares, number of elements, number of factor matrices
     kFirstTerm,        // kl_init, scale, number of factor matrices
     kBeforeGradients,  // kl_init
     kNextEigenvalue,   // decay, scale, sum of squares; the dim has length 2, and the block has 8 elements
     kHasTerm,          // decay, scale, the new average
-    kReplaces,         // kl_init, mean, whether a term changed
+    kReplaces,         // kl_init, mean of the new averages, whether HasTerm() is true for one of them
     kCap,              // kl_cap, d, kl_init; the mean of the eigenvalues is 1/4
     kScale,            // eigenvalue, cap
     kTransported,      // eigenvalue
@@ -264,8 +264,8 @@ inline constexpr EigenbasisCase kEigenbasisCases[] = {
     {AskEigen::kReplaces, -1, 1, 0, 0},
     {AskEigen::kReplaces, -1, 1, 1, 1},
     {AskEigen::kReplaces, -1, 1e-40, 1, 0},  // a negligible mean
-    // kl_cap auto (-1) is the length of the dim, but at least 10 and at most 4000. With kl_init auto (-1), it is
-    // divided by the square root of the mean.
+    // kl_cap auto (-1) is the length of the dim, but at least 10 and at most 4000. With kl_init auto (-1), this
+    // number is divided by the square root of the mean.
     {AskEigen::kCap, -1, 9, 0.1, 10},
     {AskEigen::kCap, -1, 11, 0.1, 11},
     {AskEigen::kCap, -1, 4000, 0.1, 4000},

@@ -15,11 +15,11 @@
 #include "tests/core/rules_numbers.h"
 
 // Cases of the rules of directions, averages, schedules and rounding. tests/core/rules_cases.h describes the form of
-// the cases and lists the tables. The expected numbers were computed by hand, or are the formula of the rule.
+// the cases and lists the tables. The expected numbers were computed by hand, or are written as formulas.
 namespace shampoo {
 
 // The norm of a direction after update_norm, shape_scale and max_update_rms. The direction is P * 0.5 * 4, and its norm
-// before these keys is `size`.
+// before these keys are applied is `size`.
 struct NormCase {
   UpdateNorm norm;
   double target;
@@ -66,8 +66,8 @@ inline constexpr NormCase kNormCases[] = {
 };
 
 // The new value of the only element w of a tensor after a step with norm_control or update_floor. The direction D
-// is 2 p. radial_outward is 1/2, and radial_inward is 1/4: a step multiplies an increase of the norm by 1/2, and a
-// decrease by 1/4.
+// is 2 p. radial_outward is 1/2, and radial_inward is 1/4: norm_control radial and radial_brake multiply an increase of
+// the norm by 1/2, and a decrease by 1/4.
 struct NormControlCase {
   NormControl control;
   double floor;
@@ -75,7 +75,7 @@ struct NormControlCase {
   double expected;
   double radius = 0;
   double decay = 0;
-  bool before_ratio = false;  // expected is the value before the norm is corrected
+  bool before_ratio = false;  // whether `expected` is the value before the step corrects the norm
 
   // Returns NaN if norm_control cannot move the parameter.
   SHAMPOO_HD double Run() const {
@@ -108,28 +108,28 @@ inline constexpr NormControlCase kNormControlCases[] = {
     {NormControl::kRelative, 0, 6, 0, 0.25, 6},
     {NormControl::kRelative, 0, 0, 1, 0.25, kNotANumber},
     {NormControl::kRadialBrake, 0, 6, -1, 1, 7},   // without the brake, the new value would be 8
-    {NormControl::kRadialBrake, 0, 6, 1, 1, 5.5},  // without the brake: 4
-    {NormControl::kRadialBrake, 0, 2, 5, 1, -5},   // without the brake: -8, which increases the norm by 6
+    {NormControl::kRadialBrake, 0, 6, 1, 1, 5.5},  // without the brake, the new value would be 4
+    {NormControl::kRadialBrake, 0, 2, 5, 1, -5},   // without the brake, the new value would be -8
     {NormControl::kRadial, 0, 4, -1, 1, 5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5, 0, 0, true},
-    {NormControl::kRadial, 0, 0, 1, 1, -2},  // norm_control does not change the step of a parameter with norm 0
-    // update_floor lengthens D to half of the norm of the parameter.
+    {NormControl::kRadial, 0, 0, 1, 1, -2},  // if the norm of the parameter is 0, radial has no effect
+    // update_floor lengthens D to half of the norm of the parameter, unless D is 0 or already longer.
     {NormControl::kNone, 0.5, 6, 0.5, 1, 3},
     {NormControl::kNone, 0.5, 6, -0.5, 1, 9},
     {NormControl::kNone, 0.5, 6, 4, 1, -2},
     {NormControl::kNone, 0.5, 6, 0, 1, 6},
 };
 
-// A rule of averages with the arguments a, b and c, which the comment on each Ask lists. average_eval is 3/4,
-// average_train is 1/2, average_lr_power is 2, weight_ema is 1/2, and weight_ema_start is 3.
+// A call of a rule for averages, with the arguments a, b and c. The comment on each Ask lists these arguments.
+// average_eval is 3/4, average_train is 1/2, average_lr_power is 2, weight_ema is 1/2, and weight_ema_start is 3.
 struct AverageCase {
   enum class Ask {
     kPull,         // lr, the sum of earlier weights
     kMove,         // lr, the sum of earlier weights
-    kDifference,   // weight decay, pull, Z - W; of an element with p = 4 and w = 3, with lr = 1/2
-    kIterate,      // the same arguments, element and lr
-    kMoves,        // step, whether the block has an iterate, whether it has an average of weight_ema
+    kDifference,   // weight decay, pull, Z - W; the element has p = 4 and w = 3, and lr is 1/2
+    kIterate,      // the same as for kDifference
+    kMoves,        // step, whether the block has an iterate, whether the block has an average of weight_ema
     kNextIterate,  // offset, w, the new parameter that was written
     kNextEma,      // offset, w, the new parameter that was written
     kExport,       // blend
@@ -189,7 +189,7 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kMove, kGpa, 0.5, 0, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0.5, 0, 0, 1},  // the first iterate is the average
     {AskAverage::kMove, kScheduleFree, 0.5, 0, 0, 1},
-    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // the weight 0.5^2 of a total weight of 1
+    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // the weight is 0.5^2, and all weights sum to 1
     {AskAverage::kMove, kScheduleFree, 0.5, 0.75, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // all weights are 0
     {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
@@ -207,16 +207,16 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kExport, kGpa, 0.25, 0, 0, -0.25},  // W = (X + Z) / 2, so X - W = -(Z - W)
 };
 
-// A rule of method muon with the arguments a and b, which the comment on each Ask lists.
+// A call of a rule of method muon, with the arguments a and b. The comment on each Ask lists these arguments.
 struct MuonCase {
   enum class Ask {
     kExponent,        // the largest magnitude of a matrix
-    kCoefficient,     // the step; the schedule has two entries, with coefficients a = 3 and a = 5
+    kCoefficient,     // the step, counted from 0; the two entries of ns_coefficients have a = 3 and a = 5
     kOutputsByRow,    // rows, columns
     kOutputsByShort,  // rows, columns
     kDivided,         // d, divisor
     kScaledRows,      // rows, whether the direction is orthogonalized
-    kScaledPostRows,  // the same; soap_post is set
+    kScaledPostRows,  // the same arguments; soap_post is orthogonalize
   };
   Ask ask;
   double a, b;
@@ -339,12 +339,12 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kLastRefresh, 10, 10},
     {AskSchedule::kNumber, 10, 2},
     {AskSchedule::kNumber, 14, 1, {.start = 12, .frequency = 5}},
-    // The first refresh is at the start, 7. Later ones are at the multiples of the frequency or, with root_spread, at
-    // every fifth step after the start.
+    // The first refresh is at step 7, which is RefreshKeys::start. Later refreshes are at the multiples of 5 or, with
+    // root_spread, at every fifth step after step 7.
     {AskSchedule::kLastRefresh, 9, 7, {.start = 7, .frequency = 5}},
     {AskSchedule::kLastRefresh, 11, 10, {.start = 7, .frequency = 5}},
     {AskSchedule::kLastRefresh, 11, 7, {.start = 7, .frequency = 5, .spread = true}},
-    // Refreshes are at steps 8 to 16, 18, 20, 22, 24, 27, ...
+    // With kGrowingKeys, refreshes are at steps 8 to 16, 18, 20, 22, 24, 27, ...
     {AskSchedule::kLastRefresh, 26, 24, kGrowingKeys},
     {AskSchedule::kNumber, 26, 13, kGrowingKeys},
     {AskSchedule::kLastRefresh, 27, 27, kGrowingKeys},
@@ -360,7 +360,7 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kTask, 11, NumberOf(RootTask::kNone), kAsyncKeys, 0, 10},
     {AskSchedule::kTask, 12, NumberOf(RootTask::kFromSnapshot), kAsyncKeys, 0, 10},
     {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kAsyncKeys, 0, 10},       // older roots are still pending
-    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kAsyncKeys, 0, 10},  // step 10 is made again
+    {AskSchedule::kTask, 10, NumberOf(RootTask::kTakeSnapshot), kAsyncKeys, 0, 10},  // the block repeats step 10
     {AskSchedule::kTask, 15, NumberOf(RootTask::kCompute), kAsyncKeys, 0, -15},
     {AskSchedule::kRefreshes, 10, 0, kAsyncKeys, 0, -5},
     {AskSchedule::kReads, 10, 1, kAsyncKeys, 0, -5},
@@ -383,8 +383,8 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .is_preconditioned = false},
     {.ask = AskSchedule::kTask, .t = 5, .expected = NumberOf(RootTask::kNone), .method = Method::kMuon},
     {.ask = AskSchedule::kRule, .t = 5, .expected = NumberOf(DirectionRule::kPrecondition), .method = Method::kMuon},
-    // The first gradient of a block whose method works in eigenbases. Only the owner counts the gradients of a block,
-    // so other ranks have no task.
+    // The first gradient of a block initializes its eigenbases. Only the owner counts the gradients of a block, so
+    // other ranks have no task.
     {.ask = AskSchedule::kTask, .t = 9, .expected = NumberOf(RootTask::kInitialize), .method = Method::kSoap},
     {.ask = AskSchedule::kTask,
      .t = 9,
@@ -393,8 +393,8 @@ inline constexpr ScheduleCase kScheduleCases[] = {
      .is_owned = false},
 };
 
-// If `rounds` is true: `value` is rounded to bfloat16 with these random bits, and the bits of the result are expected.
-// Otherwise the 16 random bits of an element are expected.
+// If `rounds` is true, `value` is rounded to bfloat16 with the random bits `random`, and `expected` is the bit pattern
+// of the result. If `rounds` is false, `expected` is the 16 random bits of the element with the number `element`.
 struct RoundingCase {
   float value;
   uint32_t random;
@@ -410,14 +410,14 @@ struct RoundingCase {
 
 inline constexpr RoundingCase kRoundingCases[] = {
     {1, 0xFFFF, 0, true, 0x3F80},
-    {0x1.01p0F, 0x7FFF, 0, true, 0x3F80},  // halfway between two numbers
+    {0x1.01p0F, 0x7FFF, 0, true, 0x3F80},  // halfway between two numbers of bfloat16
     {0x1.01p0F, 0x8000, 0, true, 0x3F81},
     {-0x1.01p0F, 0x8000, 0, true, 0xBF81},
     {std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0x7F7F},  // the result is finite
     {-std::numeric_limits<float>::max(), 0xFFFF, 0, true, 0xFF7F},
     {std::numeric_limits<float>::infinity(), 0xFFFF, 0, true, 0x7F80},
     {std::bit_cast<float>(0x7F800001U), 0, 0, true, 0x7FC0},  // the result is NaN
-    // The known answer of Philox4x32-10 for zeros (Random123): 6627e8d5 e169c58d bc57ac4c 9b00dbd8
+    // According to Random123, Philox4x32-10 maps a counter and a key of zeros to 6627e8d5 e169c58d bc57ac4c 9b00dbd8
     {0, 0, 0, false, 0xE8D5},
     {0, 0, 1, false, 0x6627},
     {0, 0, 5, false, 0xBC57},

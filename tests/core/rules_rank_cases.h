@@ -11,8 +11,8 @@
 // tests/core/rules_cases.h describes the form of the cases and lists the tables.
 namespace shampoo {
 
-// The first difference between the headers of three replica ranks. All numbers in the header of rank 0 are 0. The
-// result is 1 if the rule finds the rank and the difference that this case expects.
+// The headers that three replica ranks send to each other, and the first difference between the headers. All numbers in
+// the header of rank 0 are 0. The result of Run() is 1 if FindReplicaDifference finds the expected rank and difference.
 struct ReplicaCase {
   struct Header {
     int step, hyper_parameters, inputs, parameters;
@@ -43,8 +43,9 @@ inline constexpr ReplicaCase kReplicaCases[] = {
     {{1, 1, 1, 1}, {0, 0, 1, 0, true}, 2, RankDifference::kInputs},
 };
 
-// What three shard ranks send about a group (kStep, kFirst, kDiffering) or about a parameter (kWith, kWithout). Each
-// Ask is a member of the result: of ShardStep for a group, of GradientDifference for a parameter.
+// The values that three shard ranks send about a group or about a parameter. kStep, kFirst and kDiffering ask about a
+// group, for the member of ShardStep with that name. kWith and kWithout ask about a parameter, for the member of
+// GradientDifference with that name.
 struct ShardCase {
   enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
   Ask ask;

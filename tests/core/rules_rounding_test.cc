@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares stochastic rounding with recorded random bits and results, and its generator with known answers of the
-// library Random123. Checks that the mean of rounded numbers is close to the exact number.
+// Compares stochastic rounding with recorded random bits and results. Compares the generator of the random bits with
+// known answers of the library Random123. Checks that the mean of rounded numbers is close to the exact number.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -45,7 +45,7 @@ TEST_CASE("the generator of stochastic rounding gives the known answers of the l
   }
 }
 
-TEST_CASE("the random bits, and the results of rounding with them, equal the recorded ones") {
+TEST_CASE("the random bits and the numbers that are rounded with these bits equal the recorded values") {
   size_t checked = 0;
   const json vectors = Recorded().at("vectors");
   for (const json& vector : vectors) {
@@ -63,8 +63,8 @@ TEST_CASE("the random bits, and the results of rounding with them, equal the rec
 }
 
 TEST_CASE(
-    "numbers are rounded away from zero in exactly the recorded number of steps, which is close to the expected "
-    "number") {
+    "over 4096 steps, numbers are rounded away from zero exactly as often as recorded, and nearly as often as the "
+    "probability predicts") {
   const json means = Recorded().at("mean");
   CHECK(means.size() == 3);
   for (const json& mean : means) {
@@ -91,12 +91,12 @@ TEST_CASE("over 4096 seeds, rounding is unbiased") {
       sum += static_cast<double>(Bf16ToFloat(RoundToBf16(value, RandomOf(RandomBits(key, 3), 29))));
     }
     const double exact = static_cast<double>(value);
-    const double unit = std::ldexp(1, std::ilogb(exact) - 7);  // the distance between neighboring numbers
+    const double unit = std::ldexp(1, std::ilogb(exact) - 7);  // the distance between neighboring bfloat16 numbers
     CHECK(std::fabs(sum / 4096 - exact) < 4 * unit / 2 / std::sqrt(4096));
   }
 }
 
-TEST_CASE("a number that bfloat16 represents is not changed") {
+TEST_CASE("rounding does not change a number that bfloat16 represents") {
   const float largest = Bf16ToFloat(0x7F7F);
   for (const float value : {0.0f, -0.0f, 1.0f, -1.5f, largest, std::numeric_limits<float>::infinity(), 0x1p-133f}) {
     for (const uint32_t random : {0u, 0x8000u, 0xFFFFu}) {

@@ -13,7 +13,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("on the host, the update rules give the numbers that the tables of cases expect") {
+TEST_CASE("the update rules give on the host the results that the tables in rules_cases.h expect") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
     for (size_t i = 0; i < count; ++i) {
@@ -36,7 +36,7 @@ TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another,
   CHECK(positive < 2700);
 }
 
-// Numbers for which mathematically equal formulas give different results.
+// Numbers for which mathematically equal formulas may give different results.
 template <typename Real>
 std::vector<Real> HardNumbers() {
   using Limits = std::numeric_limits<Real>;
@@ -72,7 +72,7 @@ size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size();
 }
 
-// All triples of difficult numbers: a is P or G, b is W or E, and c is M or V.
+// All triples (a, b, c) of HardNumbers(). The tests use a as P or G, b as W or E, and c as M or V.
 template <typename Real>
 struct Combinations {
   std::vector<Real> a, b, c;
@@ -145,7 +145,7 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
       kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.7), Real(0.3), Real(0.36), Real(0.19), Real(1e-3)});
 }
 
-TEST_CASE("the loops of every instruction set give results bit-identical to the rules, even for infinities and NaN") {
+TEST_CASE("the kernels of every instruction set give the same results as the rules, even for infinities and NaN") {
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     CAPTURE(std::string((*kernels)->name));
     CheckKernels<float>((*kernels)->f32);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Entries of a state: how callers read and write their elements, and how they are packed into rows for files.
+// Tests of the entries of a state: which entries a state has, how callers read and write elements of entries, and how
+// entries are packed into rows for files.
 #include <numeric>
 
 #include "core/state/elements.h"
@@ -52,7 +53,7 @@ TEST_CASE("the entries of a state are its step counters followed by the states o
   CHECK(matrix.EntryOf("group.0/step").block == -1);
 }
 
-TEST_CASE("a rank lists only the entries of its own blocks, and their owner is this rank") {
+TEST_CASE("a rank lists no entries of blocks that other ranks own, and is the owner of all entries that it lists") {
   const StepFixture rank({}, {{2, 3}, {2, 3}}, ReplicaPlacement(1, 2));
   for (const StateEntry& entry : ListEntries(rank.plan())) {
     CHECK(entry.owner == 1);

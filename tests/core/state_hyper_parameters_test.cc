@@ -9,7 +9,7 @@
 namespace shampoo {
 namespace {
 
-// The hyper-parameters of two groups, each with a matrix.
+// The hyper-parameters of two groups, each of which has one matrix. second: the keys of the second group.
 struct TwoGroups {
   explicit TwoGroups(const OptionKeys& keys = {}, const OptionKeys& second = {}, size_t scalar_alignment = 1)
       : fixture(StepFixture::TwoGroups(keys, second, {{2, 3}, {2, 3}})), values(fixture.plan(), scalar_alignment) {}
@@ -35,7 +35,7 @@ struct TwoGroups {
   bool roots_depend_on_it = false;
 };
 
-TEST_CASE("a hyper-parameter that was set is returned, and other groups are unchanged") {
+TEST_CASE("Set changes a hyper-parameter of one group and of no other group") {
   TwoGroups groups("lr=0.5", "lr=0.25");
   CheckOk(groups.Set("lr", 2, 1));
   CHECK(groups.Get("lr", 0) == 0.5);
@@ -44,7 +44,7 @@ TEST_CASE("a hyper-parameter that was set is returned, and other groups are unch
   CHECK(groups.values.InForce(1).lr == 2);
 }
 
-TEST_CASE("setting epsilon or beta2 reports that roots depend on it, unless the value stays the same") {
+TEST_CASE("setting beta2 or an epsilon reports that inverse roots depend on the key, unless the value stays the same") {
   TwoGroups groups("beta2=0.5 root_relative_epsilon=0.5");
   struct Case {
     const char* key;
@@ -93,14 +93,14 @@ TEST_CASE("a value that cannot be set is an error that names the key, and change
   CHECK(groups.values.Hash(true) == before);
 }
 
-TEST_CASE("a key whose state exists can be set to 0 and back") {
+TEST_CASE("a key whose state exists can be set to 0 and then to another value") {
   TwoGroups groups("momentum=0.5");
   CheckOk(groups.Set("momentum", 0));
   CheckOk(groups.Set("momentum", 0.9));
   CHECK(groups.Get("momentum") == 0.9);
 }
 
-TEST_CASE("a decay whose effect would be lost in 16 bits is rejected") {
+TEST_CASE("a decay is rejected if rounding to 16 bits would undo its effect") {
   TwoGroups groups("factor_dtype=bf16 beta2=0.5");
   CheckError(groups.Set("beta2", 0.9999), Code::kInvalid, "rounding would undo every decay of ");
   CHECK(groups.Get("beta2") == 0.5);
@@ -112,7 +112,7 @@ TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
   CheckOk(groups.Set("epsilon", 0));
 }
 
-TEST_CASE("Get returns numbers, integers and flags, and rejects keys whose values are not numbers") {
+TEST_CASE("Get returns real numbers, integers and flags, and rejects keys with other values") {
   const TwoGroups groups("precondition_frequency=7 use_nesterov=true checkpoint_keep=5");
   CHECK(groups.Get("precondition_frequency") == 7);
   CHECK(groups.Get("use_nesterov") == 1);
@@ -160,7 +160,7 @@ TEST_CASE("Bind rejects keys that cannot be bound, invalid dtypes, and addresses
   CheckError(without.values.Bind(0, "beta1", f32, memory), Code::kState,
              "key beta1 was 0 when the plan was made, so there is no state for it");
   CheckOk(without.values.Bind(0, "beta1", f32, nullptr));
-  CheckOk(TwoGroups().values.Bind(0, "lr", f32, memory + 1));  // the host copies the number
+  CheckOk(TwoGroups().values.Bind(0, "lr", f32, memory + 1));  // the host copies the bytes, so alignment is not needed
 }
 
 TEST_CASE("a bound scalar with an invalid value is an error that names its group") {
@@ -179,7 +179,7 @@ TEST_CASE("a bound scalar with an invalid value is an error that names its group
   CheckError(groups.values.RejectScalar(0, "lr", 1), Code::kInternal, "the scalar bound to group 0");
 }
 
-TEST_CASE("StoreBoundScalars keeps the values of a step after scalars are unbound") {
+TEST_CASE("the values that StoreBoundScalars stored remain after the scalars are unbound") {
   TwoGroups groups;
   float lr = 3;
   float scale = 4;

@@ -32,7 +32,7 @@ TEST_CASE("Bind selects the arenas that steps read and write, and NULL for both 
   CHECK(matrix.observer.calls == CallNames{"unseen write"});
 }
 
-TEST_CASE("Bind rejects one NULL, addresses that are not aligned and arenas that overlap") {
+TEST_CASE("Bind rejects NULL for only one arena, addresses that are not aligned, and arenas that overlap") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena arena(2 * matrix.bytes());
@@ -128,7 +128,7 @@ TEST_CASE("an entry in host memory is viewed and changed in place") {
   CHECK(matrix.observer.calls == CallNames{"write"});
 }
 
-TEST_CASE("an entry in memory that the host can only copy is copied, changed and stored") {
+TEST_CASE("an entry that is not in host memory is copied, changed and stored") {
   OwnedMatrix matrix;
   RemoteState remote(matrix.plan());
   const StateEntry& entry = remote.state->entries()[1];
@@ -164,7 +164,7 @@ TEST_CASE("a change that fails stores nothing and returns its error") {
   CHECK(!edited);
 }
 
-TEST_CASE("InitializeFactors resets the factor matrices of one block") {
+TEST_CASE("InitializeFactors resets the factor matrices and inverse roots of one block") {
   OwnedMatrix matrix;
   for (const char* const key : {"p0/0/factor.0", "p0/0/inverse.0", "p1/0/factor.0", "p0/0/filtered_grad"}) {
     matrix.StateOf(key)[0] = 5;
@@ -178,7 +178,8 @@ TEST_CASE("InitializeFactors resets the factor matrices of one block") {
 }
 
 TEST_CASE(
-    "an unusable state cannot be used until it is replaced, or a step that reads another state writes all of it") {
+    "a state that was marked unusable stays unusable until it is replaced, or a step from another arena overwrites "
+    "it") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena other(matrix.bytes());
@@ -186,7 +187,7 @@ TEST_CASE(
   state.MarkUnusable("the load failed");
   CheckError(state.CheckUsable(lost), Code::kState, "the load failed");
   CheckOk(state.CheckUsable(other.data()));
-  state.MarkStepped(lost, lost);  // a step in place reads the lost state
+  state.MarkStepped(lost, lost);  // this step reads the lost state, so its result is unusable, too
   CHECK(!state.CheckUsable(lost).ok());
   state.MarkStepped(lost, other.data());
   CHECK(!state.CheckUsable(lost).ok());

@@ -11,7 +11,7 @@
 
 namespace shampoo {
 
-// Checks that a call failed with this code and that its message contains `says`.
+// Checks that a call failed with this code, and that the message of the error contains `says`.
 inline void CheckError(const Status& status, Code code, const std::string& says) {
   CHECK_MESSAGE(status.code() == code, std::string(CodeName(status.code())), ": ", status.message());
   CHECK_MESSAGE(status.message().find(says) != std::string::npos, "expected \"", says, "\" in: ", status.message());
@@ -19,7 +19,7 @@ inline void CheckError(const Status& status, Code code, const std::string& says)
 
 inline void CheckOk(const Status& status) { CHECK_MESSAGE(status.ok(), status.message()); }
 
-// Checks that a call succeeded if `is_ok`, and otherwise that it failed as CheckError expects.
+// If `is_ok` is true, checks that a call succeeded. Otherwise checks that the call failed as CheckError expects.
 inline void CheckOkIf(bool is_ok, const Status& status, Code code, const std::string& says) {
   is_ok ? CheckOk(status) : CheckError(status, code, says);
 }

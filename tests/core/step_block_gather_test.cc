@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rounds in which shard ranks collect whole blocks at their owners and deliver the updates.
+// Tests of BlockGather, with which shard ranks collect whole blocks at their owners and deliver the updates.
 #include <algorithm>
 #include <atomic>
 
@@ -15,7 +15,7 @@ namespace {
 
 using FlagsOfParams = std::vector<char>;
 
-// A shard rank that makes no step: it only exchanges gradients and updates, in two passes.
+// A shard rank that makes no step. It only exchanges gradients and updates, in two passes (GatherPass).
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
       : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + "comm_bucket_bytes=1")) {
@@ -29,7 +29,7 @@ struct GatheringShard : StepFixture {
       }
     }
   }
-  // The gradient of the element at this position of a parameter.
+  // Returns the gradient of the element at this position of a parameter.
   static float GradientAt(size_t param, int64_t position) {
     return static_cast<float>(100 * param + 1) + static_cast<float>(position);
   }
@@ -41,7 +41,7 @@ struct GatheringShard : StepFixture {
     return gather->Deliver(pass, FlagsOfParams{1, 1}, update_skipped, arrived.data());
   }
   FlagsOfParams SkippedOfBlocks(char skipped) const { return FlagsOfParams(plan().blocks.size(), skipped); }
-  // Returns the gradients of all elements of a block, or of those that this rank holds, in the order of the elements.
+  // Returns the gradients of the elements of a block, in order. only_held: leaves out elements on other ranks.
   std::vector<float> GradientsOf(int64_t index, bool only_held) const {
     const Block& block = plan().block(index);
     const ParamDesc& desc = plan().param(block).desc;
@@ -63,7 +63,9 @@ struct GatheringShard : StepFixture {
 
 using GatheringShards = RanksOnThreads<GatheringShard>;
 
-TEST_CASE("a pass collects whole blocks at their owners, and delivers each rank the updates of its elements") {
+TEST_CASE(
+    "a pass collects whole blocks at their owners, and delivers to each rank the updates of the elements that it "
+    "holds") {
   for (const bool with_all_to_all : {false, true}) {
     CAPTURE(with_all_to_all);
     GatheringShards shards(ThreadWorld{3, with_all_to_all});
@@ -154,8 +156,7 @@ TEST_CASE("a rank that joins a round only to report a failure makes the communic
   }
 }
 
-TEST_CASE(
-    "the update of a collected block replaces its gradient, and the step writes a copy only if SetCopied says so") {
+TEST_CASE("the update of a collected block replaces its gradient, and SetCopied sets whether the step writes a copy") {
   const ThreadRanks threads(2);
   const GatheringShard rank(threads.comm(0));
   REQUIRE(!rank.gather->PassAt(0).whole.empty());

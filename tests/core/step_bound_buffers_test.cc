@@ -7,7 +7,7 @@
 namespace shampoo {
 namespace {
 
-// Buffers of three parameters, of which the second has no elements. The third is written as float64.
+// Buffers of three parameters. The second parameter has no elements. The output of the third has the dtype float64.
 struct ThreeParams {
   ThreeParams() : fixture(SetupOf()), bound(fixture.plan()) {}
   static StepFixture::Setup SetupOf() {
@@ -32,7 +32,7 @@ TEST_CASE("bound buffers are returned, and HasGradient is true for a parameter w
   CHECK(three.bound.HasGradient(params[0]));
   CHECK(!three.bound.HasGradient(params[2]));
   CheckOk(three.Bind(1, {nullptr, three.grad, nullptr, nullptr}));
-  CHECK(!three.bound.HasGradient(params[1]));  // it has no elements
+  CHECK(!three.bound.HasGradient(params[1]));  // the parameter has no elements
 }
 
 TEST_CASE("a step needs buffers of every parameter with elements") {
@@ -53,7 +53,7 @@ TEST_CASE("a range outside the plan's parameters is rejected") {
   CheckOk(three.bound.CheckRange(3, 0));
 }
 
-TEST_CASE("incompatible buffers are rejected with the names of the buffer and the parameter") {
+TEST_CASE("the error for incompatible buffers names the buffer and the parameter") {
   ThreeParams three;
   float* const p = three.param;
   float* const o = three.out;
@@ -74,7 +74,7 @@ TEST_CASE("incompatible buffers are rejected with the names of the buffer and th
         Case{0, {p, three.grad, p, odd}, "copy is not aligned"},
         Case{2, {p, three.grad, o + 1, nullptr}, "parameter \"p2\": out is not aligned: an array of f64"},
         Case{0, {p, three.grad, p + 1, nullptr}, "out overlaps param"},
-        Case{2, {p, three.grad, p, nullptr}, "out overlaps param"},  // with another dtype
+        Case{2, {p, three.grad, p, nullptr}, "out overlaps param"},  // out is float64
         Case{0, {p, p, p, nullptr}, "out overlaps grad"}, Case{0, {p, three.grad, o, p + 3}, "copy overlaps param"},
         Case{0, {p, o + 4, o, o + 7}, "copy overlaps grad"}, Case{0, {p, three.grad, o, o + 3}, "copy overlaps out"}}) {
     CheckError(three.Bind(one.param, one.buffers), Code::kInvalid, one.says);

@@ -47,7 +47,7 @@ TEST_CASE("the parameters with a gradient take part in a step, and their groups 
   CHECK(descent.context.group(1).program.t == 5);
 }
 
-TEST_CASE("a step processes the large blocks first, the largest at the start, and then the small ones in plan order") {
+TEST_CASE("a step processes large blocks in the order of decreasing cost, and then small blocks in plan order") {
   Descent descent({{2, 2}, {100, 90}, {3, 3}, {200, 190}});
   REQUIRE(StepCost(descent.plan().blocks[1]) > kCostOfSmallBlock);
   CheckOk(descent.List());
@@ -87,7 +87,7 @@ TEST_CASE("a step uses the bound scalars and stores their values") {
   CHECK(hyper_parameters.settings(0).lr == 0.25);
 }
 
-TEST_CASE("a parameter without a gradient is copied to its output, and its group keeps its counter") {
+TEST_CASE("a parameter without a gradient is copied to its output, and the step counter of its group is unchanged") {
   Descent descent(StepFixture::TwoGroups(kPlainDescent, kPlainDescent, {{2, 2}, {2, 2}}));
   Floats out(4, 9.0F);
   descent.Bind(1, nullptr, out.data());
@@ -100,7 +100,8 @@ TEST_CASE("a parameter without a gradient is copied to its output, and its group
 }
 
 TEST_CASE(
-    "the parameter of an excluded block is copied to its output, its state is unchanged, and the block is counted") {
+    "a step copies the parameter of an excluded block to its output, keeps the state of the block and counts the "
+    "block") {
   Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
@@ -201,7 +202,7 @@ TEST_CASE("roots that a step refreshed are recorded once") {
   }
 }
 
-TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds none") {
+TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds nothing") {
   Descent descent({{2, 2}, {2, 2}}, "averaging=schedule_free average_lr_power=1");
   descent.Bind(1, nullptr);
   const auto lr_sum = [&](size_t block) {
@@ -224,7 +225,7 @@ TEST_CASE("the average of weight_ema advances in every step, also in blocks that
   for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
   descent.Step();
   CHECK(descent.params[0][0] == 0.5);
-  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.25);  // half of 1 - 0.5
+  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.25);  // weight_ema 0.5 times the decrease of the parameter, 0.5
   CHECK(descent.StateOf("p1/0/ema_offset")[3] == 4);
   CheckOk(descent.List());
   descent.context.FinishSkipped();
@@ -241,7 +242,7 @@ TEST_CASE("an invalid count of gradients is an error") {
   CheckError(fixture.List(), Code::kState, "the state \"p0/0/gradient_count\" is -1");
 }
 
-TEST_CASE("parameters that method muon cannot orthogonalize are stepped by the program of method adam") {
+TEST_CASE("parameters that method muon cannot orthogonalize are updated with method adam") {
   ContextFixture fixture("method=muon", {{4, 4}, {5}});
   CheckOk(fixture.List());
   StepContext& context = fixture.context;

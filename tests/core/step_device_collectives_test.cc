@@ -14,8 +14,8 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-// Rank 1 of three. The collectives record their arguments. All bytes that this rank receives from rank r have the value
-// 10 + r.
+// The communicator of rank 1 of three. Its collectives record their arguments. All bytes that this rank receives from
+// rank r have the value 10 + r.
 class RankOfThree {
  public:
   explicit RankOfThree(bool takes_device_memory) {
@@ -62,7 +62,8 @@ class RankOfThree {
 const std::vector<size_t> kSendBytes = {5, 0, 2};
 const std::vector<size_t> kRecvBytes = {1, 3, 6};
 
-// The collectives of a rank on a fake device. The engine has host memory for exchanges if the communicator takes it.
+// The collectives of a rank on a fake device. If the communicator takes no device memory, the engine has host memory
+// for exchanges.
 struct Collectives {
   explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
     StepFixture::Setup setup{
@@ -99,7 +100,7 @@ struct Collectives {
 
 const Bytes kReceived = {10, 11, 11, 11, 12, 12, 12, 12, 12, 12};
 
-TEST_CASE("a communicator of device memory exchanges the buffers of the device in the stream of the step") {
+TEST_CASE("a communicator that takes device memory exchanges the buffers of the device in the stream of the step") {
   Collectives one(true);
   Bytes buffer = {0, 0, 7, 7, 0, 0};
   REQUIRE(one.Gather(&buffer));
@@ -119,7 +120,8 @@ TEST_CASE("a communicator of device memory exchanges the buffers of the device i
   CheckOk(one.collectives->TakeFailure());
 }
 
-TEST_CASE("a communicator of host memory gathers a copy of this rank's segment, and all segments are copied back") {
+TEST_CASE(
+    "if a communicator takes host memory, it gathers a copy of this rank's segment, and all segments are copied back") {
   Collectives one(false);
   Bytes buffer = {0, 0, 7, 7, 0, 0};
   REQUIRE(one.Gather(&buffer));
@@ -132,8 +134,7 @@ TEST_CASE("a communicator of host memory gathers a copy of this rank's segment, 
   CheckOk(one.collectives->TakeFailure());
 }
 
-TEST_CASE(
-    "an all-to-all over a communicator of host memory receives into aligned memory behind the data that it sends") {
+TEST_CASE("an all-to-all in host memory receives its data at an aligned address behind the data that it sends") {
   Collectives one(false);
   const Bytes send = {1, 2, 3, 4, 5, 6, 7};
   Bytes recv(12, 9);

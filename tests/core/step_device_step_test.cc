@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host side of steps on a device. The device is a FakeDevice, which records its calls.
+// Tests DeviceStep, the host's part of a step on a device. The device is a FakeDevice (fake_device.h), which records
+// the steps that it receives.
 #include "core/comm/agreement.h"
 #include "core/step/device_replicas.h"
 #include "core/step/device_roots.h"
@@ -25,8 +26,8 @@ const StepFixture::Setup kOneMatrix = {.keys = {}, .params = StepFixture::Descri
 
 // An optimizer on a fake device.
 struct OnDevice {
-  // `comm` is the communicator of the replicas, and `shard_comm` the communicator of the shards. Each is nullptr if
-  // there is none. The constructor adds `keys` and the placement to the setup, which by default has one matrix.
+  // `comm` is the communicator of the replicas, and `shard_comm` is the communicator of the shards. nullptr: the
+  // optimizer has no such communicator. The constructor sets the keys and the placement of the setup.
   explicit OnDevice(const OptionKeys& keys = {}, std::shared_ptr<Communicator> comm = nullptr,
                     std::shared_ptr<Communicator> shard_comm = nullptr, StepFixture::Setup setup = kOneMatrix)
       : device(FakeDevice::Reset()) {
@@ -68,7 +69,7 @@ struct OnDevice {
   StepInputs inputs() { return {*plan, *state, *buffers, *history}; }
   Status Step() { return step->Step({}, nullptr); }
   Status StepWithMistake() { return step->Step(Invalid("a caller's mistake"), nullptr); }
-  // Makes a step, which must have this number.
+  // Makes a step, and checks that the host expects `number` as the number of this step.
   void StepAs(int64_t number) {
     CAPTURE(number);
     CheckOk(Step());
@@ -89,12 +90,12 @@ struct OnDevice {
     device.captures = false;
     return status;
   }
-  // Waits for the steps and returns the error of the first one that was rejected.
+  // Waits until all steps are done, and returns the error of the first step that was rejected.
   Status Report() {
     int64_t failed_call = 0;
     return step->ReportSteps(true, &failed_call);
   }
-  // Binds the buffers of the first parameter.
+  // Binds the first parameter with this gradient.
   void BindGradient(const float* grad) {
     const Buffers bound{param, grad, param, nullptr};
     StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
@@ -103,11 +104,11 @@ struct OnDevice {
   void RejectNextGradient() {
     device.rejection = {Rejection::kGradientNotFinite, std::numeric_limits<double>::infinity(), {}};
   }
-  // Rejects the next step or export for a difference between ranks.
+  // Makes the device reject the next step or export because of a difference between ranks.
   void RejectNext(RankDifference difference, bool among_shards = false) {
     device.rejection = {Rejection::kOtherRank, 0, difference, among_shards};
   }
-  // Makes a step that is rejected for a difference between ranks, and returns its error.
+  // Makes a step that the device rejects because of a difference between ranks. Returns the error of the step.
   Status ErrorOfStep(RankDifference difference, bool among_shards = false) {
     RejectNext(difference, among_shards);
     CheckOk(Step());
@@ -120,7 +121,7 @@ struct OnDevice {
   Status Export(double blend = 1, Status caller_status = {}) {
     return ExportTo(weights, blend, std::move(caller_status));
   }
-  // The step that was enqueued last.
+  // Returns the step that was enqueued last.
   const FakeDevice::Step& last() const { return device.steps.back(); }
   float* StateAt(const StateSlot& slot) const { return reinterpret_cast<float*>(state->out() + slot.offset); }
 
@@ -136,7 +137,7 @@ struct OnDevice {
   void* addresses[1] = {};
 };
 
-TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
+TEST_CASE("each step on a device is enqueued with its number and with the root tasks that are due") {
   OnDevice one("precondition_frequency=2");
   for (int64_t number = 1; number <= 4; ++number) {
     CheckOk(one.Step());
@@ -153,7 +154,7 @@ TEST_CASE("steps on a device are enqueued with their numbers and due tasks") {
   CHECK(one.last().buffers_changed);
 }
 
-TEST_CASE("counters that were written outside of steps are read before the next step") {
+TEST_CASE("step counters that the caller has written between steps are read before the next step") {
   OnDevice one;
   one.StepAndFinish();
   CheckOk(one.state->WriteSteps(0, 41));
@@ -201,7 +202,7 @@ TEST_CASE("replacing the state discards the error of a rejected step") {
   CheckOk(one.Step());
 }
 
-TEST_CASE("an invalid step is not enqueued") {
+TEST_CASE("a step with an invalid argument or an invalid state is not enqueued") {
   OnDevice one;
   CheckError(one.StepWithMistake(), Code::kInvalid, "a caller's mistake");
   one.state->MarkUnusable("the load failed");
@@ -217,12 +218,12 @@ TEST_CASE("an invalid step is not enqueued") {
   one.StepAs(4);
 }
 
-TEST_CASE("a step can be captured unless roots are due or its number is unknown") {
+TEST_CASE("a step can be captured unless roots are due or the number of the step is unknown") {
   OnDevice one("precondition_frequency=3");
   CheckOk(one.Step());
   one.CaptureAs(2);
   CHECK(one.last().captured);
-  reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // the captured step was replayed
+  reinterpret_cast<int64_t*>(one.state->out())[0] = 7;  // as if the captured step had been replayed
   one.StepAs(8);
   CheckError(one.Capture(), Code::kState, "inverse roots of group 0 are due at step 9");
   CheckOk(one.state->FinishSteps(nullptr));
@@ -251,8 +252,8 @@ void TakeSnapshot(OnDevice* one) {
   REQUIRE(one->last().tasks[0] == RootTask::kTakeSnapshot);
 }
 
-// Makes steps 9 and 10. Checks how step 10 gets the roots of the snapshot: it adopts the roots that were started at the
-// snapshot (if `are_used`) or computes them itself.
+// Makes steps 9 and 10. If `are_used`, checks that step 10 adopts the roots whose computation started at the snapshot.
+// Otherwise, checks that step 10 computes the roots from the snapshot.
 void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CheckOk(one->Step());
   one->StepAs(10);
@@ -323,7 +324,7 @@ TEST_CASE("a root that the device could not compute is computed by the host") {
   CHECK(log.messages().size() == 1);
 }
 
-TEST_CASE("Map copies device memory, and device memory cannot be read while its stream is captured") {
+TEST_CASE("DeviceStateMemory::Map copies device memory, and CheckReadable fails while the stream is captured") {
   OnDevice one;
   std::vector<char> copy;
   char* mapped = nullptr;
@@ -347,7 +348,7 @@ TEST_CASE("Map copies device memory, and device memory cannot be read while its 
 
 constexpr bool kTakesDeviceMemory = true;
 
-// The communicator of rank 0 of two.
+// Rank 0 of two ranks. The other rank sends copies of the data of rank 0.
 struct RankOfTwo {
   explicit RankOfTwo(bool takes_device_memory = kTakesDeviceMemory) : comm(2, 0, takes_device_memory) {}
 
@@ -360,7 +361,7 @@ struct DeviceReplica : RankOfTwo, OnDevice {
       : RankOfTwo(takes_device_memory), OnDevice(keys, comm.shared()) {}
 };
 
-TEST_CASE("a rank that cannot make a step on a device enqueues its failure for the others") {
+TEST_CASE("a rank that cannot make a step on a device enqueues a step that reports the failure to the other ranks") {
   DeviceReplica rank;
   CheckOk(rank.StepWithMistake());
   REQUIRE(rank.device.steps.size() == 1);
@@ -384,7 +385,7 @@ TEST_CASE("a rank joins a step to report an error of its async roots, and does n
   CheckRootsAfterSnapshot(&rank, false);
 }
 
-TEST_CASE("a rank that cannot make a step still passes the device the scalars that are bound now") {
+TEST_CASE("a rank that cannot make a step still passes the currently bound scalars to the device") {
   DeviceReplica rank;
   HyperParameters& hyper_parameters = rank.state->hyper_parameters();
   const float rates[] = {0.5F, 0.25F};
@@ -437,8 +438,11 @@ TEST_CASE("a report returns the error of a step that the ranks rejected, even if
              "rank 1 has a gradient for parameter \"p0\" and rank 0 has no gradient");
 }
 
-// If a replay may have been rejected, the other ranks may return its error from this step instead of joining it.
-TEST_CASE("a rank that cannot read its counters reports this in a step, but aborts after a capture") {
+// After a capture, a replay may have been rejected. The other ranks may then return the error of the replay from the
+// next call, instead of joining the next step.
+TEST_CASE(
+    "a rank that cannot read its step counters reports this in a step, but after a capture it aborts the "
+    "communicator") {
   for (const bool captures : {false, true}) {
     CAPTURE(captures);
     DeviceReplica rank;
@@ -454,8 +458,9 @@ TEST_CASE("a rank that cannot read its counters reports this in a step, but abor
   }
 }
 
-// The streams of the other ranks are perhaps not captured, so these ranks may be waiting for this rank.
-TEST_CASE("a step aborts the communicator if a capture of another thread makes it fail, but a report does not") {
+// The streams of the other ranks are perhaps not captured. Then the other ranks may already be waiting for this rank.
+TEST_CASE(
+    "a step that fails because of a capture by another thread aborts the communicator, unlike a report that fails") {
   DeviceReplica rank;
   CheckOk(rank.Step());
   rank.device.capture_error = "a capture does not allow this call";
@@ -479,7 +484,8 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
 }
 
 TEST_CASE(
-    "a communicator of host memory exchanges the data of a device without a stream, and is rejected in a capture") {
+    "a communicator that takes host memory exchanges data of a device without a stream, and makes a captured step "
+    "fail") {
   int stream = 0;
   for (const bool takes_device_memory : {true, false}) {
     DeviceReplica rank({}, takes_device_memory);
@@ -497,7 +503,8 @@ TEST_CASE(
   }
 }
 
-// Rank 0 of two shards on a fake device. Both shards send the same. By default, each holds the whole parameter.
+// Rank 0 of two shards on a fake device. Both shards send the same data. By default, each shard holds the whole
+// parameter.
 struct DeviceShard : RankOfTwo, OnDevice {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OptionKeys& keys = {},
                        const StepFixture::Setup& setup = kOneMatrix)
@@ -510,7 +517,8 @@ struct DeviceShard : RankOfTwo, OnDevice {
 constexpr bool kAmongShards = true;
 
 TEST_CASE(
-    "shards on devices take all step counters from the device, even of groups that are active only on other shards") {
+    "shards on devices read all step counters from the device, even those of groups that are active only on other "
+    "shards") {
   DeviceShard rank;
   rank.device.counted_steps = {5};
   CheckOk(rank.Step());
@@ -520,8 +528,8 @@ TEST_CASE(
   CHECK(rank.device.steps[0].shard_place == rank.device.steps[1].shard_place);
 }
 
-// A setup of gathered matrices. Shard rank 0 of two holds all elements of each matrix, or none. If `second_group` has
-// keys, the last matrix is in a second group with these keys.
+// Returns a setup in which two shards gather matrices. Shard rank 0 holds all elements of matrix p if is_held[p] is
+// true, otherwise no element. If `second_group` has keys, the last matrix is in a second group with these keys.
 StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const OptionKeys& second_group = {}) {
   StepFixture::Setup setup{.keys = {}, .params = {}};
   if (!second_group.empty()) setup.more_groups = {second_group};
@@ -538,9 +546,9 @@ StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const Opti
   return setup;
 }
 
-TEST_CASE("a shard cannot capture a step before it knows whether each group took part in the previous step") {
+TEST_CASE("a shard cannot capture a step before the shard knows which groups took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
-  // In the pending step, this rank has no gradient of its parameter, or no elements of a gathered parameter.
+  // In the pending step, this rank has no gradient of its parameter, or holds no elements of a gathered parameter.
   for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
     CAPTURE(gathers);
     CAPTURE(std::string(counts));
@@ -557,11 +565,12 @@ TEST_CASE("a shard cannot capture a step before it knows whether each group took
   }
 }
 
-TEST_CASE("a step can be captured although roots are due in a gathered group that makes no step or only counts steps") {
+TEST_CASE(
+    "roots that are due in a gathered group prevent a capture only if the group had a gradient in the previous step") {
   struct Case {
     const char* counts;  // count_empty_steps of the group
-    int64_t counted;     // what the device reports about the group
-    Ints captured;       // the number of the captured step in each group; if this is empty, the capture is an error
+    int64_t counted;     // the result of cuda::Table::counted_steps for the group; see core/backend/cuda/interface.h
+    Ints captured;       // by group, the number of the captured step; empty: the capture fails
     const char* says;
   };
   for (const Case& one : {Case{"false", 0, {2, 1}, ""},
@@ -581,7 +590,9 @@ TEST_CASE("a step can be captured although roots are due in a gathered group tha
   }
 }
 
-TEST_CASE("with count_empty_steps, a step is counted in groups without gradients, even before its report is known") {
+TEST_CASE(
+    "with count_empty_steps, a step is counted in groups without gradients, even before the report of the step is "
+    "known") {
   const OptionKeys keys = "count_empty_steps=true";
   DeviceShard rank(nullptr, keys);
   rank.BindGradient(nullptr);
@@ -593,8 +604,8 @@ TEST_CASE("with count_empty_steps, a step is counted in groups without gradients
   for (const int64_t number : {1, 2, 3}) one.StepAs(number);
 }
 
-// An optimizer whose first step is pending. In this step, the parameters with true in `had_gradient` had a gradient.
-// Now all parameters have gradients.
+// An optimizer whose first step is pending. In this step, parameter p had a gradient if had_gradient[p] is true. After
+// the step, the constructor binds gradients for all parameters.
 struct AfterFirstStep : OnDevice {
   AfterFirstStep(const OptionKeys& keys, const std::vector<bool>& had_gradient)
       : OnDevice(keys, nullptr, nullptr,
@@ -609,7 +620,8 @@ struct AfterFirstStep : OnDevice {
   }
 };
 
-TEST_CASE("while a step is pending, the host assumes that the device counts a gradient for each block that had one") {
+TEST_CASE(
+    "while a step is pending, the host assumes that the device counts the gradients that the blocks had in this step") {
   const OptionKeys soap = "method=soap refresh_growth=0.1 precondition_frequency=100";
   for (const char* const counts : {"false", "true"}) {
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
@@ -654,11 +666,11 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
       {RankDifference::kInputs, Code::kInvalid,
        "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},
-      // The hosts see no difference: the numbers are bound in device memory.
+      // The hosts see no difference, because the learning rates are bound in device memory.
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},
-      // A CUDA call of the other rank has failed since the devices compared the numbers.
+      // A CUDA call of the other rank has failed since the devices compared the learning rates.
       {RankDifference::kScalars, Code::kDevice, "shard rank 1 failed",
        [](char* segment) { Put(segment, 0, static_cast<int32_t>(Code::kDevice)); }},
       {RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
@@ -698,9 +710,11 @@ TEST_CASE("a collective that fails among the shards aborts the communicator of t
   }
 }
 
-TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enqueued again with the error") {
+TEST_CASE(
+    "if a CUDA call of a step fails before the ranks agree to make the step, the step is enqueued again with the "
+    "error") {
   struct Case {
-    int fails_at;
+    int fails_at;  // the value of FakeDevice::fails_at
     bool is_enqueued_again;
   };
   for (const Case& one : {Case{0, true}, Case{1, true}, Case{2, false}}) {
@@ -722,14 +736,14 @@ TEST_CASE("a step whose CUDA call fails before the ranks agree to make it is enq
   }
 }
 
-TEST_CASE("roots of a snapshot are not used after the caller may have written the state") {
+TEST_CASE("roots of a snapshot are not used if the caller may have written the state after the snapshot") {
   OnDevice one(kAsync);
   TakeSnapshot(&one);
   CheckOk(one.state->Bind(nullptr, nullptr));
   CheckRootsAfterSnapshot(&one, false);
 }
 
-TEST_CASE("an export is enqueued for the state that steps write, but not in a capture") {
+TEST_CASE("an export reads the state that steps write, and is not enqueued during a capture") {
   OnDevice one("weight_ema=0.5");
   CheckError(one.Export(0.25, Invalid("a caller's mistake")), Code::kInvalid, "a caller's mistake");
   one.device.captures = true;
@@ -747,7 +761,8 @@ TEST_CASE("an export is enqueued for the state that steps write, but not in a ca
 const OptionKeys kExportsEma = "weight_ema=0.5";
 
 TEST_CASE(
-    "an export of several ranks is enqueued like a step, but the call waits for it, and it is not counted as a step") {
+    "an export of several ranks is enqueued like a step but is not counted as a step and ends before the call "
+    "returns") {
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
@@ -791,7 +806,7 @@ TEST_CASE(
   CheckOk(rank.Report());
 }
 
-TEST_CASE("an export returns the error of the step before it, and is not enqueued") {
+TEST_CASE("an export after a rejected step returns the error of this step, and is not enqueued") {
   DeviceReplica rank(kExportsEma);
   rank.device.rejection = {Rejection::kCounter, -5, RankDifference::kFailed};
   CheckOk(rank.Step());
@@ -800,7 +815,9 @@ TEST_CASE("an export returns the error of the step before it, and is not enqueue
   CheckOk(rank.Export());
 }
 
-TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is enqueued again with the error") {
+TEST_CASE(
+    "if a CUDA call of an export fails before the ranks agree to make the export, the export is enqueued again with "
+    "the error") {
   for (const bool is_enqueued_again : {true, false}) {
     CAPTURE(is_enqueued_again);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
@@ -820,18 +837,19 @@ TEST_CASE("an export whose CUDA call fails before the ranks agree to make it is 
   }
 }
 
-TEST_CASE("if the devices reject an export, the hosts find the rank that makes a step, or that is at another step") {
+TEST_CASE(
+    "the error of an export that devices reject names a rank that makes a step instead, or that is at another step") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());
-  // The last of the values that replicas compare is what the rank does: a step or an export.
+  // The last of the three values that replicas compare states whether the rank makes a step or an export.
   const size_t action_at = 2 * sizeof(int64_t);
   rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});
   };
   rank.RejectNext(RankDifference::kInputs);
   CheckError(rank.Export(), Code::kState, "rank 0 exports averages and rank 1 makes a step");
-  const int64_t of_devices = rank.comm.calls + 1;  // the exchange of the export
+  const int64_t of_devices = rank.comm.calls + 1;  // the number of the collective in which the devices make the export
   rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
     if (from == 1 && call > of_devices) Put(segment, 0, int64_t{7});
   };
@@ -848,7 +866,7 @@ TEST_CASE("if the devices reject an export, the hosts find the rank that makes a
              "shard rank 0 exports averages and shard rank 1 makes a step; nothing has changed. Call");
 }
 
-TEST_CASE("an error that only the replicas of another shard have found is returned by the shards") {
+TEST_CASE("a shard returns an error that only the replicas of another shard have found") {
   const MirrorComm replicas(2, 0, kTakesDeviceMemory);
   DeviceShard rank(replicas.shared());
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {

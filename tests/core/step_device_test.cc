@@ -41,7 +41,7 @@ TEST_CASE("the host knows the counters of one arena until other code may have wr
   CHECK(!counters.AreKnownUnlessReplayed(arena));
 }
 
-TEST_CASE("the counters include the steps of snapshots if this rank owns a block that takes snapshots") {
+TEST_CASE("DeviceCounters includes the steps of snapshots if this rank owns a block that takes snapshots") {
   CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
   const StepFixture async(kAsyncRoots, {{2, 3}});
   DeviceCounters counters(async.plan());
@@ -130,7 +130,7 @@ TEST_CASE("if a step finds another state than the host expected, the error names
              "the state \"p0/0/snapshot_step\" is not");
 }
 
-TEST_CASE("a step that cannot be captured is an error with its number and the reason") {
+TEST_CASE("the error of a step that cannot be captured has the number of the step and the reason") {
   StepFixture fixture(kAsyncRoots, {{2, 3}});
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
@@ -140,7 +140,8 @@ TEST_CASE("a step that cannot be captured is an error with its number and the re
              "inverse roots of group 0 are put into use at step");
 }
 
-TEST_CASE("LogSkipped logs the updates that a device skipped between two reports, and returns the last block") {
+TEST_CASE(
+    "LogSkipped logs what a device skipped between two reports, and returns the last block whose update was skipped") {
   StepFixture fixture({}, {{2, 3}, {2, 3}});
   cuda::StepReport before{};
   cuda::StepReport now{};

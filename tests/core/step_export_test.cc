@@ -87,12 +87,13 @@ TEST_CASE("an error of one rank in an export is returned by all ranks, and nothi
   CheckErrorOfOneRank<ShardRank>(kGather);
 }
 
-// Calls work(gathering shards) once for each collective of shard rank 1, which then fails. Checks that all ranks fail
-// in this call or the next one.
+// Counts the collectives that shard rank 1 makes in `work`. For each of them, runs `work` on two shards that gather
+// blocks, while this collective fails on shard rank 1. Checks that each rank returns an error from this run or from a
+// second run.
 template <typename Work>
 void FailEachCollective(const OptionKeys& keys, Work&& work) {
   int64_t calls = 0;
-  for (int64_t failing = 0; failing <= calls; ++failing) {  // 0: no collective fails, and the collectives are counted
+  for (int64_t failing = 0; failing <= calls; ++failing) {  // if failing is 0, the collectives are only counted
     CAPTURE(failing);
     SteppingRanks<ShardRank> shards(2, kGather + keys);
     shards.threads.fails = [&](int rank, int64_t call) {
@@ -104,7 +105,7 @@ void FailEachCollective(const OptionKeys& keys, Work&& work) {
     CheckError(statuses[1], Code::kComm, "all_gather of the communicator returned 2");
     const std::vector<Status> later = work(&shards);
     const std::string of_rank_0 = (statuses[0].ok() ? later[0] : statuses[0]).message();
-    // Rank 0 reports the error of rank 1, and has not waited for rank 1 in vain.
+    // If rank 0 had waited for rank 1 in vain, this message would not name rank 1.
     REQUIRE_MESSAGE(of_rank_0.find("shard rank 1: ") != std::string::npos, of_rank_0);
     CHECK(later[1].code() == Code::kComm);
     for (int rank = 0; rank < 2; ++rank) CHECK(shards.threads.comm(rank)->failed());

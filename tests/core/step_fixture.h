@@ -86,7 +86,8 @@ class StepFixture {
     std::vector<ParamDesc> params;
     std::vector<OptionKeys> more_groups = {};
     Placement placement = {};
-    std::vector<ParamDesc> params_of_shard_1 = {};  // for a plan that gathers: the same parameters on shard rank 1
+    // With shard_mode gather: the descriptions of the same parameters on shard rank 1.
+    std::vector<ParamDesc> params_of_shard_1 = {};
   };
 
   explicit StepFixture(const Setup& setup) : plan_(MakePlan(setup)) {
@@ -114,7 +115,7 @@ class StepFixture {
   StepFixture(const OptionKeys& keys, const std::vector<std::vector<int64_t>>& shapes, Placement placement = {})
       : StepFixture(Setup{.keys = keys, .params = Describe(shapes), .placement = placement}) {}
 
-  // Parameters "p0", "p1", ... of these shapes.
+  // Returns descriptions of parameters "p0", "p1", ... of these shapes.
   static std::vector<ParamDesc> Describe(const std::vector<std::vector<int64_t>>& shapes) {
     std::vector<ParamDesc> params(shapes.size());
     for (size_t i = 0; i < shapes.size(); ++i) {
@@ -124,7 +125,7 @@ class StepFixture {
     return params;
   }
 
-  // A setup of two groups. The last parameter is in the second group.
+  // Returns a setup of two groups. The last parameter is in the second group.
   static Setup TwoGroups(const OptionKeys& first, const OptionKeys& second,
                          const std::vector<std::vector<int64_t>>& shapes, Placement placement = {}) {
     Setup setup{.keys = first, .params = Describe(shapes), .more_groups = {second}, .placement = placement};
@@ -139,7 +140,7 @@ class StepFixture {
   std::span<OptimizerState* const> states() const { return {&state_pointer_, 1}; }
   StepHistory& history() { return *history_; }
   std::shared_ptr<CpuBackend> backend() const { return backend_; }
-  // Binds a parameter that is updated in place.
+  // Binds the buffers of a parameter that is updated in place.
   void Bind(size_t param, const float* gradient) { Bind(param, gradient, params[param].data()); }
   void Bind(size_t param, const float* gradient, float* out, float* copy = nullptr) {
     const Buffers buffers{params[param].data(), gradient, out, copy};
@@ -157,9 +158,9 @@ class StepFixture {
     return steps;
   }
   const StateEntry& EntryOf(const std::string& key) const { return state_->entries()[IndexOfEntry(*state_, key)]; }
-  // The elements of a float32 state in the arena that steps write.
+  // Returns the elements of a float32 state in the arena that steps write.
   float* StateOf(const std::string& key) { return reinterpret_cast<float*>(state_->out() + EntryOf(key).arena_offset); }
-  // The bytes of all states in the arena that steps write.
+  // Returns the bytes of all states in the arena that steps write.
   std::vector<char> States() const {
     std::vector<char> bytes;
     for (const StateEntry& entry : state_->entries()) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Two matrices, of which the first is divided into two blocks. Roots are refreshed in every step.
+// A GradientChecker for two matrices. The first matrix is divided into two blocks. Roots are refreshed in every step.
 struct Checked : ContextFixture {
   explicit Checked(const OptionKeys& keys = {}, bool defers_state_errors = false)
       : ContextFixture(
@@ -74,7 +74,7 @@ TEST_CASE("with on_nonfinite=skip_block, only the affected blocks are excluded")
   REQUIRE(checked.result.messages.size() == 2);
   CHECK(checked.result.messages[0] ==
         "a block is skipped: the gradient of parameter \"p0\" has NaN at element 13 (block p0/1)");
-  CHECK(log.messages().empty());  // a later check may reject the step
+  CHECK(log.messages().empty());  // not logged yet, because a later check may reject the step
   checked.result.LogMessages();
   CHECK(log.messages().size() == 2);
 
@@ -104,11 +104,10 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
   }
 }
 
-TEST_CASE(
-    "a gradient passes if the exact check finds that it fits, although the bound of the first scan is too large") {
+TEST_CASE("a gradient passes if the exact check finds no overflow, although the bound of the first scan is too large") {
   Checked checked;
-  // The 4 x 4 factor matrix sums over 2 rows, and the 2 x 2 one over 4 columns. The limit is 1.7e38, half of the
-  // largest float32 number.
+  // Each element of the 4 x 4 factor matrix is a sum of 2 products, and each element of the 2 x 2 factor matrix is a
+  // sum of 4 products. The limit of an element is 1.7e38, half of the largest float32 number.
   checked.gradients[1].assign(8, 0.0F);
   checked.gradients[1][2] = 1e19F;
   CheckOk(checked.CheckGradients());
@@ -148,7 +147,7 @@ void FillFactor(Checked* checked) {
   checked->gradients[1].assign(8, 2e18F);
 }
 
-TEST_CASE("a state that would overflow is an error, even if the error can be deferred") {
+TEST_CASE("with on_nonfinite=error, a state that would overflow is an error even if only the owner can detect this") {
   for (const bool defers : {false, true}) {
     Checked checked({}, defers);
     FillFactor(&checked);
@@ -175,7 +174,7 @@ TEST_CASE("a factor matrix that is not finite is an error if its root is about t
     checked.StateOf("p1/0/factor.1")[5] = value;
     CheckError(checked.CheckFactors(), Code::kNumeric,
                Cat("the factor matrix p1/0/factor.1 has ", std::isnan(value) ? "NaN" : "an infinity"));
-    checked.Bind(1, nullptr);  // its block does not take part
+    checked.Bind(1, nullptr);  // the block of p1 does not take part in the step
     CheckOk(checked.CheckFactors());
   }
 }
@@ -201,12 +200,12 @@ TEST_CASE("an inverse root that shares its array with a factor matrix may have a
   CheckError(checker.CheckFactors(fixture.context.items()), Code::kNumeric, "the factor matrix p0/0/factor.0 has NaN");
 }
 
-TEST_CASE("MayReject checks only gradients and excludes nothing") {
+TEST_CASE("MayReject checks the gradients without the states, and excludes no block") {
   Checked checked;
   FillFactor(&checked);
   CheckOk(checked.List());
   CHECK(!checked.checker.MayReject(&checked.context));
-  for (const float value : {kNan, 1e19F}) {  // 1e19 is finite, but a sum of squares may overflow
+  for (const float value : {kNan, 1e19F}) {  // 1e19 is finite, but a sum of such squares may overflow
     checked.gradients[1].assign(8, 0.0F);
     checked.gradients[1][2] = value;
     CHECK(checked.checker.MayReject(&checked.context));
@@ -214,7 +213,8 @@ TEST_CASE("MayReject checks only gradients and excludes nothing") {
   }
 }
 
-TEST_CASE("scanned items are checked one by one, first without and then with their states") {
+TEST_CASE(
+    "after a scan, CheckGradient checks one block without its states, and FitsState checks the block with its states") {
   Checked checked("on_nonfinite=skip_block", true);
   FillFactor(&checked);
   CheckOk(checked.List());

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StepHistory, the records of steps for later calls: counts, reports of inverse roots, and errors that the next step
-// returns.
+// Tests StepHistory, which records steps for later calls: counts, reports of inverse roots, and errors that the next
+// step returns.
 #include "core/step/step_history.h"
 
 #include "tests/core/log_capture.h"
@@ -77,7 +77,8 @@ TEST_CASE("a successful root resets the count of failures") {
   CHECK(two.roots().failing_root() == -1);
 }
 
-TEST_CASE("a failed root of another rank is reported as a forwarded error, after this rank's own errors") {
+TEST_CASE(
+    "a failed root of another rank is reported as a forwarded error, unless a root of this rank has failed, too") {
   TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;
@@ -161,7 +162,7 @@ TEST_CASE("without measured roots, root_error.worst is -1 and the other statisti
   two.CheckStats({{"root_error.mean", 0}, {"root_error.max", 0}, {"root_error.worst", -1}});
 }
 
-TEST_CASE("the step history has exactly the listed statistics") {
+TEST_CASE("StepHistory returns statistics only for their exact names, and StatNames lists these names") {
   TwoMatrices two;
   two.history().counts() = {3, 2, 1};
   two.CheckStats({{"steps", 3}, {"skipped_steps", 2}, {"nonfinite_blocks", 1}});

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The outcomes of roots that the host computes: what is returned to the device, and what is reported.
+// Tests the results of the inverse roots that the host computes for a device: the roots and statuses that HostRoots
+// returns to the device, and the reports.
 #include <cmath>
 
 #include "tests/core/roots_on_host.h"
@@ -9,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the roots of a job and their statuses are returned to the device, in the dtype of the computation") {
+TEST_CASE("the roots and their statuses are returned to the device, and the roots have the dtype of the computation") {
   for (const char* const dtype : {"f32", "f64"}) {
     RootsOnHost one(1, Cat("computation_dtype=", dtype), {}, 3);
     one.host.matrices[{0, 1}] = {9, 0, 0, 0, 4, 0, 0, 0, 1};
@@ -21,7 +22,7 @@ TEST_CASE("the roots of a job and their statuses are returned to the device, in 
     CHECK(eigen.kind == RootKind::kEigen);
     CHECK(eigen.failure == RootFailure::kNone);
     CHECK(eigen.diagonal_input == 0);
-    CHECK(eigen.ticket == 0);  // not returned: the device knows the ticket
+    CHECK(eigen.ticket == 0);  // the host does not return the ticket, which the device knows
     CHECK(one.host.statuses[{0, 1}].kind == RootKind::kDiagonal);
     CHECK(one.host.statuses[{0, 1}].diagonal_input == 1);
   }
@@ -37,7 +38,7 @@ TEST_CASE("the status of a root has the iterations of its method") {
   CHECK(status.converged == 1);
 }
 
-TEST_CASE("a matrix with NaN has no root, and the failure is reported with the number of the matrix in the plan") {
+TEST_CASE("a matrix with NaN has no root, and the failure is reported for the number of this matrix in the plan") {
   RootsOnHost one(2);
   one.host.matrices[{1, 0}][1] = one.host.matrices[{1, 0}][2] = std::nan("");
   one.Run();

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of roots on the host. The device is a FakeHostRoots, which copies the matrices and records its calls.
+// Tests the jobs of HostRoots. A job computes the inverse roots of one step on the host for a device. The
+// device is a FakeHostRoots, which copies matrices and records the calls that it receives.
 #include <cmath>
 
 #include "core/step/host_roots.h"
@@ -23,7 +24,7 @@ TEST_CASE("a rank that owns no block with async roots needs no thread for them")
   }
 }
 
-TEST_CASE("a job consists of the blocks that have its task, and no job starts for a task that no block has") {
+TEST_CASE("a job computes the roots of all blocks that have its task, and no job starts for a task that no block has") {
   RootsOnHost one(3);
   one.tasks = {RootTask::kFromSnapshot, kTakesSnapshot, kNoTask};
   one.Create();
@@ -42,8 +43,7 @@ TEST_CASE("a job consists of the blocks that have its task, and no job starts fo
   CHECK(one.host.started.size() == 1);
 }
 
-TEST_CASE(
-    "factor matrices are divided by the bias correction of their step, and steps are counted by group or by block") {
+TEST_CASE("each factor matrix is divided by the bias correction for the step of its group or of its block") {
   for (const bool by_block : {true, false}) {
     RootsOnHost one(2, "beta2=0.5");
     for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
@@ -58,7 +58,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a job uses the settings and steps of its start, even if another job starts before its roots are computed") {
+TEST_CASE("a job uses the settings and step numbers at its start, even if they change before the roots are computed") {
   RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 2};
   one.tasks = {kTakesSnapshot, RootTask::kFromSnapshot};
@@ -123,7 +123,7 @@ TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or
   }
 }
 
-TEST_CASE("an error of the thread that computes roots is returned once, and its job is ended") {
+TEST_CASE("an error of the thread that computes roots is returned once, and the failed job is ended on the device") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
     CAPTURE(std::string(call));
     RootsOnHost one(1);
@@ -148,7 +148,7 @@ TEST_CASE("a job that cannot begin makes no other calls, and TakeError returns i
   for (const std::string& call : one.host.calls()) CHECK(call.find("begin") == 0);
 }
 
-TEST_CASE("a job that the device cannot start is an error at once, and the thread does not run it") {
+TEST_CASE("a job that the device cannot start is an error at once, and the thread does not run the job") {
   RootsOnHost one(1);
   one.host.fails = {"start"};
   one.Create();
@@ -165,7 +165,8 @@ AsyncRootSource::StepRoots StepRootsOf(RootsOnHost* one, const char* state_in, v
   return {&one->tasks, true, &one->settings, one->steps.data(), state_in, one->steps.data(), stream};
 }
 
-TEST_CASE("if the roots of a snapshot are not available, the host computes them before the step for the device") {
+TEST_CASE(
+    "if the roots of a snapshot are not available, the host computes these roots before the device makes the step") {
   RootsOnHost one(2);
   one.tasks = {RootTask::kFromSnapshot, kNoTask};
   one.Create();
@@ -191,7 +192,7 @@ TEST_CASE("if the roots of a snapshot are not available, the host computes them 
   CHECK(report.outcome.ok());
 }
 
-TEST_CASE("the roots of a step's snapshots are started with the step numbers of the groups") {
+TEST_CASE("the roots of the snapshots of a step are computed for the step numbers of the groups") {
   RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
   one.steps = {2};
@@ -202,7 +203,8 @@ TEST_CASE("the roots of a step's snapshots are started with the step numbers of 
   for (int64_t b = 0; b < 2; ++b) one.CheckRoot(b, 0, {1 / std::sqrt(2 / 0.75), 0, 0, 1 / std::sqrt(8)});
 }
 
-TEST_CASE("an error of earlier roots is returned before the next step, whose tasks are unchanged") {
+TEST_CASE(
+    "an error of earlier async roots is returned before the next step, and the tasks of this step do not change") {
   RootsOnHost one(1);
   one.host.fails = {"fetch"};
   one.Create();

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole steps on the CPU, on one rank and on several ranks, each of which is a thread. The ranks are replicas, shards,
-// or shards that gather blocks.
+// Tests whole steps on the CPU, on one rank and on several ranks. Each rank is a thread. The ranks are replicas,
+// shards, or shards that gather blocks.
 #include <limits>
 
 #include "tests/core/log_capture.h"
@@ -123,7 +123,7 @@ TEST_CASE("steps of replicas are bit-identical to those of one rank, with one bu
   }
 }
 
-TEST_CASE("a failure on one replica is an error on all, and no rank writes parameters") {
+TEST_CASE("a failure on one replica is an error on all replicas, and no rank writes parameters") {
   SteppingRanks<ReplicaRank> replicas(2, "comm_bucket_bytes=1");
   replicas[1].gradients[0][0] = kNan;
   const auto before = replicas[0].params;
@@ -187,7 +187,7 @@ TEST_CASE("steps of shards that gather their blocks are bit-identical to those o
   }
 }
 
-TEST_CASE("a failure on one shard rank is an error on all and changes nothing") {
+TEST_CASE("a failure on one shard rank is an error on all shard ranks and changes nothing") {
   for (const bool gathers : {false, true}) {
     SteppingRanks<ShardRank> shards(2, gathers ? kGather : OptionKeys{});
     shards[1].gradients[0][0] = kNan;
@@ -220,7 +220,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   }
 }
 
-TEST_CASE("the copy that a shard rank binds receives the rank's part of the new parameters") {
+TEST_CASE("the copy that a shard rank binds receives the new parameter elements of this rank") {
   for (const bool gathers : {false, true}) {
     SteppingRanks<ShardRank> shards(2, gathers ? kGather : OptionKeys{});
     std::vector<Floats> copies;
@@ -241,7 +241,7 @@ TEST_CASE("the owner of a gathered block skips an update that does not fit a cop
     Floats copies(24);
     for (size_t rank = 0; rank < 2; ++rank) {
       ShardRank& shard = shards[rank];
-      shard.params[0].assign(12, 70000.0F);  // beyond float16
+      shard.params[0].assign(12, 70000.0F);  // above the largest float16 number
       float* const copy = with_copy ? &copies[12 * rank] : nullptr;
       shard.Bind(0, shard.gradients[0].data(), shard.params[0].data(), copy);
     }
@@ -265,7 +265,8 @@ TEST_CASE("with shard_mode gather, a step that one rank skips is skipped on all 
   }
 }
 
-TEST_CASE("a failed collect round of one shard rank is reported in the deliver round and fails the step on all ranks") {
+// In a step with shard_mode gather, a collect round is followed by a deliver round (core/step/block_gather.h).
+TEST_CASE("if the collect round fails on one shard rank, the deliver round reports the failure to all ranks") {
   for (const bool with_all_to_all : {false, true}) {
     SteppingRanks<ShardRank> shards({2, with_all_to_all}, kGather);
     shards.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 2; };

@@ -14,8 +14,8 @@ std::vector<bool> Chosen(const Participants& participants, const PlanData& plan)
   return chosen;
 }
 
-// An optimizer with four parameters. The first and the last one have a gradient, the second one has none, and the third
-// one has no elements.
+// An optimizer with four parameters. The first and the last parameter have gradients. The second parameter has no
+// gradient, and the third parameter has no elements.
 struct FourParams : StepFixture {
   FourParams() : StepFixture({}, {{2, 2}, {2, 2}, {0, 2}, {3}}), participants(plan()) {
     Bind(1, nullptr);

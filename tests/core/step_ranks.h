@@ -37,7 +37,7 @@ struct AgreeingShard : ContextFixture {
   ShardRounds rounds;
 };
 
-// Records the calls. AgreeAgain returns the error of this rank or, if there is none, `agreed`.
+// A fake ShardAgreement, which records its calls. AgreeAgain returns `own` if it is an error, otherwise `agreed`.
 class RecordingShards final : public ShardAgreement {
  public:
   Status PriorFailure() const override { return {}; }
@@ -53,7 +53,7 @@ class RecordingShards final : public ShardAgreement {
   Status agreed;
 };
 
-// A replica with parameters of these shapes. It exchanges their updates.
+// A replica that exchanges the updates of parameters of these shapes.
 struct SharingReplica : ContextFixture {
   SharingReplica(const std::shared_ptr<Communicator>& comm, const OptionKeys& keys,
                  const std::vector<std::vector<int64_t>>& shapes)

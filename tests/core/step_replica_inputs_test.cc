@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The comparisons of replicas: the inputs of a step, and the parameters. step_rounds_test.cc tests the comparison of
+// Tests how replicas compare the inputs of a step, and the parameters. step_rounds_test.cc tests the comparison of
 // hyper-parameters.
 #include "core/step/replica_inputs.h"
 #include "core/step/scan_spans.h"
@@ -28,7 +28,7 @@ struct Inputs {
   ReplicaInputs inputs{fixture.plan()};
 };
 
-TEST_CASE("the hash of a step's inputs depends on each of them") {
+TEST_CASE("the hash of the inputs of a step depends on each input") {
   Inputs one;
   const uint64_t start = one.inputs.Hash();
   CHECK(Inputs().inputs.Hash() == start);
@@ -43,9 +43,10 @@ TEST_CASE("the hash of a step's inputs depends on each of them") {
   CHECK(hash_of() == start);
 }
 
-TEST_CASE("the first input that differs is an error with the rank, its value and the value of the other ranks") {
+TEST_CASE("the error for the first input that differs names two ranks and their values") {
   struct Case {
-    size_t index;  // of the input that differs: parameters come first, then groups, then the flag that skips the step
+    // The position of the input that differs: first the parameters, then the groups, then the flag that skips the step.
+    size_t index;
     int64_t value;
     Code code;
     const char* says;

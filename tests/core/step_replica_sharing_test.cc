@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exchanges of updates in several buckets, even if ranks fail or make different decisions about the step.
+// Tests the exchange of updates in several buckets, also if ranks fail or make different decisions about the step.
 // step_rounds_test.cc tests the comparison of headers, and invalid numbers.
 #include <algorithm>
 
@@ -60,7 +60,8 @@ TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by 
   CheckAllOk(statuses);
 }
 
-TEST_CASE("the shards agree on the result of the first bucket, and their error ends the step of this rank") {
+TEST_CASE(
+    "the shards agree on the result of the first bucket, and an error of another shard ends the step of this rank") {
   MirrorComm comm;
   SharingReplica replica(comm.shared(), kTwoBuckets, kFourMatrices);
   CheckOk(replica.Share(0));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rounds of a step with ranks that send invalid numbers, are in another round, or fail.
+// Tests the rounds of a step (core/comm/round.h) with ranks that send invalid numbers, are in another round, or fail.
 #include <cstddef>
 #include <random>
 
@@ -16,7 +16,7 @@
 namespace shampoo {
 namespace {
 
-// Rank 0 of several ranks, and its rounds.
+// The rounds of rank 0. The other ranks send copies of its data unless a test changes these copies (MirrorComm).
 struct MirroredRounds {
   explicit MirroredRounds(int world = 2) : comm(world) {}
   // Runs a round in which each rank sends only its header.
@@ -35,7 +35,7 @@ constexpr size_t kCodeAt = offsetof(RoundHeader, code);
 constexpr size_t kFlagsAt = offsetof(RoundHeader, flags);
 constexpr size_t kPlaceAt = offsetof(RoundHeader, place);
 
-TEST_CASE("invalid numbers in the header of a round are SHAMPOO_E_COMM") {
+TEST_CASE("invalid numbers in the header of a round make the round fail with SHAMPOO_E_COMM") {
   const auto check = [](const char* what, size_t at, auto number) {
     CAPTURE(number);
     MirroredRounds one;
@@ -104,7 +104,7 @@ TEST_CASE("an error message is fetched in one exchange, and the error names a ra
     failure.rank = 1;
     failure.code = Code::kNoMemory;
     one.comm.ChangeFrom(1, [sent](char* segment) { std::strncpy(segment, sent, kTextBytes); });
-    CheckError(one.rounds.FetchError(failure, "a text of this rank"), Code::kNoMemory,
+    CheckError(one.rounds.FetchError(failure, "an error of this rank"), Code::kNoMemory,
                *sent != '\0' ? "rank 1: no more memory" : "rank 1 failed, but sent no error message");
     CHECK(one.comm.calls == 1);
   }
@@ -157,7 +157,7 @@ TEST_CASE("ranks know whether all of them export averages") {
 
 const std::vector<std::vector<int64_t>> kMatrixAndVector = {{2, 3}, {4}};
 
-// A replica with one bucket.
+// A replica that exchanges all updates in one bucket.
 struct Replica {
   Status Share() { return sharing.Share(0); }
 
@@ -165,7 +165,7 @@ struct Replica {
   SharingReplica sharing{comm.shared(), "max_preconditioner_dim=4", kMatrixAndVector};
 };
 
-TEST_CASE("an invalid factor matrix index is SHAMPOO_E_COMM") {
+TEST_CASE("an invalid factor matrix index makes the exchange fail with SHAMPOO_E_COMM") {
   for (const int64_t number : {int64_t{-2}, int64_t{3}, int64_t{1000}, INT64_MIN, INT64_MAX}) {
     Replica replica;
     replica.comm.PutFrom(1, offsetof(SegmentHeader, failing_root), number);
@@ -181,7 +181,7 @@ TEST_CASE("a root that fails too often on another replica is reported by the nex
     replica.sharing.exchange->DeferRootFailures();
     bool is_forwarded = false;
     const Status status = replica.sharing.history().RaiseRootFailure(&is_forwarded);
-    // Rank 0 already has the error of its own root.
+    // Rank 0 defers no failure of its own root, because rank 0 has already recorded this failure.
     CheckOkIf(from_rank == 0, status, Code::kNumeric, "p0/0/factor.1");
     CHECK(is_forwarded == (from_rank == 1));
   }
@@ -205,7 +205,8 @@ TEST_CASE("replicas at different steps, or with different hyper-parameters or in
   }
 }
 
-TEST_CASE("a failure on one replica fails the step on all with the same message and a note on what has changed") {
+TEST_CASE(
+    "a failure on another replica fails the step with the message of that replica and a note on what has changed") {
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, kCodeAt, from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
@@ -225,7 +226,7 @@ struct Shard {
   AgreeingShard agreeing;
 };
 
-TEST_CASE("invalid numbers in the agreement of shards are SHAMPOO_E_COMM") {
+TEST_CASE("invalid numbers in the agreement of shards make the agreement fail with SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
     CAPTURE(std::string(what));
     Shard shard;
@@ -268,7 +269,7 @@ TEST_CASE(
   CHECK(other.agreeing.context.group(0).active);
 }
 
-TEST_CASE("shards at different steps get the same error each time that they agree") {
+TEST_CASE("shards at different steps get the same error in every agreement") {
   Shard shard(2, 1);
   shard.comm.PutFrom(0, kStepInSegment, int64_t{9});
   const int64_t steps[] = {4};
@@ -279,7 +280,7 @@ TEST_CASE("shards at different steps get the same error each time that they agre
   }
 }
 
-TEST_CASE("whatever bytes a shard receives in an agreement, it succeeds or returns an error") {
+TEST_CASE("an agreement of shards succeeds or returns an error, whatever bytes a shard receives") {
   std::mt19937_64 random(9);
   int agreed = 0;
   for (int i = 0; i < 500; ++i) {

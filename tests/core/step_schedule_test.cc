@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-// Returns the steps up to `end` at which a group is refreshed, by the rule in docs/keys.md.
+// Returns the steps up to `end` at which the roots of a group are refreshed according to the rule in docs/keys.md.
 std::vector<int64_t> RefreshesByRule(const RefreshKeys& keys, int64_t end) {
   std::vector<int64_t> steps;
   if (keys.growth > 0) {
@@ -112,7 +112,7 @@ TEST_CASE(
   }
 }
 
-// Returns the tasks of a block that takes part in these steps only, such as "5 compute, 10 take, ".
+// Returns the root tasks of a block that takes part only in these steps, such as "5 compute, 10 take, ".
 std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agreements of shards when one of them skips a step, fails, or only reports a failure. step_rounds_test.cc tests
-// how shards compare their inputs, and how they handle invalid numbers.
+// Tests the agreements of shards if one shard skips a step, fails, or only reports a failure. step_rounds_test.cc tests
+// how shards compare their inputs, and how shards handle invalid numbers.
 #include <cstring>
 
 #include "tests/core/comm_test_util.h"
@@ -49,7 +49,7 @@ TEST_CASE("a rank without other shards keeps its decision and its error") {
   CheckError(none.AgreeAgain(std::move(decision.status)), Code::kNumeric, "its own");
 }
 
-TEST_CASE("all shards skip a step, or check gradients exactly, if one of them decides so") {
+TEST_CASE("all shards skip a step, or check gradients exactly, if one shard decides to do so") {
   for (const uint32_t flag : {kSkipsStep, kNeedsExactCheck}) {
     MirroredShard other([flag](char* segment) { Put(segment, offsetof(RoundHeader, flags), flag); });
     const StepDecision decision = other.shard.Agree();
@@ -77,7 +77,8 @@ TEST_CASE("a shard sends its step, and which gradients and copies it has") {
   CHECK(one.SentGradients() == std::vector<char>{kNoGradient, kGradientAndCopy, kNoElements});
 }
 
-TEST_CASE("a later agreement sends the same inputs, and an agreement about a failure sends no step") {
+TEST_CASE(
+    "a second agreement sends the inputs of the first agreement, and an agreement about a failure sends no step") {
   MirroredShard one;
   CheckOk(one.shard.Agree().status);
   CheckOk(one.shard.rounds.AgreeOnError({}));
@@ -88,7 +89,7 @@ TEST_CASE("a later agreement sends the same inputs, and an agreement about a fai
   CHECK(one.SentStep() == 0);
 }
 
-TEST_CASE("after an agreement, a parameter has a gradient or a copy if it has one on any rank") {
+TEST_CASE("an agreement finds for each parameter whether any rank has a gradient and whether any rank has a copy") {
   struct Case {
     std::vector<char> sent;  // what the other rank sends
     std::vector<bool> gradients, copies;
@@ -185,7 +186,7 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
   CheckError(two[0].rounds.PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
-TEST_CASE("an agreement on codes returns only the code of an error, and the text of the error is fetched once") {
+TEST_CASE("an agreement on codes returns an error without its message, and the message is fetched once") {
   RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int rank, AgreeingShard& shard) {
     StepDecision decision;
@@ -201,7 +202,7 @@ TEST_CASE("an agreement on codes returns only the code of an error, and the text
   CheckAllFail(statuses, Code::kNumeric, "shard rank 1: NaN");
 }
 
-TEST_CASE("the text of an error is not fetched after a later agreement, or if the communicator has failed") {
+TEST_CASE("the message of an error is not fetched after a later agreement, or if the communicator has failed") {
   const auto fail = [](AgreeingShard* shard) {
     StepDecision decision{.status = Numeric("NaN")};
     shard->rounds.AgreeOnCode(&decision, &shard->context);

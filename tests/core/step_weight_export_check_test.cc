@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of an export before anything is written.
+// Tests the checks that an export of averages makes before it writes anything.
 #include "core/step/weight_export.h"
 #include "tests/core/status_check.h"
 #include "tests/core/step_fixture.h"
@@ -38,7 +38,7 @@ struct TwoDtypes : StepFixture {
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;
   }
-  // at: the offsets of the weights, in bytes from the start of the parameters' memory.
+  // at: by parameter, the address of the weights, in bytes from the start of the memory that both parameters use.
   Status Check(std::vector<int> at) {
     std::vector<void*> weights(3);
     char* const param = reinterpret_cast<char*>(memory + 8);

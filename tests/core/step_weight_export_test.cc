@@ -14,12 +14,12 @@ using Floats = std::vector<float>;
 
 const OptionKeys kEma = "weight_ema=0.5";
 
-// The initial value of the memory in which updates are exchanged. It is not 0, so that a block whose update is not
-// written is noticed.
+// The initial value of the memory in which updates are exchanged. It is not 0, so that tests can detect a block whose
+// update has not been written.
 constexpr char kUnwritten = 5;
 
-// A rank whose parameters have elements of 1, and the export of the averages. With several replicas, each block has its
-// own memory for the update.
+// A rank that exports averages. All elements of its parameters are 1. If there are several replicas, each block has
+// separate memory for its update.
 struct Exported : StepFixture {
   explicit Exported(const Setup& setup) : StepFixture(setup) {
     std::vector<BlockTarget> targets = TargetsInBuffers(inputs());
@@ -56,7 +56,7 @@ struct Exported : StepFixture {
   std::unique_ptr<WeightExport> averages;
 };
 
-TEST_CASE("an export adds a multiple of the stored difference to the parameter") {
+TEST_CASE("an export writes the sum of the parameter and a multiple of the stored difference") {
   Exported exported;
   exported.Fill("p0/0/ema_offset", 4);
   exported.Fill("p1/0/ema_offset", -8);
@@ -73,7 +73,8 @@ TEST_CASE("an export adds a multiple of the stored difference to the parameter")
 }
 
 TEST_CASE(
-    "an export computes the average of the key averaging from the stored iterate, in each group by its own keys") {
+    "with the key averaging, an export computes the average from the stored iterate, and each group uses its own "
+    "keys") {
   Exported exported(StepFixture::TwoGroups(kEma, "averaging=gpa average_train=0.5", {{2, 2}, {2, 2}}));
   exported.Fill("p0/0/ema_offset", 3);
   exported.Fill("p1/0/iterate_offset", 3);  // W = (X + Z) / 2 and Z = W + 3, so that X = W - 3
@@ -139,7 +140,8 @@ TEST_CASE("weights are written in the dtype of the output") {
   CHECK(second == std::vector<double>(3, 1.0));
 }
 
-TEST_CASE("a replica sends the differences of its own blocks in a bucket, whether or not it wants the weights") {
+TEST_CASE(
+    "a replica sends the differences of its own blocks in a bucket, whether or not its caller wants the weights") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);

@@ -22,7 +22,8 @@ inline const OptionKeys kAllStates =
     "max_preconditioner_dim=4 momentum=0.5 precondition_frequency=2 use_merge_dims=false lr=0.1 weight_decay=0.01";
 inline const std::vector<std::vector<int64_t>> kSteppedShapes = {{4, 6}, {5}};
 
-// Sets gradients that differ from element to element, and from step to step.
+// Fills the gradient of consecutive elements. Each element and each step has another value. first: the number of the
+// first element.
 inline void FillGradient(int step, int64_t first, std::vector<float>* gradient) {
   for (size_t i = 0; i < gradient->size(); ++i) {
     const auto at = static_cast<float>(first) + static_cast<float>(i);
@@ -47,7 +48,7 @@ struct Alone : StepFixture {
   LocalStep step;
 };
 
-// Steps on all ranks at the same time.
+// Ranks that make their steps at the same time, each on its own thread.
 template <typename Rank>
 struct SteppingRanks : RanksOnThreads<Rank> {
   using RanksOnThreads<Rank>::RanksOnThreads;
@@ -94,7 +95,8 @@ struct ShardRank : StepFixture {
     placement.shard_world = comm.world();
     return {.keys = keys, .params = ShardsOf(comm.rank(), comm.world(), copy), .placement = placement};
   }
-  // Equal chunks of the flattened parameters; the last ones may be smaller.
+  // Returns descriptions of this rank's shards. The shards are equal chunks of the flattened parameters, but the last
+  // chunks may be smaller.
   static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
     std::vector<ParamDesc> params = Describe(kSteppedShapes);
     for (ParamDesc& desc : params) {

@@ -45,7 +45,7 @@ inline double LargestOf(const Doubles& a) {
   return largest;
 }
 
-// Returns the largest difference between elements, or NaN if one of them is NaN.
+// Returns the largest absolute difference between corresponding elements, or NaN if a difference is NaN.
 template <typename Real>
 double LargestDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   double largest = 0;

@@ -11,7 +11,7 @@
 
 namespace shampoo {
 
-// A directory that is deleted with this object.
+// A new, empty directory for temporary files. The destructor deletes the directory and its contents.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {

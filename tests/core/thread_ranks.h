@@ -17,8 +17,8 @@
 
 namespace shampoo {
 
-// The communicators of ranks that are threads of this process. A collective that waits for a minute fails, so that a
-// test with a missing rank ends.
+// Creates a communicator for each rank. The ranks are threads of this process. If a rank does not join a collective
+// within a minute, the collective fails on the ranks that wait for it, so that the test ends.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int world, bool with_all_to_all = false) {
@@ -38,11 +38,11 @@ class ThreadRanks {
 
   int world() const { return static_cast<int>(ranks_.size()); }
   std::shared_ptr<Communicator> comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  // If set, this function returns whether collective number `call` of a rank, counted from 1, returns an error on this
-  // rank although all ranks have completed it.
+  // If `fails` is set and returns true, a collective that all ranks have completed returns an error on this rank.
+  // `call` counts the collectives of the rank since `fails` was set: 1 is the first of them.
   std::function<bool(int rank, int64_t call)> fails;
 
-  // Runs work(rank) for all ranks, each on its own thread. No REQUIRE may fail in `work`.
+  // Runs work(rank) for all ranks, each on its own thread. A REQUIRE that fails in `work` ends the process.
   template <typename Work>
   void Run(Work&& work) {
     std::vector<std::thread> threads;

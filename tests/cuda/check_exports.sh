@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_exports.sh NM PLUGIN: checks that the plugin exports only its one function, and nothing of the libraries that
-# are linked into it. NM lists the symbol version as an absolute symbol, which is ignored.
+# check_exports.sh NM PLUGIN: checks that PLUGIN exports the function shampoo_cuda_plugin and no other symbol. NM, a
+# program such as nm, also lists the symbol version SHAMPOO_CUDA_0, as an absolute symbol. The check ignores this line.
 set -eu
 export LC_ALL=C
 found=$("$1" -D --defined-only "$2" | awk '!($2 == "A" && $3 ~ /^SHAMPOO_CUDA_0(@|$)/) { print $3, $2 }' | sort)

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which devices a build supports, depending on the architectures for which it was built.
+// Tests which compute capabilities a build of the plugin supports, for several lists of architectures.
 #include "core/backend/cuda/plugin/compute_capability.h"
 
 #include <doctest/doctest.h>

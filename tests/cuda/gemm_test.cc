@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Batches of more matrices than a call of cuBLAS or cuSOLVER accepts.
+// Tests batches of more matrices than one call of cuBLAS or cuSOLVER accepts.
 #include "core/backend/cuda/plugin/gemm.h"
 
 #include "tests/cuda/roots_on_device.h"
@@ -9,12 +9,12 @@
 namespace shampoo::cuda_test {
 namespace {
 
-TEST_CASE("a batch of more matrices than a call of cuBLAS accepts is divided, with and without a shared operand") {
+TEST_CASE("Gemm divides a batch that is too large for one call of cuBLAS") {
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   const Device device;
   constexpr int64_t kCount = 70000;
-  constexpr int64_t kStride = 3;  // between matrices of 1 x 2
+  constexpr int64_t kStride = 3;  // elements from one 1 x 2 matrix to the next
   std::vector<float> values(static_cast<size_t>(kCount * kStride));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1021);
   const OnDevice<float> a(values);
@@ -39,7 +39,7 @@ TEST_CASE("a batch of more matrices than a call of cuBLAS accepts is divided, wi
   }
 }
 
-TEST_CASE("roots of more matrices than cuSOLVER accepts at once are computed") {
+TEST_CASE("a solver of roots accepts more matrices than one call of cuSOLVER") {
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   const std::vector<Matrix<float>> matrices(40000, Matrix<float>{2, 1, 1, 2});

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pinned memory through which steps exchange data over communicators that take host memory.
+// Tests HostExchange: the pinned memory through which steps exchange data over communicators that take host memory.
 #include "core/backend/cuda/plugin/host_exchange.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kBytes = 1024;
 
-// Device memory in which all bytes have the same value, and a stream.
+// A stream, and device memory whose bytes initially all have the same value.
 struct Place {
   explicit Place(char byte) {
     REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data), kBytes) == cudaSuccess);
@@ -44,7 +44,7 @@ struct Place {
   cudaStream_t stream = nullptr;
 };
 
-TEST_CASE("pinned memory of exchanges is written only after earlier copies from it have ended, even in other streams") {
+TEST_CASE("Fetch writes the pinned memory only after earlier copies from this memory have ended on all streams") {
   fake_cuda_reset();
   {
     std::unique_ptr<HostExchange> exchange;

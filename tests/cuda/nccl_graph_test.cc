@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a rank over NCCL that are captured into a CUDA graph. NCCL is the fake of tools/stream_nccl.cc.
+// Tests steps that exchange data over NCCL and are captured into a CUDA graph. tools/stream_nccl.cc replaces NCCL.
 #include <shampoo/shampoo_nccl.h>
 
 #include "core/comm/nccl.h"
@@ -13,11 +13,12 @@ namespace shampoo_test {
 namespace {
 
 struct Adapter {
-  bool is_header;  // uses shampoo_nccl_ops(), otherwise the functions of shampoo_comm_from_nccl()
+  // Which function makes the operations. true: shampoo_nccl_ops(). false: NcclOps(), as in shampoo_comm_from_nccl().
+  bool is_header;
   bool is_non_blocking;
 };
 
-// A communicator of NCCL and its operations.
+// A communicator of NCCL. Ops() returns its operations.
 class NcclComm {
  public:
   NcclComm(int world, Adapter adapter) : is_header_(adapter.is_header) {
@@ -65,7 +66,7 @@ TEST_CASE("a step over NCCL can be captured, and replays are bit-identical to st
          {Adapter{true, false}, Adapter{true, true}, Adapter{false, false}, Adapter{false, true}}) {
       INFO(NameOf(kind), ", header ", adapter.is_header, ", non-blocking ", adapter.is_non_blocking);
       const StageWithStream stream;
-      StreamRank<> reference(kind, {}, stream);  // the same exchanges without NCCL
+      StreamRank<> reference(kind, {}, stream);  // makes the same exchanges without NCCL
       StreamRank<NcclComm> plain(kind, {}, stream, adapter);
       StreamRank<NcclComm> captured(kind, {}, stream, adapter);
       const int groups = stream_nccl_groups();

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that has no host memory for the message of an error still joins the step in which it reports the error. It
-// also joins the exchange of the message after the devices have rejected a step.
+// Tests that a rank without host memory for an error message still joins the collectives of the other ranks: in an
+// export, in the step that reports the error, and in the exchange of the message after the devices have rejected a
+// step.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -15,8 +16,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns whether an allocation is made by test code. The fake of CUDA and the communicators of the tests use the same
-// allocation functions as the library.
+// Returns whether test code makes the current allocation. Such an allocation must not fail. The fake of CUDA and the
+// communicators of the tests use the same allocation functions as the library.
 bool IsOfTests() { return fake_cuda_in_call() != 0 || StagedComm::IsInside(); }
 
 std::string TextsOf(const DeviceRanks& ranks) {
@@ -39,8 +40,8 @@ void CheckAllContinue(DeviceRanks* ranks) {
 
 enum class BadArgument { kNone, kBlend, kOverlap };
 
-// One rank passes a bad argument to an export, or no rank does. Either allocation n of this rank fails, or allocation n
-// and all later ones fail.
+// Rank 1 passes valid arguments or a bad argument to an export. In this call, either allocation n of rank 1 fails, or
+// allocation n and all later allocations of rank 1 fail.
 TEST_CASE("an export returns on all ranks, even if one rank has no memory" * NeedsFake()) {
   for (const RankKind& kind :
        {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"gather", 1, 3}, {"local", 2, 2}, {"gather", 2, 2}}) {
@@ -81,10 +82,10 @@ TEST_CASE("an export returns on all ranks, even if one rank has no memory" * Nee
 }
 
 // Rank 1 has a NaN in its gradient. In the call that reports the error, either allocation n of rank 1 fails, or
-// allocation n and all later ones fail. n is 1, 2, and so on, until the call makes fewer than n allocations.
+// allocation n and all later allocations of rank 1 fail. n starts at 1 and increases until no allocation fails.
 TEST_CASE("a rejected step is reported on all ranks, even if one rank has no memory" * NeedsFake()) {
   for (const RankKind& kind : {RankKind{"local", 2, 1}, {"local", 3, 1}, {"local", 1, 3}, {"local", 2, 2}}) {
-    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // allocation n alone, or all from it on
+    for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {
       std::set<shampoo_status> returned;
       int64_t attempts = 0;
       for (int64_t n = 1;; ++n) {
@@ -130,13 +131,13 @@ struct HostError {
   ModelSpec spec;
   int rank;
   shampoo_status status;
-  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps; the next step finds the error
+  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps, so that the next step finds the error
 };
 
 std::vector<HostError> HostErrors() {
   std::vector<HostError> errors;
   for (const RankKind& kind : {RankKind{"local", 3, 1}, {"local", 1, 3}, {"local", 2, 2}}) {
-    errors.push_back({"an impossible step", kind, SpecOfRanks({}), 1, SHAMPOO_E_STATE, [](DeviceRanks* ranks) {
+    errors.push_back({"an invalid step counter", kind, SpecOfRanks({}), 1, SHAMPOO_E_STATE, [](DeviceRanks* ranks) {
                         MakeTwoSteps(ranks);
                         (*ranks)[1].SetState("group.0/step", {-5});
                       }});
@@ -151,7 +152,7 @@ std::vector<HostError> HostErrors() {
   return errors;
 }
 
-TEST_CASE("a rank that has no memory for its own error joins the step, and all ranks return the same status" *
+TEST_CASE("a rank that has no memory for its error message joins the step and returns the status of all ranks" *
           NeedsFake()) {
   for (const HostError& error : HostErrors()) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Root method cans on the device (the fake of CUDA), against eigendecompositions in float64 on the CPU. Prints the
-// table of docs/roots.md.
+// Compares the inverse roots that method cans computes on the device (the fake of CUDA) with those of method eigen in
+// float64 on the CPU. Prints the table of these errors in docs/roots.md.
 #include <cstdio>
 
 #include "core/roots/inverse_root.h"
@@ -11,9 +11,9 @@
 namespace shampoo::cuda_test {
 namespace {
 
+// Returns a matrix whose smallest eigenvalue is 0. With kind 0, the other eigenvalues are between 1e-5 and 1. With kind
+// 1, one eigenvalue is 1 and all others are 0. With kind 2, the other eigenvalues are between 2/3 and 1.
 Matrix<float> WithSmallestZero(int64_t n, int kind, std::mt19937_64* random) {
-  // Kind 0: eigenvalues from 1 to 1e-5, and one 0. Kind 1: one eigenvalue 1, and the others 0. Kind 2: eigenvalues near
-  // 1, and one 0.
   const double condition = kind == 2 ? 1.5 : 1e5;
   return RandomMatrix<float>(n, condition, random, kind == 1 ? n - 1 : 1);
 }
@@ -28,13 +28,14 @@ double LargestRowSum(int64_t n, const Matrix<float>& a) {
   return largest;
 }
 
+// Returns max |x - exact| / max |exact|, where `exact` is the root of a that method eigen computes in float64.
 double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, const Matrix<float>& x) {
   Question exactly = question;
   exactly.method = RootMethod::kEigen;
   exactly.root_dtype = Dtype::kF64;
   exactly.epsilon = 0;
-  // Add epsilon here, because method eigen subtracts a negative smallest eigenvalue from all eigenvalues before it adds
-  // epsilon.
+  // Epsilon is added to the diagonal before the call. Method eigen itself would first subtract a negative smallest
+  // eigenvalue from all eigenvalues.
   Matrix<double> wide(a.begin(), a.end());
   for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
   Matrix<double> exact(a.size());
@@ -50,11 +51,13 @@ double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, cons
 }
 
 struct Row {
-  int by_cans = 0;
+  int by_cans = 0;  // the number of matrices whose root method cans computed
   int matrices = 0;
-  double error = 0;  // of the roots by cans
+  double error = 0;  // the largest ErrorOf() of these roots
 };
 
+// Computes root `root` of several matrices. Their smallest eigenvalue plus epsilon is about `fraction` of the largest
+// row sum.
 Row Measure(int64_t root, double fraction) {
   std::mt19937_64 random(31);
   Row row;
@@ -62,7 +65,8 @@ Row Measure(int64_t root, double fraction) {
     for (const int kind : {0, 1, 2}) {
       Question question{.method = RootMethod::kCans, .root = root, .may_be_diagonal = false};
       const Matrix<float> a = WithSmallestZero(n, kind, &random);
-      // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 of the norm.
+      // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 of the row sum. For fractions of 1e-5 or
+      // more, the factor 1.03 makes up for this error.
       question.epsilon = 1.03 * fraction * LargestRowSum(n, a);
       const Answer<float> answer = Solve<float>(question, n, {a});
       ++row.matrices;
@@ -98,7 +102,7 @@ TEST_CASE("cans on the device is within 1e-4 of the exact root, or the recovery 
   }
 }
 
-TEST_CASE("a root for which cans has no iteration is computed by eigen") {
+TEST_CASE("method eigen computes the roots for which method cans has no iteration") {
   std::mt19937_64 random(32);
   Question question{.root = 6};
   const Matrix<float> a = RandomMatrix<float>(10, 100, &random);
@@ -107,7 +111,7 @@ TEST_CASE("a root for which cans has no iteration is computed by eigen") {
   CHECK(Solve<float>(question, 10, {a}).matrices[0] == eigen.matrices[0]);
 }
 
-TEST_CASE("cans uses the diagonal of a diagonal matrix") {
+TEST_CASE("method cans computes the root of a diagonal matrix from its diagonal") {
   Question question{.method = RootMethod::kCans, .root = 2};
   const Matrix<float> a = Diagonal<float>({1, 4, 1e-20, 16});
   const Answer<float> answer = Solve<float>(question, 4, {a, Diagonal<float>({4, 4, 4, 4})});

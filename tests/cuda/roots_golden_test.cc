@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorded roots of the reference, computed by the device's iterations and by its eigensolvers.
+// Computes inverse roots on the device (the fake of CUDA), and compares them with those that were recorded from the
+// reference implementation.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -48,8 +49,8 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   Matrix<Real> of_cpu(matrix.size());
   RootResult result;
   const bool found = InverseRoot(ForCpu(question), question.root, 1, n, a, of_cpu.data(), &result).ok();
-  // The function of the API accepts the result of an iteration that has reached the maximum number of iterations. The
-  // optimizer does not.
+  // InverseRoot() accepts the result of an iteration that stops at the maximum number of iterations. The device reports
+  // a failure instead.
   if (!found || result.outcome.rungs_used > 0 || result.outcome.converged == 0) {
     CHECK(status.failure != RootFailure::kNone);
     ++counts->left_to_the_ladder;
@@ -58,10 +59,11 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   CHECK(status.failure == RootFailure::kNone);
   ++counts->computed;
   if (question.method != RootMethod::kEigen) {
-    // Near the rounding error of float32, an iteration may stop earlier or later.
+    // In float32, rounding errors may end an iteration up to two iterations earlier or later than on the CPU.
     const int leeway = sizeof(Real) == 8 ? 0 : 2;
     CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
-    // The reference stops at the same tolerance, but its last error may be on the other side of the tolerance.
+    // The reference stops at the same tolerance. Rounding may move its last error to the other side of the tolerance,
+    // so it may make one iteration more or fewer.
     const auto recorded = settings.at("iterations").get<int>();
     if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
   }
@@ -85,7 +87,7 @@ TEST_CASE("recorded roots are computed within their tolerances, in about the rec
     if (entry.path().extension() != ".safetensors") continue;
     const golden::TensorFile file = golden::ReadSafetensors(entry.path());
     const nlohmann::json settings = nlohmann::json::parse(file.metadata.at("case"));
-    if (settings.at("root_denominator") != 1) continue;  // the optimizer computes no such roots
+    if (settings.at("root_denominator") != 1) continue;  // the optimizer computes only roots with denominator 1
     CAPTURE(entry.path().filename().string());
     Counts& of_method = counts[settings.at("method").get<std::string>()];
     if (file.At("A").dtype == "F64") {

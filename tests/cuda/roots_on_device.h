@@ -101,11 +101,11 @@ inline void Replay(cudaStream_t stream) {
 template <typename Real>
 using Matrix = std::vector<Real>;
 
-// Options of the roots. The defaults are those of the preset shampoo_2024 for a matrix.
+// The options with which Solve() computes roots. The defaults are those of the preset shampoo_2024 for a matrix.
 struct Question {
   RootMethod method = RootMethod::kEigen;
   Dtype root_dtype = Dtype::kF32;
-  int64_t root = 4;
+  int64_t root = 4;  // r in the exponent -multiplier / r
   double multiplier = 1;
   double epsilon = 1e-12;
   double divisor = 1;        // the matrices are divided by this number first
@@ -116,11 +116,11 @@ struct Question {
   bool pseudo_inverse = false;
   double rank_rtol = -1;
   double rank_atol = 0;
-  bool may_be_diagonal = true;
-  bool active = true;     // false: as in a rejected step, nothing is written
-  bool captured = false;  // the roots are computed in a replay of a captured graph
+  bool may_be_diagonal = true;  // true: the root of a diagonal matrix is computed from its diagonal
+  bool active = true;           // false: the step is rejected, so nothing is written
+  bool captured = false;        // the roots are computed in a replay of a captured graph
   double relative_epsilon = 0;
-  bool tracked = false;  // track_root_residuals
+  bool tracked = false;  // the key track_root_residuals
 
   DeviceSettings ForDevice() const {
     DeviceSettings settings{};
@@ -160,7 +160,7 @@ template <typename Real>
 struct Answer {
   std::vector<Matrix<Real>> matrices;
   std::vector<RootStatus> status;
-  int64_t products = 0;  // calls of cuBLAS
+  int64_t products = 0;  // products of cuBLAS; a batch counts once
 };
 
 // Computes the roots of a batch of n x n matrices on the device. Checks that the device memory between the matrices

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Rejected steps, wrong results of a solver, and batches in which some matrices have no root.
+// Tests the roots and statuses that RootSolver returns on the fake of CUDA: for diagonal matrices, for failures, for
+// rejected steps, and for large batches.
 #include <cstring>
 
 #include "core/backend/cuda/plugin/roots_chunk.h"
@@ -31,8 +32,8 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // If an earlier matrix of the block was not diagonal, a diagonal matrix is decomposed, and any negative eigenvalue is
-  // clamped.
+  // If an earlier matrix of the block was not diagonal, the root is computed from an eigendecomposition. A negative
+  // smallest eigenvalue is then subtracted even if epsilon would make it positive.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);
@@ -54,7 +55,7 @@ TEST_CASE("the root of a matrix does not depend on the other matrices of its bat
       CAPTURE(n);
       Question question{.method = method, .root_dtype = Dtype::kF64};
       std::vector<Matrix<float>> matrices;
-      // The matrices stop after different numbers of iterations.
+      // These matrices need different numbers of iterations.
       for (const double condition : {1e5, 1.0, 10.0, 1e3}) {
         matrices.push_back(RandomMatrix<float>(n, condition, &random));
       }
@@ -106,7 +107,7 @@ TEST_CASE("the status of a failed root reports the reason") {
   };
   const Matrix<float> good = RandomMatrix<float>(12, 10, &random);
   CHECK(failure(good) == RootFailure::kNone);
-  SUBCASE("too large") {
+  SUBCASE("an element of the root is too large") {
     for (const RootMethod method : kMethods) {
       question.method = method;
       question.limit = 0.5;
@@ -116,13 +117,13 @@ TEST_CASE("the status of a failed root reports the reason") {
     question.limit = 900;
     CHECK(failure(Diagonal<float>({1, 1e-20})) == RootFailure::kOutOfRange);
   }
-  SUBCASE("singular") {
+  SUBCASE("a singular matrix without epsilon") {
     question.epsilon = 0;
     CHECK(failure(Diagonal<float>({1, 0})) == RootFailure::kSingular);
     question.may_be_diagonal = false;
     CHECK(failure(Diagonal<float>({1, 0})) == RootFailure::kSingular);
   }
-  SUBCASE("not positive") {
+  SUBCASE("a negative definite matrix") {
     Matrix<float> negative = good;
     for (float& element : negative) element = -element;
     for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
@@ -130,7 +131,7 @@ TEST_CASE("the status of a failed root reports the reason") {
       CHECK(failure(negative) == RootFailure::kNotConverged);
     }
   }
-  SUBCASE("stopped too soon") {
+  SUBCASE("too few iterations are allowed") {
     for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
       question.method = method;
       question.max_iterations = 2;
@@ -142,7 +143,7 @@ TEST_CASE("the status of a failed root reports the reason") {
   }
 }
 
-TEST_CASE("an iteration that does not converge is stopped") {
+TEST_CASE("an iteration that does not converge ends long before the maximum number of iterations") {
   Question question{.method = RootMethod::kNewton, .root = 1, .epsilon = 0, .max_iterations = 1000000};
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
@@ -163,7 +164,8 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
   REQUIRE(alone.status[0].iterations <= 8);
   REQUIRE(both.status[1].iterations > 8);
   REQUIRE(both.status[1].iterations <= 24);
-  // The method may make up to 7 iterations more than the matrices need. Four more products check the result.
+  // The host polls the device after every 8 iterations. Therefore the method may make up to 7 iterations more than the
+  // matrices need. Four more products check the result.
   CHECK(alone.products <= kProductsPerIteration * 8 + 4);
   CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
   // In a batch, a matrix stops at the same iteration as alone, and its root is bit-identical.
@@ -171,10 +173,10 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
     CHECK(both.matrices[i] == alone.matrices[0]);
     CHECK(both.status[i].iterations == alone.status[0].iterations);
   }
-  // The maximum ends the method if a matrix needs more iterations.
+  // The method ends at the maximum number of iterations, even if a matrix needs more.
   question.max_iterations = 5;
   CHECK(Solve<float>(question, 20, {hard}).status[0].iterations == 5);
-  // For a step that the device rejects, the method does not make the maximum number of iterations.
+  // If the device has rejected the step, the method ends after the first 8 iterations.
   question.max_iterations = 100;
   question.active = false;
   question.divisor = kNan;
@@ -194,11 +196,11 @@ TEST_CASE(
   CHECK(answer.products > expected.products);
 }
 
-// Uses long double, whose range is wider than that of double.
-TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
+// Iterates on one eigenvalue in long double, which can represent smaller numbers than double.
+TEST_CASE("the number of iterations that MaxUsefulIterations returns is enough for all eigenvalues") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
-      int64_t needed = 1;  // the first iteration, which may lose a factor of 2^root
+      int64_t needed = 1;  // the first iteration, which may divide y by up to 2^root
       for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
         long double factor = 0;
         long double term = 1;  // b_i (1 - y)^i
@@ -215,7 +217,7 @@ TEST_CASE("no eigenvalue needs more than the maximum number of iterations") {
   }
 }
 
-TEST_CASE("wrong results of a solver are detected") {
+TEST_CASE("wrong results of an eigensolver are detected") {
   std::mt19937_64 random(9);
   for (const int64_t n : {12, 40}) {
     const std::vector<Matrix<float>> matrices = {
@@ -235,7 +237,7 @@ TEST_CASE("wrong results of a solver are detected") {
   }
 }
 
-TEST_CASE("the number of calls does not depend on the number of matrices") {
+TEST_CASE("the number of kernels and library calls does not depend on the number of matrices in a batch") {
   std::mt19937_64 random(10);
   for (const RootMethod method : kMethods) {
     Question question{.method = method};
@@ -251,7 +253,7 @@ TEST_CASE("the number of calls does not depend on the number of matrices") {
   }
 }
 
-TEST_CASE("a few large eigenproblems are solved one by one, and more or smaller ones are solved in one call") {
+TEST_CASE("a few large eigenproblems take one call each but many or small eigenproblems share one call") {
   std::mt19937_64 random(12);
   const auto calls = [&](int64_t n, int64_t count) {
     Solve(Question{}, n, std::vector<Matrix<float>>(static_cast<size_t>(count), RandomMatrix<float>(n, n, &random)));
@@ -273,7 +275,7 @@ TEST_CASE("a batch beyond the limits of cuSOLVER is processed in chunks") {
   CHECK(answer.matrices.back() == Solve<float>(Question{}, 2, {matrices.back()}).matrices[0]);
 }
 
-TEST_CASE("workspaces stay below the target size unless a single matrix needs more") {
+TEST_CASE("a workspace for roots stays below the target size unless a single matrix needs more") {
   for (const RootMethod method : kMethods) {
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF64}) {
       for (const int64_t n : {1, 2, 32, 33, 128, 1024, 8192, 20000}) {

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The residuals that the device (the fake of CUDA) measures for its roots equal those that the CPU measures.
+// Compares the residuals (key track_root_residuals) that the device (the fake of CUDA) measures for its roots with
+// those that the CPU measures for the same roots.
 #include <cstring>
 
 #include "core/roots/inverse_root.h"
@@ -32,6 +33,7 @@ bool AreClose(double a, double b, double rounding) {
   return a == b || std::fabs(a - b) <= rounding + 1e-6 * std::fabs(b);
 }
 
+// Checks that the device measures the same residuals as the CPU, and that measuring does not change the roots.
 template <typename Real>
 void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Real>>& matrices) {
   const Answer<Real> plain = Solve(question, n, matrices);
@@ -50,7 +52,7 @@ void CompareResiduals(Question question, int64_t n, const std::vector<Matrix<Rea
     RootResult result;
     Check(InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result));
     if (result.outcome.rungs_used == 0) {
-      // The shift includes a negative smallest eigenvalue (the clamp), which may be nothing but a rounding error.
+      // If the smallest eigenvalue is negative, the shift subtracts it. This eigenvalue may be a mere rounding error.
       const double unit = MachineEpsilon(question.root_dtype) * 100;
       CHECK(AreClose(status.shift, result.outcome.shift, unit));
       CHECK(AreClose(status.epsilon, result.outcome.epsilon, unit * question.epsilon));
@@ -89,7 +91,7 @@ TEST_CASE("residuals of roots equal those of the CPU for every method, dtype, si
   }
 }
 
-TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0 for a matrix of zeros") {
+TEST_CASE("residuals with root_relative_epsilon use the epsilon of each matrix and are 0 for a matrix of zeros") {
   std::mt19937_64 random(6);
   for (const RootMethod method : kMethods) {
     CAPTURE(static_cast<int>(method));
@@ -109,10 +111,10 @@ TEST_CASE("residuals use the epsilon of each matrix if it is relative, and are 0
   }
 }
 
-TEST_CASE("a clamp is part of the shift, and the shift of a pseudo-inverse is 0") {
+TEST_CASE("residuals of matrices with a negative eigenvalue and of pseudo-inverses equal those of the CPU") {
   std::mt19937_64 random(7);
   Question question{.epsilon = 1e-3};
-  // The smallest eigenvalue is negative.
+  // Both matrices have a negative smallest eigenvalue.
   Matrix<double> indefinite = RandomMatrix<double>(8, 100, &random);
   for (size_t i = 0; i < 8; ++i) indefinite[i * 9] -= 0.05;
   Matrix<double> diagonal = Diagonal<double>({3, -1, 2, 5, 1, 1, 4, 2});
@@ -132,7 +134,7 @@ TEST_CASE("a clamp is part of the shift, and the shift of a pseudo-inverse is 0"
   CompareResiduals<float>(question, 8, {RandomMatrix<float>(8, 100, &random, 3)});
 }
 
-TEST_CASE("residuals of roots with an exponent_multiplier equal those of the CPU, also if it is 0") {
+TEST_CASE("residuals equal those of the CPU if exponent_multiplier is positive or negative or 0") {
   std::mt19937_64 random(8);
   Question question{.epsilon = 1e-2};
   for (const double multiplier : {1.5, -0.5, 0.0}) {
@@ -142,7 +144,7 @@ TEST_CASE("residuals of roots with an exponent_multiplier equal those of the CPU
   }
 }
 
-TEST_CASE("a root that fails, and a rejected step, have no residuals") {
+TEST_CASE("no residuals are recorded for a root that fails or in a rejected step") {
   std::mt19937_64 random(9);
   for (const RootMethod method : kMethods) {
     Question question{.method = method, .limit = 0.5, .tracked = true};
@@ -152,18 +154,18 @@ TEST_CASE("a root that fails, and a rejected step, have no residuals") {
     CHECK(answer.status[0].residual == 0);
     question.limit = kInfinity;
     question.active = false;
-    question.max_iterations = kIterationsPerPoll;  // the solver polls only after more iterations
+    question.max_iterations = kIterationsPerPoll;  // so that the solver never polls the device
     const Answer<float> rejected = Solve<float>(question, 5, {RandomMatrix<float>(5, 10, &random)});
     CHECK(rejected.status[0].iterations == -7);
     CHECK(rejected.status[0].error == 0);
   }
 }
 
-TEST_CASE("an eigensolver that fails in float64 makes the error or the residual infinite") {
+TEST_CASE("the error or the residual of a root is infinite if the eigensolver that measures it fails") {
   std::mt19937_64 random(10);
   Question question{.method = RootMethod::kNewton, .epsilon = 1e-2, .tracked = true};
-  // Method newton calls no eigensolver. So the first eigenproblem is that of the matrix in float64, from which the
-  // error is computed. The second one is that of the root, from which the residual is computed.
+  // Method newton calls no eigensolver. To measure the root, the solver decomposes two matrices in float64: first the
+  // input matrix, for the error, and then the root, for the residual.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);
     const Answer<float> answer = Solve<float>(question, 40, {RandomMatrix<float>(40, 10, &random)});

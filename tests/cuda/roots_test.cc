@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Compares roots of batches of matrices on the device (the fake of CUDA) with those of the CPU.
+// Compares the inverse roots that the device (the fake of CUDA) computes for batches of matrices with those of the CPU.
 #include "core/roots/inverse_root.h"
 #include "tests/cuda/roots_on_device.h"
 
@@ -30,8 +30,8 @@ double Distance(const Matrix<Real>& x, const Matrix<Real>& y) {
   return largest > 0 ? distance / largest : distance;
 }
 
-// Compares the roots that the device computes with those of the CPU. The device divides the matrices by
-// question.divisor itself; for the CPU they are divided here.
+// Compares the roots that the device computes with those of the CPU. On the device, the solver divides the matrices by
+// question.divisor. For the CPU, this function divides them.
 template <typename Real>
 void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matrix<Real>>& matrices, double tolerance) {
   const Answer<Real> answer = Solve(question, n, matrices);
@@ -44,7 +44,7 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     const Status status = InverseRoot(ForCpu(question), question.root, 1, n, divided.data(), expected.data(), &result);
     Check(status);
     const RootStatus& actual = answer.status[i];
-    // If the CPU used a higher rung of its ladder, the device must report a failure.
+    // If the first attempt of the CPU failed, the device, which has no recovery ladder, must report the same failure.
     if (result.outcome.rungs_used > 0) {
       CHECK(actual.failure == result.outcome.first_failure);
       continue;
@@ -53,7 +53,7 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     CHECK(actual.kind == result.outcome.kind);
     CHECK(actual.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
     CHECK(actual.solver_info == 0);
-    // Near the rounding error of float32, a method may stop up to two iterations earlier or later.
+    // In float32, rounding errors may end an iteration up to two iterations earlier or later than on the CPU.
     CHECK(std::abs(actual.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
     if (question.root_dtype == Dtype::kF64) CHECK(actual.converged == result.outcome.converged);
     CHECK(Distance(answer.matrices[i], expected) <= tolerance);
@@ -74,11 +74,11 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       for (const double own_condition : {1.0, std::sqrt(condition), condition}) {
         matrices.push_back(RandomMatrix<Real>(n, own_condition, &random, 0, root == 2 ? 1e-3 : 50));
       }
-      // A rounding error of one unit relative to the largest eigenvalue is an error of `condition` units relative to
-      // the smallest one, which determines the largest elements of the root.
+      // Relative to the largest eigenvalue, a rounding error is one unit. Relative to the smallest eigenvalue, which
+      // determines the largest elements of the root, the same error is `condition` units.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
-      // higher_order begins with a Newton step, whose factor ((p + 1) I - Y) / p almost cancels in the direction of the
-      // largest eigenvalue of Y. Few digits remain.
+      // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p. In the direction of the
+      // largest eigenvalue of Y, this difference almost cancels, so it has few correct digits.
       CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
     }
   }
@@ -89,12 +89,12 @@ TEST_CASE("roots of random matrices equal those of the CPU") {
     CAPTURE(static_cast<int>(method));
     SUBCASE("in float32") { CompareRandom<float>(method, Dtype::kF32, 1e3); }
     SUBCASE("in float64") { CompareRandom<double>(method, Dtype::kF64, 1e6); }
-    SUBCASE("of float32 in float64") { CompareRandom<float>(method, Dtype::kF64, 1e6); }
-    SUBCASE("of float64 in float32") { CompareRandom<double>(method, Dtype::kF32, 1e3); }
+    SUBCASE("in float64 for float32 matrices") { CompareRandom<float>(method, Dtype::kF64, 1e6); }
+    SUBCASE("in float32 for float64 matrices") { CompareRandom<double>(method, Dtype::kF32, 1e3); }
   }
 }
 
-TEST_CASE("roots of other iteration orders, exponents and magnitudes equal those of the CPU") {
+TEST_CASE("roots equal those of the CPU for several iteration orders and exponents and magnitudes") {
   std::mt19937_64 random(4);
   Question question{.root_dtype = Dtype::kF64};
   for (const int64_t order : {2, 3, 4, 7}) {
@@ -131,7 +131,7 @@ TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
   }
 }
 
-TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
+TEST_CASE("pseudo-inverses equal those of the CPU for several rank tolerances") {
   std::mt19937_64 random(5);
   for (const int64_t n : {5, 40}) {
     Question question{.root_dtype = Dtype::kF64, .epsilon = 0, .pseudo_inverse = true};
@@ -147,7 +147,7 @@ TEST_CASE("a pseudo-inverse leaves out the directions that count as zero") {
   }
 }
 
-TEST_CASE("only the panels of a large root that intersect the lower triangle are computed") {
+TEST_CASE("a large root is computed in panels of rows that omit most elements above the diagonal") {
   constexpr int64_t kSize = 515;
   Matrix<float> matrix(kSize * kSize);
   for (int64_t i = 0; i < kSize * kSize; ++i) {
@@ -156,7 +156,7 @@ TEST_CASE("only the panels of a large root that intersect the lower triangle are
   }
   Question question{.root = 2};
   CompareWithCpu<float>(question, kSize, {matrix, matrix}, 1e-5);
-  // Three products with vectors, which check the eigendecomposition, and the four panels of the root.
+  // Three products with vectors check the eigendecomposition, and four products compute the panels of the root.
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) == 3 + 4);
 }
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the cases of tests/core/rules_cases.h in a kernel. They apply the rules in core/rules, which are formulas that
-// the CPU backend and the kernels share.
+// Runs the cases of tests/core/rules_cases.h in a kernel. The cases apply the rules of core/rules: formulas that the
+// CPU backend and the kernels share.
 #include <cmath>
 
 #include "core/backend/cuda/plugin/cta.h"
@@ -41,15 +41,16 @@ std::vector<double> RunOnDevice(const Case* cases, size_t count) {
   return results.Read();
 }
 
-// `tolerance` is relative to the expected number.
+// Returns whether `result` is `expected`, within a tolerance relative to |expected|.
 bool IsClose(double result, double expected, double tolerance) {
   return IsAsExpected(result, expected) || std::fabs(result - expected) <= tolerance * std::fabs(expected);
 }
 
-TEST_CASE("the rules of core/rules give the same numbers in a kernel as on the host, and the expected ones") {
+TEST_CASE("the rules of core/rules return the expected numbers in a kernel and the same numbers on the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
-    const double tolerance = std::string(name) == "traces" ? 1e-15 : 0;  // a GPU may round pow to another neighbor
+    // The rules in the table "traces" call pow, whose result a GPU may round in another direction than the host.
+    const double tolerance = std::string(name) == "traces" ? 1e-15 : 0;
     const std::vector<double> results = RunOnDevice(cases, count);
     for (size_t i = 0; i < count; ++i) {
       CAPTURE(i);
@@ -59,7 +60,7 @@ TEST_CASE("the rules of core/rules give the same numbers in a kernel as on the h
   });
 }
 
-TEST_CASE("the signs with which computed roots are checked are the same on the device and on the host") {
+TEST_CASE("the pseudo-random signs that check computed roots are the same on the device and on the host") {
   constexpr int64_t kCount = 1000;
   const OnDevice<double> made(std::vector<double>(kCount, 0.0));
   Check(Launch(nullptr, 1, SignsBody{made.data(), kCount}));

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that deliver wrong bytes, for example because they confuse ranks or calls. A rank that receives an
-// invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as they learn of a failed
-// collective. Whatever bytes a rank receives, it does not access memory out of bounds and does not wait forever.
+// Tests of communicators that deliver wrong bytes, for example because the communicators confuse ranks or calls. A rank
+// that receives an invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as they
+// learn of a failed collective. No received bytes make a rank access memory out of bounds or wait forever.
 #include <cstring>
 #include <random>
 
@@ -19,7 +19,7 @@ namespace {
 struct Number {
   Kind kind;
   const char* what;
-  int64_t from_segment;  // offset of the number in the segment of the other rank, in bytes
+  int64_t from_segment;  // offset of the number in the data of the other rank, in bytes
   int64_t value;
   size_t bytes = 8;
 };
@@ -43,8 +43,8 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// In one call, replaces the number that the rank `faulty` receives from the next rank. If faulty is -1, replaces it on
-// all ranks.
+// Makes the communicator replace a number that rank `faulty` receives from the next rank in its collective number
+// `call`. If faulty is -1, the communicator replaces this number on all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -70,7 +70,7 @@ void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::
   CHECK(grid->timeouts() == 0);
 }
 
-TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the waiting of the other ranks") {
+TEST_CASE("a rank that receives an invalid number returns SHAMPOO_E_COMM, and abort ends the waiting of other ranks") {
   for (const Number& number : kNumbers) {
     for (const int faulty : {-1, 0, 2}) {
       CAPTURE_ALL(number.what, number.value, faulty);
@@ -83,7 +83,7 @@ TEST_CASE("an invalid number in a step is SHAMPOO_E_COMM, and abort ends the wai
   }
 }
 
-TEST_CASE("without abort, the next exchange informs the other ranks of an invalid number") {
+TEST_CASE("without abort, other ranks learn in the next exchange that a rank has received an invalid number") {
   for (const Number& number : kNumbers) {
     for (const char* const bucket : {"0", "600"}) {
       CAPTURE_ALL(number.what, number.value, bucket);
@@ -97,9 +97,9 @@ TEST_CASE("without abort, the next exchange informs the other ranks of an invali
   }
 }
 
-TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
+TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an invalid number in create") {
   struct Case {
-    int64_t call;  // 1: status codes, 2: hashes of the plans, 3: numbers of lines of the plans
+    int64_t call;  // call 1 exchanges status codes, call 2 hashes of plans, and call 3 numbers of lines of plans
     int64_t value;
     const char* says;
   };
@@ -108,16 +108,16 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
         Case{3, kHuge, "invalid number of plan lines"}, Case{3, INT64_MIN, "invalid number of plan lines"},
         Case{3, 1 << 20, "hashes of the plans that differ between ranks, and then equal values"}}) {
     for (const bool all : {true, false}) {
-      if (one.call == 3 && !all) continue;  // the other ranks do not make that call
+      if (one.call == 3 && !all) continue;  // only rank 0 would make call 3
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {
         CAPTURE_ALL(one.call, one.value, all, kind);
         Grid grid(MatrixAndVectorSpec(), kind, true);
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // Every rank except the last overwrites what it received from the last rank. A rank makes call 3 only if it
-          // finds different hashes in call 2. In tests of call 3, every rank therefore also overwrites a received hash
-          // in call 2. In both calls, the last rank overwrites what it received from rank 0.
+          // In call one.call, every rank except the last overwrites what it received from the last rank. A rank makes
+          // call 3 only if it finds different hashes in call 2. If one.call is 3, every rank therefore also overwrites
+          // a hash that it received in call 2. The last rank overwrites what it received from rank 0.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -137,7 +137,8 @@ TEST_CASE("an invalid number in create is SHAMPOO_E_COMM on all ranks") {
   }
 }
 
-// Changes a few random bytes, more often at the start of a segment, where statuses, sizes and other numbers are.
+// Changes a few random bytes of received data, usually near the start of the segment of a sender: statuses, sizes and
+// other numbers are there.
 class Garbler {
  public:
   explicit Garbler(uint64_t seed) : random_(seed) {}
@@ -174,15 +175,15 @@ class Garbler {
   std::mt19937_64 random_;
 };
 
-// A job whose transport changes bytes that one rank or all ranks receive, in one of the phases create, steps, save and
-// load or in all of them.
+// Ranks whose communicators change bytes that one rank or all ranks receive. The communicators do so in one of four
+// phases (create, steps, save, load) or in all phases.
 class GarbledJob {
  public:
   explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {
     for (uint64_t rank = 0; rank < static_cast<uint64_t>(grid_.world()); ++rank)
       garblers_.emplace_back(seed * 1000 + rank);
     victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world(): all ranks
-    garbled_phase_ = static_cast<int>(random_() % 5);                                  // 4: all phases
+    garbled_phase_ = static_cast<int>(random_() % 5);  // 0: create; 1: steps; 2: save; 3: load; 4: all phases
     grid_.SetAllToAll(random_() % 2 == 0);
     // A failed rank aborts all communicators. If wrong bytes make ranks wait for each other in different communicators
     // before any rank has failed, the wait ends after this time.
@@ -208,7 +209,7 @@ class GarbledJob {
     InPhase(3, [&](Rank& rank) { rank.Load(directory); });
     if (grid_.All(SHAMPOO_OK)) return;
     over_ = false;
-    // A step after a failure may succeed or fail. CheckStatuses checks its status.
+    // A step after a failure may succeed or fail. InPhase() checks that its status is a documented code.
     for (int step = 0; step < 2; ++step) InPhase(1, [](Rank& rank) { rank.Step(); });
   }
   int failures() const { return failures_; }
@@ -252,7 +253,7 @@ class GarbledJob {
       ++failures_;
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
-      // SHAMPOO_E_NOMEM is allowed only if it is the garbled code of another rank.
+      // SHAMPOO_E_NOMEM is allowed only if a changed byte has made it the status of another rank.
       const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error message");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());
@@ -282,10 +283,10 @@ void RunGarbledJobs(uint64_t first, uint64_t count) {
   CHECK(failures > static_cast<int>(count) / 2);
 }
 
-TEST_CASE("jobs whose transport changes random bytes end with a status code") { RunGarbledJobs(1, 100); }
+TEST_CASE("calls over communicators that change bytes return documented codes") { RunGarbledJobs(1, 100); }
 
 TEST_SUITE("long") {
-  TEST_CASE("many jobs whose transport changes random bytes end with a status code") { RunGarbledJobs(1000, 3000); }
+  TEST_CASE("many calls over communicators that change bytes return documented codes") { RunGarbledJobs(1000, 3000); }
 }
 
 }  // namespace

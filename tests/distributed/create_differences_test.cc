@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank creates its optimizer with different arguments. Every rank returns the same error, which names the rank and
-// the difference.
+// Tests in which one rank creates its optimizer with other arguments than the other ranks. Every rank must return the
+// same error, which names the rank and the difference.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -81,7 +81,7 @@ TEST_CASE("create fails on every rank with the same message if one rank has diff
   }
 }
 
-TEST_CASE("a communicator can be used again after a create that failed on one rank") {
+TEST_CASE("a communicator can be used again after the creation of optimizers has failed on one rank") {
   for (const char* const shard_mode : {"local", "gather"}) {
     Grid grid(kThreeParams, Kind{1, 2, shard_mode});
     ThreadComm& ranks = grid.comm();

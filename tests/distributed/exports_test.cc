@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports of averages on several ranks.
+// Tests of shampoo_optimizer_export() on several ranks.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -69,12 +69,12 @@ TEST_CASE("an export succeeds after a step that failed because one rank had no g
     CHECK(grid[0].status != SHAMPOO_OK);
     const Exported after = Export(&grid, 1);
     RequireOk(grid);
-    // With several replicas, the replicas that had not learned of the error have updated their states.
+    // With several replicas, some replicas learned of the error only after they had updated their states.
     if (kind.replicas == 1) CHECK(SameBits(after, before));
   }
 }
 
-// Returns a float32 state of this rank, or nothing if another rank owns it.
+// Returns the elements of a float32 state, or no elements if another rank owns the state.
 std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   for (const StateEntry& entry : EntriesOf(rank)) {
     if (key != entry.key) continue;
@@ -86,7 +86,7 @@ std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   return {};
 }
 
-TEST_CASE("averages follow the parameters of all ranks, even if these are rounded to a narrow communication_dtype") {
+TEST_CASE("averages follow the parameters that ranks have after an exchange in a narrow communication_dtype") {
   for (const Keys& keys :
        Combinations("method=adam lr=0.1 weight_ema=0.5 communication_dtype=bf16 communicate=updates|params")) {
     CAPTURE(keys);
@@ -138,7 +138,7 @@ TEST_CASE("an export with a bad argument on one rank fails on all ranks, and tra
   }
 }
 
-TEST_CASE("a rank that exports while the others make a step is an error on all ranks") {
+TEST_CASE("all ranks return an error if one rank exports while the others make a step") {
   for (const Kind kind : kExportingKinds) {
     for (int odd = 0; odd < kind.world(); ++odd) {
       CAPTURE_ALL(kind, odd);
@@ -159,7 +159,7 @@ TEST_CASE("a rank that exports while the others make a step is an error on all r
   }
 }
 
-TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
+TEST_CASE("replicas export the averages of the last step whether it wrote them in place or to another arena") {
   for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
     Grid grid(AveragingSpec(), kind);
@@ -193,7 +193,7 @@ TEST_CASE("if any collective of an export fails on all ranks, the export and all
       const int64_t calls = grid.comm().calls(0);
       grid.comm().before = [&](int, int64_t call) { return call == calls + k ? 7 : 0; };
       Export(&grid, 1);
-      if (grid.comm().calls(0) < calls + k) continue;  // the export has fewer collectives
+      if (grid.comm().calls(0) < calls + k) continue;  // the export has fewer than k collectives
       CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
       grid.Step();
       CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that fail: every rank returns SHAMPOO_E_COMM, and none waits forever.
+// Tests of communicators that fail. Every rank must return SHAMPOO_E_COMM, and no rank may wait forever.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ int64_t Calls(Grid* grid) {
   return calls;
 }
 
-// Checks that further steps fail on all ranks without an exchange. All ranks already know of a failure.
+// Checks that further steps fail on all ranks without an exchange. Before this check, all ranks must have failed.
 void CheckOver(Grid* grid) {
   const int64_t calls = Calls(grid);
   for (int i = 0; i < 2; ++i) {
@@ -40,7 +40,7 @@ void CheckOver(Grid* grid) {
 TEST_CASE("if any collective fails on all ranks, this step and all later steps fail on all ranks") {
   for (const Kind kind : kFailingKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
-      for (const bool dead : {false, true}) {  // false: the collective fails once; true: all later ones fail, too
+      for (const bool dead : {false, true}) {  // true: all later collectives fail, too
         for (int64_t k = 1; k <= 20; ++k) {
           CAPTURE_ALL(kind, bucket, dead, k);
           Grid grid(MatrixAndVectorSpec(bucket), kind);
@@ -54,7 +54,7 @@ TEST_CASE("if any collective fails on all ranks, this step and all later steps f
           for (int rank = 0; rank < grid.world(); ++rank) {
             CHECK_MESSAGE(Has(grid[rank].error, " of the communicator returned 7"), grid[rank].error);
             CHECK(Has(grid[rank].error, "rank " + std::to_string(rank)));
-            // In a step of several exchanges, ranks may report the failure one or two exchanges later.
+            // If a step has several exchanges, a rank may report the failure one or two exchanges later.
             CHECK(grid.comm().calls(rank) >= k);
             CHECK(grid.comm().calls(rank) <= k + (bucket == Keys("comm_bucket_bytes=0") && !kind.gathers() ? 0 : 2));
           }
@@ -74,7 +74,7 @@ TEST_CASE("if any collective fails on all ranks, this step and all later steps f
 TEST_CASE("if a collective has exchanged its data and then fails on one rank, the next step fails on the other ranks") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.world();
-    if (kind.gathers()) continue;  // the failure may be reported to the other ranks in the same step
+    if (kind.gathers()) continue;  // the other ranks may learn of the failure in the same step
     for (const int faulty : {0, world - 1}) {
       for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 3; ++k) {
         CAPTURE_ALL(kind, faulty, k);
@@ -95,7 +95,7 @@ TEST_CASE("if a collective has exchanged its data and then fails on one rank, th
   }
 }
 
-TEST_CASE("in steps of several exchanges, a failure on one rank fails all ranks once this rank makes another step") {
+TEST_CASE("if steps have several exchanges, all ranks fail after a collective has failed on one rank") {
   struct Bad {
     const char* on_nonfinite;
     float value;  // of an element of the gradient
@@ -103,13 +103,13 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails all ranks 
   for (const Kind kind : kFailingKinds) {
     const int world = kind.world();
     for (const char* const bucket : {"0", "600"}) {
-      if (kind.replicas == 1 && !kind.gathers()) continue;  // only one exchange
+      if (kind.replicas == 1 && !kind.gathers()) continue;  // steps have only one exchange
       for (const int faulty : {0, world - 1}) {
-        // A gradient of 2e18 overflows no state, but it is so large that its blocks get an exact check.
+        // A gradient of 2e18 overflows no state, but is so large that the step makes the exact check of its block.
         for (const Bad bad : {Bad{"skip_step", 0}, {"skip_step", NAN}, {"skip_step", 2e18F}, {"error", NAN}}) {
-          // With replicas only, the test omits errors in the gradients: if the collective fails on one rank in the
-          // exchange in which another rank reports its error, the two ranks wait in different exchanges
-          // (docs/many_ranks.md).
+          // With replicas only, the test omits on_nonfinite=error. A collective could fail on one rank while another
+          // rank reports the NaN of its gradient in this collective. The two ranks would then wait in different
+          // exchanges (docs/many_ranks.md).
           if (bad.on_nonfinite == std::string("error") && !kind.gathers()) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
             CAPTURE_ALL(kind, bucket, faulty, bad.on_nonfinite, bad.value, k);
@@ -126,7 +126,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails all ranks 
             for (int rank = 0; rank < world; ++rank) {
               CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
             }
-            // No rank timed out, received segments of another size or was aborted (codes 1001 to 1003 of ThreadComm).
+            // ThreadComm returns 1001 to 1003 if a rank timed out, received another size than expected or was aborted.
             CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
             CheckOver(&grid);
           }
@@ -136,7 +136,7 @@ TEST_CASE("in steps of several exchanges, a failure on one rank fails all ranks 
   }
 }
 
-TEST_CASE("abort ends the waiting for a rank whose collective failed, before or after its exchange") {
+TEST_CASE("abort ends the waiting for a rank whose collective failed before or after the exchange of data") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.world();
     for (const int faulty : {0, world - 1}) {

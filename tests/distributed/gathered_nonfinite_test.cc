@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that are not finite or too large in blocks that are gathered from shards: all ranks handle them like a single
-// rank that holds everything.
+// Tests of NaN, infinity and too large numbers in blocks that are gathered from shards. All ranks must handle these
+// numbers like a single rank that holds the whole parameters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,14 +20,14 @@ namespace {
 
 constexpr Kind kGatheringKinds[] = {{1, 2, "gather"}, {1, 4, "gather"}, {2, 2, "gather"}, {2, 3, "gather"}};
 
-// Ranks that hold shards, and a single rank that holds everything.
+// A grid of ranks that hold shards, and a single rank that holds the whole parameters.
 struct GatheredPair {
   GatheredPair(const RankSpec& spec, const Kind& kind) : one(spec), grid(spec, kind) {
     RequireStart(&grid);
     RequireOk(one);
     Fill(1, &one.w);
   }
-  // Sets the gradients to `whole` on the single rank, and to the part that a rank holds on each rank of the grid.
+  // Sets the gradients of the single rank to `whole`, and those of each rank of the grid to its part of `whole`.
   void SetGradients(const Tensors& whole) {
     one.g = whole;
     grid.SetGradients(whole);
@@ -67,7 +67,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled 
         CHECK_MESSAGE(pair.grid.All(pair.one.status), pair.grid.Errors());
         if (pair.one.status == SHAMPOO_OK) continue;
         CHECK(Everything(&pair.grid) == before);
-        // The error has the same text and the position of the element in the whole parameter.
+        // The message is that of the single rank, so it names the position of the element in the whole parameter.
         CheckFailed(&pair.grid, pair.one.status, {pair.one.error});
         CHECK_FALSE(Has(pair.grid[0].error, "Other ranks"));
       }
@@ -79,7 +79,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled 
   }
 }
 
-TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that holds it") {
+TEST_CASE("with coupled decay, all ranks report the position of NaN in the whole parameter") {
   for (const Kind kind : kGatheringKinds) {
     GatheredPair pair(GatheredNonfiniteSpec("weight_decay=0.1 weight_decay_type=coupled"), kind);
     pair.SetRandomGradients(1, 0, nullptr);
@@ -92,7 +92,7 @@ TEST_CASE("with coupled decay, NaN in a parameter is reported by the rank that h
   }
 }
 
-TEST_CASE("a parameter with elements that equal the NaN that marks a skipped update is updated as on one rank") {
+TEST_CASE("a parameter that contains the NaN that marks a skipped update is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);
@@ -139,7 +139,7 @@ TEST_CASE("a gathered block whose new value would not be finite is unchanged, as
   }
 }
 
-TEST_CASE("NaN on one replica of a shard is reported by all ranks as a difference between replicas") {
+TEST_CASE("NaN in a gradient of one replica is reported by all ranks as a difference between replicas") {
   GatheredPair pair(GatheredNonfiniteSpec("on_nonfinite=skip_block"), kGatheringKinds[2]);
   pair.SetRandomGradients(1, 0, nullptr);
   pair.StepBoth();
@@ -151,9 +151,9 @@ TEST_CASE("NaN on one replica of a shard is reported by all ranks as a differenc
   CHECK(SameBits(ParamsOf(&pair.grid), before));
 }
 
-// The factor matrix of the first vector, in f16, can hold one gradient of 200 but not two. The other vectors are
-// ordinary.
-TEST_CASE("a state that would overflow makes all ranks skip the gathered block, although only its owner detects it") {
+// The gradients of the first vector are 200 in each step. After the first step, its f16 factor matrix contains 200^2.
+// The second step would overflow f16. The gradients of the other vectors are 1.
+TEST_CASE("a state that would overflow on the owner of a gathered block makes all ranks skip this block") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
       CAPTURE_ALL(choice, kind);
@@ -182,7 +182,7 @@ TEST_CASE("a state that would overflow makes all ranks skip the gathered block, 
   }
 }
 
-TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
+TEST_CASE("roots that fail too often on the owner of a gathered block are reported by all ranks in the same step") {
   for (const Kind kind : kGatheringKinds) {
     for (const Keys& keys : Combinations("exponent_multiplier=10 root_failure_tolerance=2 max_preconditioner_dim=1 "
                                          "comm_bucket_bytes=0|200")) {
@@ -208,7 +208,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
   }
 }
 
-TEST_CASE("an update that does not fit the communication dtype is skipped, and other updates equal those on replicas") {
+TEST_CASE("an update that does not fit communication_dtype is skipped, and results equal those of unsharded replicas") {
   for (const Keys& keys : Combinations("communication_dtype=f16 on_nonfinite=skip_block grafting=adam "
                                        "communicate=updates|params lr=0.01|1e6")) {
     for (const Kind kind : kGatheringKinds) {

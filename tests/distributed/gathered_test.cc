@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that gather the blocks of their shards (shard_mode gather) are bit-identical to one rank that holds everything.
+// Tests that ranks with shard_mode gather compute parameters that are bit-identical to those of one rank, which holds
+// the whole parameters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ void RunBoth(Grid* grid, Rank* one, uint64_t first, uint64_t last) {
   RunStepsWithMissingGradients(one, first, last);
 }
 
-// Makes a step of the ranks and of the single rank with gradients from the same seed.
+// Makes a step on the ranks of the grid and on the single rank, with the same gradients.
 void StepBoth(Grid* grid, Rank* one, uint64_t seed) {
   grid->FillGradients(seed);
   Fill(seed, &one->g);
@@ -45,7 +46,8 @@ void StepBoth(Grid* grid, Rank* one, uint64_t seed) {
   RequireStep(one);
 }
 
-// Checks that five steps of the ranks, in some of which a gradient is missing, are bit-identical to those of one rank.
+// Makes five steps with several ranks and with one rank, and checks that the resulting parameters are bit-identical. In
+// step 3, parameter 1 has no gradient.
 void CheckSteps(const RankSpec& spec, int replicas, const Shards& shards, bool all_to_all = true) {
   Rank one(Whole(spec));
   Grid grid(spec, replicas, shards);
@@ -72,7 +74,7 @@ TEST_CASE("shards and replicas of shards are bit-identical to one rank for every
   }
 }
 
-TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled decay, scaling and whole parameters") {
+TEST_CASE("gathered shards are bit-identical to one rank if decay is coupled and some parameters are not sharded") {
   for (const int shards : {2, 4}) {
     RankSpec spec = GatheredSpec("weight_decay_type=coupled gradient_scale=0.5 threads=3");
     spec.threads = 3;
@@ -85,7 +87,7 @@ TEST_CASE("gathered shards are bit-identical to one rank with threads, coupled d
   }
 }
 
-TEST_CASE("gathered shards of fused parameters are bit-identical to one rank, also if the parts are columns") {
+TEST_CASE("gathered shards of fused parameters are bit-identical to one rank if the parts are rows or columns") {
   for (const char* const method : {"shampoo", "soap"}) {
     for (const Division division : {Division::kFlat, Division::kRows}) {
       CAPTURE_ALL(method, static_cast<int>(division));
@@ -135,7 +137,7 @@ TEST_SUITE("long") {
   TEST_CASE("2000 random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(2000); }
 }
 
-TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallelism, are bit-identical to one rank") {
+TEST_CASE("shards that are rectangles, with two dims divided, are bit-identical to one rank") {
   RankSpec spec = GatheredSpec();
   spec.params = {{"matrix", {9, 7}}, {"tensor", {4, 6, 5}}};
   spec.groups.clear();
@@ -157,12 +159,12 @@ TEST_CASE("rectangles of two dims, as in tensor parallelism within data parallel
   CHECK(grid.AllHold(one.w));
 }
 
-TEST_CASE("missing gradients on one rank or on all, or of a whole group, give results bit-identical to one rank") {
+TEST_CASE("steps without some gradients are bit-identical to one rank, and fail if only one rank lacks a gradient") {
   Rank one(Whole(GatheredSpec()));
   Grid grid(GatheredSpec(), 1, 4);
   StartBoth(&grid, &one);
   for (uint64_t t = 1; t <= 6; ++t) {
-    // Rank 3 holds no elements of `bias` and `scalar`. This rank always has gradients for them, which must not matter.
+    // Rank 3 holds no elements of `bias` and `scalar`, but always has gradients for them, which must have no effect.
     for (size_t p = 0; p < 5; ++p) {
       const bool has = p == 1 || p == 3 ? t % 3 != 0 : (t + p) % 4 != 0;
       one.has_grad[p] = has;
@@ -177,7 +179,7 @@ TEST_CASE("missing gradients on one rank or on all, or of a whole group, give re
   CheckStepFails(&grid, SHAMPOO_E_INVALID, {"shard rank", "gradient for parameter \"matrix\"", "nothing has changed"});
 }
 
-TEST_CASE("a plan reports that gathered blocks are whole and which rank owns them") {
+TEST_CASE("a plan describes gathered blocks as whole blocks and reports their owners") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = GatheredSpec();
     Rank one(Whole(spec));
@@ -209,7 +211,7 @@ TEST_CASE("a plan reports that gathered blocks are whole and which rank owns the
     }
     CHECK(entries == EntriesOf(one).size() - 2);
   }
-  // With shard_mode local and the same shards, each block belongs to one shard instead.
+  // If shard_mode is local instead, each block belongs to one shard.
   Grid grid(GatheredSpec("shard_mode=local"), 1, 3);
   RequireCreate(&grid);
   const std::vector<shampoo_block_info> blocks = BlocksOf(grid[1]);
@@ -218,15 +220,15 @@ TEST_CASE("a plan reports that gathered blocks are whole and which rank owns the
   CHECK(blocks[0].shard_owner == 1);
 }
 
-TEST_CASE("descriptions of shards and capabilities of communicators must be the same on all ranks") {
+TEST_CASE("all ranks must describe shards equally and have communicators with the same callbacks") {
   for (int odd = 0; odd < 3; ++odd) {
     RankSpec spec = GatheredSpec();
     const Shards shards = Divide(spec.params, Division::kFlat, 3);
     spec.all_shards = shards;
     Grid other_shards(spec, 1, shards);
     other_shards.SetPatience(std::chrono::seconds(5));
-    // On one rank, the description of rank 0 has one more of the 63 elements of `matrix`, and that of rank 1 has one
-    // fewer.
+    // Rank `odd` describes the shards of `matrix` differently from the other ranks: it assigns one element of shard
+    // rank 1 to shard rank 0.
     auto& shards_of = other_shards.spec(odd).all_shards;
     shards_of[0][0].flat_count += 1;
     shards_of[1][0].flat_offset += 1;
@@ -244,7 +246,7 @@ TEST_CASE("descriptions of shards and capabilities of communicators must be the 
     other_callbacks.Create();
     CheckFailed(&other_callbacks, SHAMPOO_E_INVALID, {"a communicator without all_to_all"});
   }
-  // The default layout and its explicit description are the same.
+  // A rank may describe the default layout explicitly although the other ranks do not describe it.
   RankSpec spec = GatheredSpec();
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
@@ -267,7 +269,7 @@ TEST_CASE("the log of create summarizes how parameters are preconditioned") {
   for (const char* const words :
        {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
         "shards, 1 have no elements here and are skipped",
-        // The last rank holds pieces of three parameters.
+        // The message of the last rank, which holds pieces of three parameters.
         "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
         "shards, 3 have no elements here and are skipped"}) {
     CHECK_MESSAGE(Has(text, words), text);
@@ -290,8 +292,8 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;
-          // The plan does not count the statuses that the shards exchange: once in a step and, with replicas, once more
-          // after the check.
+          // The plan does not count the statuses (64 bytes each) that shards exchange. In a step, shards exchange their
+          // statuses once or, with several replicas, twice.
           const int64_t status = kind.replicas > 1 ? 2 * 64 : 64;
           int64_t sent = grid.shards_of(replica).bytes_sent(shard) - status;
           if (kind.replicas > 1) sent += grid.replicas_of(shard).bytes_sent(replica);

@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the rank's share of `count` items: the first item and the number of items.
+// Returns the index of the first item and the number of items that a rank gets if ranks share `count` items.
 std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
   const int64_t each = (count + ranks - 1) / ranks;
   const int64_t first = std::min(count, each * rank);
@@ -30,7 +30,7 @@ void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::ve
   }
 }
 
-// Returns the index of the step counter of a group, or -1 if there is none.
+// Returns the index of the state entry that contains the step counter of a group, or -1 if no entry does.
 int64_t StepIndex(const Rank& rank, int group) {
   const std::string key = "group." + std::to_string(group) + "/step";
   for (const StateEntry& entry : EntriesOf(rank)) {
@@ -263,7 +263,7 @@ void FillStates(const Rank& rank, const std::string& begin, const std::string& e
     const std::string_view key = entry.key;
     if (!key.starts_with(begin) || !key.ends_with(end)) continue;
     const std::vector<float> values(static_cast<size_t>(entry.elements), value);
-    // Fails on a rank that does not own the block.
+    // This call fails on a rank that does not own the block.
     (void)shampoo_state_write(rank.optimizer, entry.index, 0, entry.elements, values.data(),
                               values.size() * sizeof(float), SHAMPOO_CPU, nullptr);
   }

@@ -14,12 +14,12 @@
 namespace shampoo_test {
 
 using Tensors = std::vector<std::vector<float>>;
-// For each shard rank, its parts of all parameters.
+// For each shard rank, the parts of all parameters that this rank holds.
 using Shards = std::vector<std::vector<ParamSpec>>;
 
-enum class Division { kFlat, kRows };
+enum class Division { kFlat, kRows };  // shards are ranges of the flattened parameter, or ranges of rows
 
-// The number of ranks of a job and how they communicate.
+// The number of ranks that train one model together, and how the ranks communicate.
 struct Kind {
   int replicas, shards;
   const char* shard_mode = "local";
@@ -33,32 +33,32 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind);
 // 2 or 4 ranks that are all replicas or all shards.
 inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
-// How often Grid::Create calls each communicator of the steps.
+// The number of collectives that Grid::Create() makes over each communicator that steps use, if it succeeds.
 inline constexpr int64_t kCallsOfCreate = 2;
 
-// Divides parameters into equal shards. The last shards may be smaller or empty.
+// Divides parameters into shards of the same size, except that the last shards may be smaller or empty.
 Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks);
-// Returns a rank's part of whole tensors.
+// Returns the parts of the tensors `whole` that a rank holds. `shard` describes the parameters of the rank.
 Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
-// The ranks of a job: replicas of the parameters, each divided into shards. The ranks are threads. The shards of a
-// replica have consecutive ranks. Steps communicate over one ThreadComm for the replicas of each shard and one for the
-// shards of each replica. If such a ThreadComm would have a single rank, it is not used. Checkpoints use another
-// ThreadComm, which connects all ranks.
+// Ranks that train one model together. There are several replicas of the parameters, and each replica is divided into
+// shards. The ranks are threads. The shards of a replica have consecutive ranks. Steps use one ThreadComm for the
+// replicas of each shard, and one for the shards of each replica. A ThreadComm with a single rank is not used.
+// Checkpoints use another ThreadComm, which connects all ranks.
 class Grid {
  public:
   // whole: the specification of a single rank with the whole parameters. The grid derives the specifications of its
-  // ranks from it.
+  // ranks from `whole`.
   Grid(const RankSpec& whole, int replicas, const Shards& shards, bool with_abort = false);
+  // These constructors divide the parameters into flat shards.
   Grid(const RankSpec& whole, int replicas, int shards, bool with_abort = false);
-  // The same with flat shards.
   Grid(const RankSpec& whole, const Kind& kind, bool with_abort = false);
 
   int world() const { return replicas_ * shards_; }
   int replicas() const { return replicas_; }
   int shards() const { return shards_; }
-  RankSpec& spec(int rank) { return specs_[static_cast<size_t>(rank)]; }  // may be changed before Create
-  // Returns the specification of rank `shard` of the first replica, without communicators.
+  RankSpec& spec(int rank) { return specs_[static_cast<size_t>(rank)]; }  // a test may change it before Create()
+  // Returns the specification of shard rank `shard`, without communicators.
   RankSpec Alone(int shard) const;
   ThreadComm& replicas_of(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
   ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }
@@ -67,20 +67,20 @@ class Grid {
   ThreadComm& all() { return *all_comm_; }  // the communicator of checkpoints
   std::vector<ThreadComm*> comms();         // the communicators of steps
   void SetPatience(std::chrono::milliseconds patience);
-  void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create
-  int timeouts() const;         // number of timeouts of ranks in all communicators
+  void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create()
+  int timeouts() const;         // number of ranks that timed out, in all communicators
 
   void Create();
   void Step();
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Makes steps on each rank until a step of the rank fails, and then `more` steps.
+  // Makes steps on each rank until a step of the rank fails, and then makes `more` further steps on this rank.
   void StepUntilFailure(int more);
   void Destroy() { ranks_.clear(); }
-  // Copy each rank's part of whole tensors to the rank.
+  // Set the parameters or gradients of each rank to its part of the tensors `whole`.
   void SetParams(const Tensors& whole);
   void SetGradients(const Tensors& whole);
-  // Draw random numbers for the whole tensors and set them.
+  // Set the parameters or gradients to pseudo-random numbers that depend only on the seed.
   void FillParams(uint64_t seed) { SetParams(Whole(seed)); }
   void FillGradients(uint64_t seed) { SetGradients(Whole(seed)); }
 
@@ -106,7 +106,7 @@ class Grid {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-// Creates the ranks. If this succeeds on all of them, draws parameters and gradients.
+// Creates the ranks. If the creation succeeds on all ranks, fills the parameters and gradients.
 void CreateAndFill(Grid* grid, std::chrono::milliseconds patience);
 
 // Return everything that a step may write: the parameters and every entry of the state, of one rank or of all ranks.
@@ -119,7 +119,7 @@ bool SameBits(const std::vector<Tensors>& a, const std::vector<Tensors>& b);
 void SetSteps(const Rank& rank, int group, int64_t steps);
 int64_t StepsOf(const Rank& rank, int group);
 
-// Writes a value to all elements of this rank's float32 entries whose keys begin with `begin` and end with `end`.
+// Writes `value` to all elements of those float32 states of this rank whose keys begin with `begin` and end with `end`.
 void FillStates(const Rank& rank, const std::string& begin, const std::string& end, float value);
 
 inline bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

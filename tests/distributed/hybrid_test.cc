@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replicas that are divided over shard ranks (HSDP): every rank is in two communicators.
+// Tests replicas that are divided into shards (HSDP). Every rank is in two communicators: one connects the replicas of
+// its shard, and the other connects the shards of its replica.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr Kind kHybridKinds[] = {{2, 2}, {2, 4}, {4, 2}};
 
-// Compares a job of several replicas with one of a single replica, over steps in which some gradients are missing.
+// Checks that several replicas get the same parameters as a single replica. In some steps, gradients are missing.
 void CheckReplicasOfShards(const RankSpec& spec, const Kind& kind, Division division) {
   const Shards shards = Divide(spec.params, division, kind.shards);
   Grid one(spec, 1, shards);
@@ -31,7 +32,7 @@ void CheckReplicasOfShards(const RankSpec& spec, const Kind& kind, Division divi
   for (int rank = 0; rank < hybrid.world(); ++rank) {
     CHECK(SameBits(hybrid[rank].w, one[rank % kind.shards].w));
     CHECK(StepsOf(hybrid[rank], 0) == 6);
-    CHECK(StepsOf(hybrid[rank], 1) == 6);  // bias has a gradient in every step
+    CHECK(StepsOf(hybrid[rank], 1) == 6);  // "bias", a parameter of group 1, has a gradient in every step
   }
 }
 
@@ -57,7 +58,7 @@ TEST_CASE("replicas of shards with other methods are bit-identical to one replic
   }
 }
 
-TEST_CASE("groups of ranks that share the work through separate communicators are bit-identical to one rank") {
+TEST_CASE("jobs that run at the same time with separate communicators are bit-identical to one rank") {
   Rank one(AllOrdersSpec());
   RequireOk(one);
   Fill(1, &one.w);
@@ -88,7 +89,7 @@ TEST_CASE("groups of ranks that share the work through separate communicators ar
   }
 }
 
-TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block") {
+TEST_CASE("all ranks that hold the same shard agree on the owners, and every rank owns a block") {
   for (const char* const balance : {"bytes", "cost"}) {
     for (const Kind kind : kHybridKinds) {
       CAPTURE_ALL(balance, kind);
@@ -109,7 +110,7 @@ TEST_CASE("all ranks of a shard agree on the owners, and every rank owns a block
   }
 }
 
-// Checks that a step fails on all ranks with the same text and changes nothing.
+// Checks that the third step fails on all ranks with the same message and changes neither parameters nor step counters.
 void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
   const std::vector<Tensors> before = ParamsOf(grid);
   grid->Step();
@@ -118,7 +119,7 @@ void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string
   for (int rank = 0; rank < grid->world(); ++rank) CHECK(StepsOf((*grid)[rank], 0) == 2);
 }
 
-TEST_CASE("an error on one rank fails the step of all replicas and shards, and the job continues when it is fixed") {
+TEST_CASE("an error on one rank fails the step on all ranks, and the job continues after the error is corrected") {
   for (const char* const what : {"nan", "missing", "lr", "step"}) {
     for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
       CAPTURE_ALL(what, bad_rank);
@@ -175,13 +176,13 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
   }
 }
 
-TEST_CASE("replicas that are divided differently are rejected on all ranks") {
+TEST_CASE("if replicas are divided into different shards, creating the optimizers fails on all ranks") {
   Grid grid(AllOrdersSpec(), 2, 2);
   grid.SetPatience(std::chrono::seconds(5));
   grid.spec(3).params[0].flat_offset -= 1;
   grid.spec(3).params[0].flat_count += 1;
   grid.Create();
-  // Ranks 1 and 3 hold the second shard and compare their descriptions.
+  // Ranks 1 and 3 hold the second shard and compare their descriptions of the parameters.
   CheckFailed(&grid, SHAMPOO_E_INVALID,
               {"rank 1 has \"parameter 0: \"matrix\"", "elements 31 to 63", "elements 32 to 63"});
 }
@@ -189,8 +190,8 @@ TEST_CASE("replicas that are divided differently are rejected on all ranks") {
 TEST_CASE("a failure of any communicator ends the job on all ranks") {
   struct Mode {
     Keys keys;
-    int64_t calls;       // there is one job for each k from 1 to calls, in which the k-th call fails
-    bool skips = false;  // every step is skipped because the gradient has NaN
+    int64_t calls;       // for each k from 1 to calls, the test runs a job in which the k-th collective fails
+    bool skips = false;  // every step is skipped because a gradient has NaN
   };
   for (const Mode& mode : {Mode{"shard_mode=local comm_bucket_bytes=0", 2},
                            {"shard_mode=gather comm_bucket_bytes=0", 5},
@@ -211,10 +212,10 @@ TEST_CASE("a failure of any communicator ends the job on all ranks") {
             };
             grid.FillGradients(2);
             for (int rank = 0; rank < 4 && mode.skips; rank += 2) grid[rank].g[0][1] = NAN;
-            // A rank with the error makes two more steps, like a caller that has not noticed it yet.
+            // After its first failed step, each rank makes two more steps, like a caller that checks the status late.
             grid.StepUntilFailure(2);
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-            // The job has ended, and no rank waits.
+            // Later steps fail, too, and no rank waits for another one.
             grid.Step();
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CHECK(grid.timeouts() == 0);

@@ -119,14 +119,14 @@ void Rank::Build(const RankSpec& spec) {
   if (spec.replica_comm != nullptr) desc.replica_comm = spec.replica_comm;
   if (spec.shard_comm != nullptr) desc.shard_comm = spec.shard_comm;
   if (ok) Try(shampoo_optimizer_create(&optimizer, plan, &desc));
-  // The optimizer keeps its own references.
+  // The optimizer has its own references to the communicators.
   shampoo_comm_destroy(own);
   shampoo_comm_destroy(own_shards);
 }
 
 void Rank::Step() {
   buffers_.assign(w.size(), SHAMPOO_BUFFERS_INIT);
-  static float nothing[1];  // a shard may be empty
+  static float nothing[1];  // the address for empty shards, whose data() may be nullptr
   for (size_t p = 0; p < w.size(); ++p) {
     buffers_[p].param = buffers_[p].out = w[p].empty() ? nothing : w[p].data();
     buffers_[p].grad = !has_grad[p] ? nullptr : g[p].empty() ? nothing : g[p].data();

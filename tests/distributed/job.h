@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// A rank of a test job, and the specification from which it is created. See grid.h for a whole job.
 #pragma once
 
 #include <shampoo/shampoo.h>
@@ -26,44 +28,45 @@ struct ParamSpec {
   int32_t stack_dims = 0;
   int32_t fan = SHAMPOO_OUT_IN;
   std::vector<int64_t> row_splits = {};
-  int32_t dtype = SHAMPOO_F32;  // a Rank makes steps in float32 only
+  int32_t dtype = SHAMPOO_F32;  // class Rank can make steps only with SHAMPOO_F32
 
-  int64_t Elements() const;  // number of elements in this rank's buffers
-  // Turn a whole parameter into a flat shard, or into a rectangle that is a slice along one dim. A rectangle can be
-  // sliced along further dims.
+  int64_t Elements() const;  // number of elements that the rank holds
+  // Restricts the rank to `count` elements of the flattened parameter, from element `first` on.
   void CutFlat(int64_t first, int64_t count);
+  // Restricts the rank to `count` indices of a dim, from index `first` on. May be called for several dims.
   void CutAlong(size_t dim, int64_t first, int64_t count);
 };
 
 // The specification of one rank.
 struct RankSpec {
   Keys keys = {};
-  std::vector<Keys> groups = {};  // groups 1 and up
+  std::vector<Keys> groups = {};  // the keys of groups 1 and up; group 0 has `keys`
   std::vector<ParamSpec> params = {};
   int32_t threads = 1;
   int32_t device_id = 0;
   int replica_rank = 0, replica_world = 1;
   int shard_rank = 0, shard_world = 1;
-  std::vector<std::vector<ParamSpec>> all_shards = {};  // for shampoo_plan_add_shard, by shard rank; empty: not called
+  // The parameters of each shard rank, for shampoo_plan_add_shard. If empty, this function is not called.
+  std::vector<std::vector<ParamSpec>> all_shards = {};
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
-  const shampoo_comm_ops* world_ops = nullptr;  // all ranks of the job, for checkpoints
-  shampoo_comm* replica_comm = nullptr;         // used instead of replica_ops if several optimizers share it
-  shampoo_comm* shard_comm = nullptr;           // used instead of shard_ops if several optimizers share it
+  const shampoo_comm_ops* world_ops = nullptr;  // connects all ranks of the job, for checkpoints
+  shampoo_comm* replica_comm = nullptr;         // if set, used instead of replica_ops; several optimizers may share it
+  shampoo_comm* shard_comm = nullptr;           // if set, used instead of shard_ops; several optimizers may share it
   const shampoo_allocator* allocator = nullptr;
 };
 
-// A rank with its optimizer, parameters and gradients. Its functions make no assertions, because ranks run on threads
-// of their own. They store the status and error message of each call, and the test checks these.
+// A rank with its optimizer, parameters and gradients. The member functions make no assertions, because each rank runs
+// on its own thread. They store the status and the error message of each call, which the test checks afterwards.
 class Rank {
  public:
-  explicit Rank(const RankSpec& spec);  // collective if there is a communicator; the result is in status and error
+  explicit Rank(const RankSpec& spec);  // collective if there is a communicator; sets status and error
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
   void Step();
-  // Exports averages of the parameters, which must be bound.
+  // Writes averages of the parameters to `weights`. Step binds the parameters, so call Step first.
   void Export(double blend, std::vector<std::vector<float>>* weights);
   void Save(const std::string& directory);  // collective over all ranks of the job
   void Load(const std::string& directory);  // collective over all ranks of the job
@@ -93,9 +96,9 @@ struct StateEntry : shampoo_state_entry {
   int64_t elements;
 };
 std::vector<StateEntry> EntriesOf(const Rank& rank);
-// Returns the elements of an entry with room for float64, or nothing if they cannot be read.
+// Returns the elements of an entry, followed by zeros up to 8 bytes per element, or an empty vector after an error.
 std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
-// Returns the blocks of a rank's plan, or nothing if they cannot be read.
+// Returns the blocks of a rank's plan, or an empty vector after an error.
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank);
 
 void Fill(uint64_t seed, std::vector<std::vector<float>>* tensors);

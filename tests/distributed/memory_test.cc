@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of each rank: the state of its own blocks and the workspace that the plan predicts.
+// Tests that a rank allocates only the state of its own blocks and the workspace that the plan predicts.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// Counts the memory of a rank in the callbacks of shampoo_allocator.
+// Counts the allocations that a rank makes with its shampoo_allocator.
 struct Counter {
   int64_t bytes = 0;
   int64_t calls = 0;
@@ -38,7 +38,7 @@ struct Counter {
   }
 };
 
-// Ranks with one counter each.
+// A Grid in which each rank has its own Counter.
 struct CountedGrid {
   CountedGrid(const RankSpec& spec, const Kind& kind) : counters(static_cast<size_t>(kind.world())), grid(spec, kind) {
     for (Counter& counter : counters) allocators.push_back(counter.Allocator());
@@ -52,8 +52,8 @@ struct CountedGrid {
   Grid grid;
 };
 
-// Returns the scratch memory of the solver for a block of this extent. The plan includes it, but it is not allocated
-// with the allocator.
+// Returns the bytes of scratch memory that are needed to compute the inverse roots of a block of extent x extent. The
+// total of the plan includes this memory, but the library does not allocate it with the shampoo_allocator.
 int64_t SolverScratch(int64_t extent) {
   CountedGrid one({.keys = "use_merge_dims=false", .params = {{"matrix", {extent, extent}}}}, {1, 1});
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
@@ -75,7 +75,8 @@ RankSpec Mixed(const Keys& more) {
           .params = {{"matrix", {40, 30}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"scalar", {}, 1}}};
 }
 
-// A small model with the proportions of a transformer: 8 matrices of 128 x 128 and 4 of 512 x 128, in blocks of 128.
+// A small model with the proportions of a transformer: 8 matrices of 128 x 128 and 4 matrices of 512 x 128. All blocks
+// are 128 x 128.
 RankSpec Transformer() {
   RankSpec spec = {.keys = "max_preconditioner_dim=128 grafting=adam use_merge_dims=false"};
   for (int i = 0; i < 8; ++i) spec.params.push_back({"attention." + std::to_string(i), {128, 128}});
@@ -83,7 +84,7 @@ RankSpec Transformer() {
   return spec;
 }
 
-TEST_CASE("every rank allocates what the plan predicts, in create only, and frees all of it") {
+TEST_CASE("every rank allocates the predicted bytes when it is created and nothing in steps, and frees all memory") {
   for (const Kind kind :
        {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 2, "gather"},
         Kind{1, 8, "gather"}, Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}, Kind{2, 2, "gather", false}}) {
@@ -124,7 +125,7 @@ int64_t StoredBytes(const Rank& rank) {
   return bytes;
 }
 
-TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they hold what one rank holds") {
+TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they hold as much as a single rank") {
   for (const char* const balance : {"bytes", "cost"}) {
     CAPTURE(balance);
     RankSpec spec = Transformer();
@@ -138,8 +139,7 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
     for (int rank = 0; rank < 4; ++rank) {
       const auto state = static_cast<double>(grid[rank].PlanBytes("state", rank));
       CHECK(state <= 0.27 * whole);
-      // In addition to the plan, the test checks the sizes of the entries, and that one allocation has the planned
-      // size.
+      // The prediction of the plan could be wrong: also check the sizes of the entries and of the allocation.
       stored += StoredBytes(grid[rank]);
       CHECK(static_cast<double>(StoredBytes(grid[rank])) <= 0.27 * whole);
       CHECK(std::count(counted.Of(rank).sizes.begin(), counted.Of(rank).sizes.end(),
@@ -150,10 +150,10 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
   }
 }
 
-TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall as 1 / ranks, as the plan predicts") {
-  constexpr int64_t kTravels = 12;    // bytes of each element: gradient, parameter, update
-  constexpr int64_t kKept = 3 * 8;    // bytes of each element in the buffers of sent, received and whole blocks
-  constexpr int64_t kHeader = 16;     // bytes of a header, which is sent to each rank
+TEST_CASE("with all-to-all the buffers and sent bytes of gathered shards are as predicted and decrease as 1 / ranks") {
+  constexpr int64_t kTravels = 12;  // bytes sent for each element: gradient, parameter and update
+  constexpr int64_t kKept = 3 * 8;  // bytes of buffers for each element: 8 to send, 8 to receive, and 8 in whole blocks
+  constexpr int64_t kHeader = 16;   // bytes of a header, which is sent to each rank
   constexpr int64_t kAlignment = 64;  // bytes to which each buffer is aligned
   const int64_t elements = 8 * 128 * 128 + 4 * 512 * 128;
   const RankSpec spec = Transformer();
@@ -168,7 +168,7 @@ TEST_CASE("with all-to-all the memory and the sent bytes of gathered shards fall
     grid.comm().ResetCounts();
     RequireStep(&grid);
     for (int rank = 0; rank < ranks; ++rank) {
-      const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // without the status of 64 bytes
+      const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // without the 64 bytes of the exchange of statuses
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
       // All blocks have the same shape, so each rank needs as much workspace for its steps as a single rank.
@@ -196,7 +196,7 @@ TEST_CASE("ranks without a block take part in all steps") {
   CHECK(grid.AllHold(one.w));
   int idle = 0;
   for (int rank = 0; rank < 6; ++rank) {
-    idle += EntriesOf(grid[rank]).size() == 1 ? 1 : 0;  // the step counter only
+    idle += EntriesOf(grid[rank]).size() == 1 ? 1 : 0;  // its only entry is the step counter
     CHECK(StepsOf(grid[rank], 0) == 5);
   }
   CHECK(idle == 4);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank without memory for the text of its error still joins the exchanges of a failed step.
+// Tests that a rank that has no memory for its error message still joins the exchanges of a failed step or export.
 #include <cmath>
 #include <set>
 
@@ -12,14 +12,14 @@
 namespace shampoo_test {
 namespace {
 
-// Repeats a call that fails on all ranks in any case. In the n-th repetition, the n-th allocation of rank 1 fails,
-// until the call makes fewer than n allocations. Checks that each rank returns one of `allowed`, and that rank 0
-// returns `status` at least once. `prepare` runs after one step and before the call. `call` receives a rank and its
-// number, makes the call on this rank, and returns the status.
+// Makes a call that fails on all ranks even if there is enough memory. Repeats the call for n = 1, 2, ...: in the n-th
+// call, the n-th allocation of rank 1 fails. Stops when the call makes fewer than n allocations. Checks that each rank
+// returns one of `allowed`, and that rank 0 returns `status` at least once. `prepare` runs after one step and before
+// the call. `call` receives a rank and its number, makes the call on this rank, and returns the status.
 template <typename Prepare, typename Call>
 void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowed, shampoo_status status,
                         Prepare&& prepare, Call&& call) {
-  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // the n-th allocation only, or all from the n-th on
+  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // only the n-th allocation, or all from the n-th on
     std::set<shampoo_status> returned;
     bool has_failed = true;
     int64_t n = 1;
@@ -51,7 +51,7 @@ void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowe
   }
 }
 
-TEST_CASE("a failed step ends with an error on all ranks, even if a rank has no memory for its error") {
+TEST_CASE("a failed step returns an error on all ranks, even if a rank has no memory for the error message") {
   for (const Kind kind : {Kind{2, 1}, Kind{3, 1}, Kind{1, 3}, Kind{2, 2}, Kind{1, 3, "gather"}, Kind{2, 2, "gather"}}) {
     const auto set_nan = [](Grid* grid) {
       for (std::vector<float>& gradient : (*grid)[1].g) {
@@ -63,14 +63,14 @@ TEST_CASE("a failed step ends with an error on all ranks, even if a rank has no 
   }
 }
 
-TEST_CASE("a failed export ends with an error on all ranks, even if a rank has no memory for its error") {
+TEST_CASE("a failed export returns an error on all ranks, even if a rank has no memory for the error message") {
   for (const Kind kind : {Kind{2, 1}, Kind{1, 3, "gather"}, Kind{2, 2}, Kind{2, 2, "gather"}}) {
     CheckWithoutMemory(
         kind, {SHAMPOO_E_INVALID, SHAMPOO_E_NOMEM}, SHAMPOO_E_INVALID, [](Grid*) {},
         [](Rank* rank, int number) {
           Tensors exported;
           if (number != 1) exported = rank->w;
-          Tensors& target = number == 1 ? rank->w : exported;  // a parameter is an invalid target
+          Tensors& target = number == 1 ? rank->w : exported;  // export must not write to parameters
           void* const weights[] = {target[0].data(), target[1].data(), target[2].data()};
           return shampoo_optimizer_export(rank->optimizer, 1, 3, weights);
         });

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers that are not finite or too large: several ranks handle them like one rank.
+// Tests that several ranks handle values that are too large, infinite or NaN in the same way as a single rank.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ RankSpec NonfiniteSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-// A grid of ranks with shard_mode local, and one independent rank for each shard.
+// A Grid with shard_mode local and, for comparison, a rank for each shard that trains this shard alone.
 struct LocalPair {
   LocalPair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
     RequireStart(&grid);
@@ -55,7 +55,7 @@ struct LocalPair {
   std::vector<std::unique_ptr<Rank>> alone;
 };
 
-TEST_CASE("an invalid gradient on all ranks is an error that changes nothing, and the run continues like one rank") {
+TEST_CASE("an invalid gradient on all ranks is an error, and the parameters stay bit-identical to those of one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kLocalKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
@@ -80,7 +80,7 @@ TEST_CASE("an invalid gradient on all ranks is an error that changes nothing, an
   }
 }
 
-TEST_CASE("a gradient with NaN or too large for a state of any owner is skipped on all ranks") {
+TEST_CASE("a gradient that has NaN or is too large for a state is skipped on all ranks") {
   struct Bad {
     float value;
     Keys keys;
@@ -128,8 +128,8 @@ TEST_CASE("if the gradient of one shard has NaN, skip_step skips the step on all
   }
 }
 
-// The factor matrix of the first vector, in f16, can hold one gradient of FillOverflow but not two. The other vectors
-// are ordinary.
+// With the gradients of FillOverflow, the factor matrix of "large" overflows its dtype f16 in the second step. No other
+// factor matrix overflows.
 RankSpec OverflowSpec(const Keys& more) {
   return {.keys = "factor_dtype=f16 beta1=0" + more,
           .params = {{"large", {8}}, {"sound", {8}}, {"other", {8}}, {"last", {8}}}};
@@ -153,7 +153,7 @@ TEST_CASE("a state that would overflow is an error on all ranks, although only i
       CHECK(SameBits(ParamsOf(&pair.grid), before));
       for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("steps") == 1);
     }
-    // The caller omits this batch. The next one is ordinary.
+    // The next step has a gradient with which no state overflows.
     for (int rank = 0; rank < pair.grid.world(); ++rank) pair.grid[rank].g[0].assign(pair.grid[rank].g[0].size(), 1.0F);
     RequireStep(&pair.grid);
     for (int rank = kind.shards; rank < pair.grid.world(); ++rank) {
@@ -178,8 +178,8 @@ TEST_CASE("a state that would overflow makes all ranks skip its block, although 
       CHECK(pair.grid[0].w[0] == before[0]);
       CHECK(pair.grid[0].w[1] != before[1]);
       for (int rank = 0; rank < pair.grid.world(); ++rank) CHECK(pair.grid[rank].Stat("nonfinite_blocks") == 2);
-      // With skip_step, one rank skips the whole step. Several ranks skip only the block, because only its owner knows
-      // the reason.
+      // With skip_step, a job of one rank skips the whole step. A job of several ranks skips only the block, because
+      // only the owner of the block detects the overflow.
       if (keys.Value("on_nonfinite") == "skip_block") pair.CheckSame();
     }
   }
@@ -209,8 +209,8 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
   }
 }
 
-// Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
-// ladder can compute the root of a zero factor matrix.
+// Every block has one element. The inverse root of a zero factor matrix is (1e-12)^-5, because epsilon is 1e-12. This
+// number is too large for float32, the dtype of the root, so all rungs of the recovery ladder fail.
 RankSpec FailingRoots(const Keys& more) {
   return {.keys = "exponent_multiplier=10 root_failure_tolerance=2 max_preconditioner_dim=1" + more,
           .params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}}};
@@ -226,7 +226,7 @@ void SetValues(const OverflowCase& one, Rank* rank) {
   if (one.has_momentum) FillStates(*rank, "bad/", "/momentum", static_cast<float>(one.momentum));
 }
 
-TEST_CASE("a block whose new value would not be finite is unchanged on every rank, and all ranks report it") {
+TEST_CASE("a block whose new parameter or momentum would not be finite is unchanged and reported on all ranks") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* const communicate : {"updates", "params"}) {
       for (const Kind kind : kLocalKinds) {
@@ -251,8 +251,8 @@ TEST_CASE("a block whose new value would not be finite is unchanged on every ran
   }
 }
 
-// If a rank returned its own failure first, it would return the deferred error one call later than the other ranks,
-// which would already make the next step.
+// A step that skips a block defers the error to the next call. If a rank returned another failure in that call, the
+// deferred error would come one call later than on the other ranks, which would already make the next step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kLocalKinds) {
@@ -269,7 +269,7 @@ TEST_CASE("all ranks return a deferred error in the same call, even if one rank 
 }
 
 TEST_CASE("an update that overflows the parameter only because of rounding to communication_dtype is skipped") {
-  // The first update is rounded to 0x1.02p+120 in bfloat16. The second one is exact.
+  // bfloat16 rounds 0x1.018p+120 up to 0x1.02p+120, and represents 0x1.000p+120 exactly.
   for (const double update : {0x1.018p+120, 0x1.000p+120}) {
     CAPTURE(update);
     LocalPair pair({.keys = "communication_dtype=bf16 grafting=sgd start_preconditioning_step=100 beta1=0 lr=" +

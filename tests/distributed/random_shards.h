@@ -45,8 +45,8 @@ class RandomShards {
     std::shuffle(order.begin(), order.end(), random_);
     return order;
   }
-  // Divides parameter p, which until then every rank holds as a whole, into flat shards or along a random dim. The
-  // shards have random sizes and are assigned to the ranks in random order.
+  // Divides parameter p into flat shards or, if !flat, along a random dim. Before the call, every rank must hold the
+  // whole parameter. The shards have random sizes and are assigned to the ranks in random order.
   void Cut(size_t p, bool flat, Shards* shards) {
     const Shape shape = (*shards)[0][p].shape;
     const auto dim = flat ? 0 : static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks with the same parameters: each owns some of the blocks, and each bucket needs one exchange.
+// Tests replicas: ranks that hold the same parameters. Each rank owns some of the blocks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ
   Fill(1, &start);
   struct Narrow {
     const char* name;
-    double rounding;  // half a unit in the last place
+    double rounding;  // half a unit in the last place of the number 1
   };
   for (const Narrow& narrow : {Narrow{"bf16", 1.0 / 256}, Narrow{"f16", 1.0 / 2048}}) {
     for (const char* const communicate : {"updates", "params"}) {
@@ -72,7 +72,7 @@ TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ
   }
 }
 
-TEST_CASE("a step makes one exchange per bucket with the number of bytes that the plan predicts") {
+TEST_CASE("a step makes one exchange per bucket and sends as many bytes as the plan predicts") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);
@@ -87,7 +87,7 @@ TEST_CASE("a step makes one exchange per bucket with the number of bytes that th
   }
 }
 
-TEST_CASE("a skipped step copies the state from one arena to the other") {
+TEST_CASE("a skipped step copies the state from the input arena to the output arena") {
   Grid job(MixedSpec("on_nonfinite=skip_step"), 2, 1);
   RequireCreate(&job);
   struct Arenas {
@@ -115,7 +115,7 @@ TEST_CASE("a skipped step copies the state from one arena to the other") {
 
 TEST_CASE("a wrong argument on one rank fails the call on all ranks, and no rank waits") {
   Grid refused(MixedSpec(), 3, 1);
-  refused.spec(1).device_id = 1;  // invalid on the CPU; ranks may otherwise have different device ids
+  refused.spec(1).device_id = 1;  // on the CPU, only 0 is valid; on GPUs, ranks may have different ids
   refused.Create();
   CheckFailed(&refused, SHAMPOO_E_INVALID);
   CHECK_MESSAGE(refused[0].error.starts_with("rank 1: desc.device_id is 1"), refused[0].error);
@@ -132,7 +132,7 @@ TEST_CASE("a wrong argument on one rank fails the call on all ranks, and no rank
   RequireStep(&job);
 }
 
-TEST_CASE("optimizers that share a communicator and are stepped in different orders are an error") {
+TEST_CASE("if two optimizers share a communicator and ranks step them in different orders, the steps fail") {
   ThreadComm comm(2);
   std::vector<shampoo_comm_ops> ops = {comm.OpsOf(0), comm.OpsOf(1)};
   std::vector<shampoo_status> statuses(2);
@@ -158,7 +158,7 @@ TEST_CASE("optimizers that share a communicator and are stepped in different ord
       errors[0]);
 }
 
-TEST_CASE("communicators are released with their last user") {
+TEST_CASE("a communicator is released when the last optimizer that uses it is destroyed") {
   ThreadComm comm(1);
   const shampoo_comm_ops ops = comm.OpsOf(0);
   RankSpec spec = MixedSpec();

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of a rank, or of all ranks of a Grid, a World or a SavingJob, that must succeed.
+// Functions that make a call on one rank or on all ranks of a job, and require that the call succeeds. Two functions
+// check that a call fails. `Ranks` is a Grid (grid.h) or a class of tests/checkpoint that has the same functions.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -47,8 +48,8 @@ inline void RunSteps(Grid* grid, uint64_t first_seed, uint64_t last_seed) {
   }
 }
 
-// Make steps `first` to `last`, in which the ranks of a grid and a single rank draw the same gradients. In every third
-// step, parameter 1 has no gradient.
+// Make the steps `first` to `last`. In every third step, parameter 1 has no gradient. A Grid and a single Rank get the
+// same gradients.
 inline void RunStepsWithMissingGradients(Grid* grid, uint64_t first, uint64_t last) {
   for (uint64_t t = first; t <= last; ++t) {
     grid->FillGradients(100 + t);
@@ -76,7 +77,7 @@ void RequireLoad(Ranks* ranks, const std::string& directory) {
   RequireOk(*ranks);
 }
 
-// Checks that the last call failed on all ranks with this status and the same message, which has these words.
+// Checks that the last call failed on all ranks with this status and the same message, which contains `words`.
 template <typename Ranks>
 void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::string>& words = {}) {
   CHECK_MESSAGE(ranks->All(status), ranks->Errors());
@@ -85,7 +86,8 @@ void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::str
     CHECK_MESSAGE(Has((*ranks)[0].error, word), word, " is not in ", ranks->Errors());
 }
 
-// Checks that a step fails on all ranks with this status and these words, and changes nothing.
+// Checks that a step fails on all ranks with this status and the same message, which contains `words`, and changes
+// nothing.
 inline void CheckStepFails(Grid* grid, shampoo_status status, const std::vector<std::string>& words = {}) {
   const auto before = Everything(grid);
   grid->Step();

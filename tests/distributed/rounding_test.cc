@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stochastic rounding on several ranks.
+// Tests that stochastic rounding gives bit-identical results on one rank and on several ranks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ const Keys kMethods[] = {kElementwise, "method=shampoo grafting=adam grafting_dt
                          "method=soap second_moment_dtype=bf16 precondition_frequency=2",
                          "method=muon second_moment=element second_moment_dtype=bf16"};
 
-// Checks that a job that is saved after two steps and continues on other ranks is bit-identical to one rank.
+// Saves a job of kind `first` after two steps, and continues on the ranks of `second`. Checks that the parameters are
+// bit-identical to those of one rank.
 void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CAPTURE_ALL(method, first, second);
   const Scratch directory;
@@ -47,7 +48,7 @@ void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CHECK(after.AllHold(one[0].w));
 }
 
-TEST_CASE("stochastic rounding is bit-identical to one rank, also after a resume with other ranks") {
+TEST_CASE("with stochastic rounding, a job that resumes on other ranks is bit-identical to one rank") {
   for (const Keys& method : kMethods) {
     CheckKinds(method, Kind{8, 1}, Kind{1, 8, "gather"});
     CheckKinds(method, Kind{1, 1}, Kind{2, 4, "gather", false});

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that hold the shards of one replica (FSDP, tensor parallelism), with shard_mode local. A shard consists of
-// pieces (AppendPieces). It is updated as if each piece were a parameter.
+// Tests ranks that hold the shards of one replica (FSDP, tensor parallelism), with shard_mode local. AppendPieces below
+// divides a shard into pieces. A step must update each piece like a separate parameter.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,9 +16,9 @@
 namespace shampoo_test {
 namespace {
 
-// Divides a flat shard into pieces by the documented rule: elements [s, e) of a row-major tensor are a left remainder
-// up to the next multiple of the stride of dim 0, whole slices along dim 0, and a right remainder. Remainders are
-// divided in the same way one dim deeper.
+// Appends the shapes of the pieces of a flat shard, which consists of elements [s, e) of a row-major tensor. All
+// complete slices along dim 0 are one piece. The elements before and after this piece are parts of slices. Each part is
+// divided in the same way along the next dim. See "flat shards" in docs/many_ranks.md.
 void AppendPieces(const Shape& shape, int64_t s, int64_t e, std::vector<Shape>* pieces) {
   if (s == e) return;
   if (shape.size() <= 1) return pieces->push_back({e - s});
@@ -41,7 +41,8 @@ std::string Name(const char* prefix, size_t i) {
   return name += std::to_string(i);
 }
 
-// Returns the pieces of the shard as separate parameters. The pieces of parameter p are [first[p], first[p + 1]).
+// Returns a specification in which each piece of the shard is a separate parameter. Writes to `first`: the pieces of
+// parameter p have the indices first[p] to first[p + 1] - 1.
 RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   RankSpec pieces = shard;
   pieces.params.clear();
@@ -58,7 +59,7 @@ RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   return pieces;
 }
 
-// Copies consecutive parts of a buffer to separate tensors.
+// Copies the elements of each parameter p to the tensors of its pieces, which are first[p] to first[p + 1] - 1 in `to`.
 void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to) {
   for (size_t p = 0; p < from.size(); ++p) {
     auto at = from[p].begin();
@@ -132,11 +133,12 @@ void CheckRandomShardsOf(uint64_t count) {
         one.spec.keys = method + Keys{{"use_merge_dims", one.OneOf({"true", "false"})},
                                       {"max_preconditioner_dim", std::to_string(one.Draw(2, 9))}};
       }
-      // Method muon uses the shape of the whole parameter for shape_scale and to decide whether a piece is a matrix.
+      // Method muon uses the shape of the whole parameter for shape_scale, and to decide whether a piece is a matrix.
+      // The test therefore sets shape_scale to none and uses no flat shards with muon.
       const bool is_muon = method[0].second == "muon";
       if (is_muon) one.spec.keys.emplace_back("shape_scale", "none");
       const Shards shards = one.CutAll(one.Draw(1, 4), [&] { return !is_muon && one.OneIn(2); });
-      // Step 1 of the methods in eigenbases computes the first bases, and step 3 or 4 uses refreshed ones.
+      // The methods with factor matrices compute their first eigenbases in step 1. Step 4 uses refreshed eigenbases.
       CheckShards(one, shards, 4);
     }
   }
@@ -150,7 +152,7 @@ TEST_SUITE("long") {
   }
 }
 
-TEST_CASE("random rectangles on several ranks are bit-identical to parameters with their shapes") {
+TEST_CASE("random rectangular shards on several ranks are bit-identical to parameters of the same shapes") {
   int empty = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
@@ -162,6 +164,7 @@ TEST_CASE("random rectangles on several ranks are bit-identical to parameters wi
   CHECK(empty > 100);
 }
 
+// Adds 1 to the mark of each element of a block.
 void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>* marks) {
   if (dim == block.ndim) {
     ++marks->at(static_cast<size_t>(at));
@@ -237,7 +240,7 @@ TEST_CASE("a group counts the same steps on all ranks, including ranks that hold
     grid.FillGradients(static_cast<uint64_t>(t));
     for (int rank = 0; rank < 4; ++rank) {
       grid[rank].has_grad[0] = grid[rank].has_grad[2] = first_has_grad;
-      // The gradient of an empty shard does not matter.
+      // For an empty shard, it does not matter whether the caller binds a gradient.
       if (!grid[rank].w[1].empty()) grid[rank].has_grad[1] = second_has_grad;
     }
     RequireStep(&grid);

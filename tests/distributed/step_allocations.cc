@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that a step of one or several ranks does not allocate memory. This program replaces the allocation functions
-// of the C library and counts the calls of threads that are inside a step.
+// of the C library, and counts how often the threads of the ranks call them during a step.
 #include <malloc.h>
 
 #include <atomic>
@@ -22,8 +22,8 @@ void Count() {
 
 }  // namespace
 
-// The C library also exports these functions under other names, so that replacements can call them. operator new calls
-// the replacements, too.
+// The functions that begin with __libc_ are the allocation functions of the C library. The replacements below count
+// their calls and then call them. operator new calls the replacements, too.
 extern "C" {
 void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(size_t number, size_t bytes);       // NOLINT(bugprone-reserved-identifier)
@@ -57,7 +57,7 @@ namespace {
 
 bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
-// Refreshes are at every second step. Method adam reads none of the keys of the other methods.
+// Every second step refreshes inverse roots or eigenbases. Method adam does not accept the keys that are added here.
 RankSpec Spec(const Keys& more) {
   Keys keys = more;
   if (HasFactors(more)) keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9 precondition_frequency=2" + more;
@@ -73,14 +73,14 @@ double Computed(Grid* grid) {
   return sum;
 }
 
-// Returns the number of allocations in five steps with refreshes, or -1 if something fails.
+// Returns the number of allocations in five steps with refreshes, or -1 after an error.
 int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
   Grid grid(Spec(keys), kind);
   counted = 0;
   counting = true;
   std::free(std::malloc(1));
   counting = false;
-  if (counted == 0) return -1;  // the counters do not work
+  if (counted == 0) return -1;  // malloc was not replaced
   grid.Create();
   if (!grid.All(SHAMPOO_OK)) return -1;
   grid.FillParams(1);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank makes a step with different inputs. Every rank returns the same error, and parameters are unchanged.
+// Tests steps in which the inputs of one rank differ from those of the other ranks. Every rank must return the same
+// error and leave its parameters unchanged.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,14 +20,14 @@ RankSpec TwoGroupsSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-// Makes two steps and draws the gradients of the third.
+// Makes two steps and draws the gradients of the third step.
 void StartThirdStep(Grid* grid) {
   RequireStart(grid);
   RunSteps(grid, 101, 102);
   grid->FillGradients(103);
 }
 
-// Checks that a step fails on all ranks with the same error and changes no parameter.
+// Checks that the third step fails on all ranks with the same error, which names rank `odd`, and changes no parameter.
 void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<std::string>& words) {
   const std::vector<Tensors> before = ParamsOf(grid);
   const auto everything = Everything(grid);
@@ -35,11 +36,11 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
   CHECK_MESSAGE(Has((*grid)[0].error, "rank " + std::to_string(odd)), (*grid)[0].error);
   CHECK(SameBits(ParamsOf(grid), before));
   for (int rank = 0; rank < grid->world(); ++rank) CHECK((*grid)[rank].Stat("steps") == 2);
-  // Shards compare their inputs before anything is written.
+  // Shards compare their inputs before the step writes anything, so states are unchanged, too.
   if (grid->shards() > 1) CHECK(Everything(grid) == everything);
 }
 
-// Checks that the job continues with equal ranks after the difference is corrected.
+// After the difference between the ranks is corrected: checks that steps succeed and replicas have equal parameters.
 void CheckContinues(Grid* grid) {
   for (int step = 0; step < 2; ++step) grid->Step();
   CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
@@ -99,7 +100,7 @@ TEST_CASE("a rank with another learning rate or gradient_scale is an error on al
       double value = 0;
       REQUIRE(shampoo_optimizer_get((*grid)[odd].optimizer, 1, key, &value) == SHAMPOO_OK);
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value / 2) == SHAMPOO_OK);
-      // The message compares a rank with rank 0, so it names rank `odd` even if that is 0.
+      // The message names rank 0 and a rank that differs from rank 0. One of the two is `odd`, even if `odd` is 0.
       CheckFails(grid, SHAMPOO_E_INVALID, odd, {"learning rate", "on all ranks"});
       REQUIRE(shampoo_optimizer_set((*grid)[odd].optimizer, 1, key, value) == SHAMPOO_OK);
       CheckContinues(grid);
@@ -116,7 +117,7 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks") {
   });
 }
 
-TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if NaN is skipped") {
+TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if on_nonfinite is skip_block or skip_step") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
       for (int odd = 0; odd < kind.replicas; ++odd) {

@@ -55,7 +55,7 @@ int32_t ThreadComm::WaitForAll(std::unique_lock<std::mutex>* lock) {
   if (Arrive()) return 0;
   const bool is_over = arrived_.wait_for(*lock, patience, [&] { return generation_ != generation || aborted_; });
   if (generation_ != generation) return 0;
-  --waiting_;  // ranks that arrive later must not count this one
+  --waiting_;  // ranks that arrive later must not count this rank as waiting
   if (is_over) return kAborted;
   ++timeouts_;
   return kTimedOut;
@@ -82,7 +82,8 @@ int32_t ThreadComm::Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy) {
   bool equal = true;
   for (const Rank& rank : ranks_) equal = copy(rank) && equal;
   lock.lock();
-  // The memory of a rank must not change before all ranks have read it. All ranks always read it, even after an abort.
+  // No rank may return before all ranks have read its memory. This wait needs no timeout: every rank arrives here, even
+  // after an abort.
   const int64_t generation = generation_;
   if (!Arrive()) arrived_.wait(lock, [&] { return generation_ != generation; });
   lock.unlock();

@@ -14,11 +14,11 @@
 
 namespace shampoo_test {
 
-// A communicator between threads of this process that counts bytes and can inject faults. A rank that waits longer than
-// `patience` fails, so a hang is a failed test.
+// A communicator between ranks that are threads of this process. It counts bytes and can inject faults. A collective
+// fails on a rank that waits longer than `patience`, so that a test fails instead of hanging.
 class ThreadComm {
  public:
-  // Returns 0, or the error that the collective returns on this rank. call: the number of the rank's call, from 1.
+  // Returns 0, or the error that a collective must return on this rank. call: 1 for the first collective of the rank.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -26,25 +26,26 @@ class ThreadComm {
   ThreadComm& operator=(const ThreadComm&) = delete;
 
   int world() const { return static_cast<int>(ranks_.size()); }
-  // Returns the callbacks of a rank; with_abort: including abort.
+  // Returns the callbacks of a rank, with the callback abort only if with_abort is true.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
 
   // Changes the bytes that a rank has received in a call: world() segments of an all-gather, or all bytes of an
   // all-to-all.
   using Change = std::function<void(int rank, int64_t call, char* received, size_t bytes)>;
 
-  Fault before;   // the rank fails without taking part
-  Fault after;    // the rank fails after it has taken part
-  Fault async;    // the result of async_error before the call
-  Change change;  // called after the rank has taken part
+  // Functions that are called on every rank if they are set.
+  Fault before;   // called before a collective; if it returns an error, the rank does not take part
+  Fault after;    // called after the rank has taken part in a collective
+  Fault async;    // called by async_error, which returns its result; call: the number of the next collective
+  Change change;  // called after the rank has taken part in a collective, and before `after`
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
   int64_t calls(int rank) const { return ranks_[static_cast<size_t>(rank)].calls; }
   // Bytes that a rank has sent: its segment of each all-gather, and its bytes to other ranks in each all-to-all.
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }  // number of calls of the release callback
-  int timeouts() const { return timeouts_; }  // number of ranks that timed out
-  void Abort();                               // all waiting calls and all later calls fail
+  int timeouts() const { return timeouts_; }  // number of timeouts, over all ranks
+  void Abort();                               // makes waiting and later collectives fail on all ranks
   void ResetCounts();
 
   static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;
@@ -65,7 +66,7 @@ class ThreadComm {
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
   int32_t AllToAll(Rank* own, const void* send, const size_t* to, void* recv, const size_t* from);
   int32_t WaitForAll(std::unique_lock<std::mutex>* lock);
-  bool Arrive();  // returns whether this rank was the last
+  bool Arrive();  // returns whether this rank is the last to arrive
 
   std::vector<Rank> ranks_;
   std::mutex mutex_;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles every block of C in the documentation and runs the programs among them.
 
-A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments:
-they are compiled inside a function after prologue.h, without code generation. Messages contain the file and the line of
-the block.
+A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments.
+The compiler only checks a fragment, as the body of a function in a file that includes prologue.h. Messages of the
+compiler contain the file and the line in the documentation.
 """
 import argparse
 import os
@@ -29,7 +29,7 @@ def pages(root):
 
 
 def blocks(page):
-    """Yields (number of the first line, language, lines) of every fenced block."""
+    """Yields (number of the first line, language, lines) for each fenced block of the page."""
     fence, language, first, lines = None, "", 0, []
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         found = FENCE.match(line)
@@ -57,7 +57,7 @@ def run(command, **options):
 
 
 def fragment_source(page, first, lines):
-    """Moves includes before the function and replaces them with empty lines, so that line numbers do not change."""
+    """Returns a C file with the fragment in a function. In the fragment, an empty line replaces each #include."""
     include = re.compile(r"\s*#\s*include\b")
     head = [line for line in lines if include.match(line)]
     body = ["" if include.match(line) else line for line in lines]
@@ -108,8 +108,8 @@ def main():
                 if failure:
                     failures += 1
                     print(f"{page.relative_to(arguments.root)}:{first}: this block of C fails:\n{failure}\n")
-    print(f"{programs} programs and {fragments} fragments, {failures} of them fail")
-    # If a kind has no block, the search is broken.
+    print(f"{programs} programs and {fragments} fragments, of which {failures} fail")
+    # If no program or no fragment was found, the search for blocks is broken.
     return 1 if failures or not programs or not fragments else 0
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the links between the Markdown files of the repository: linked files and #anchors must exist.
 
-Links with a scheme (https:, mailto:) are not followed. Anchors are formed from headings as GitHub forms them.
+Links with a scheme (https:, mailto:) are not checked. The anchors of headings follow GitHub's rules.
 """
 import os
 import re
@@ -13,10 +13,10 @@ from urllib.parse import unquote
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "site"))
 from anchors import HEADING, Anchors, lines_with_code  # noqa: E402
 
-# Generated folders, which git also ignores.
+# Names of folders that are not searched: generated folders and hidden folders.
 SKIPPED = re.compile(r"build.*|install|out|\..*")
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-# The text of a link may contain an image, which has nested brackets.
+# Begins after the text of a link, because the text may contain an image, which also has brackets.
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?([^\s>]+)")
 EXPLICIT = re.compile(r"<a\s+(?:id|name)=[\"']([^\"']+)[\"']")
@@ -26,7 +26,7 @@ SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*:|^//")
 def pages(root):
     found = []
     for folder, folders, files in os.walk(root):
-        # Generated folders are not listed because another test may delete their files at the same time.
+        # os.walk must not enter generated folders, because another test may delete their files at the same time.
         folders[:] = [name for name in folders if not SKIPPED.fullmatch(name)]
         found += [Path(folder, name) for name in files if name.endswith(".md")]
     return sorted(found)
@@ -86,7 +86,7 @@ def main():
                 failures += 1
                 print(f"{page.relative_to(root)}:{number}: ({target}): {why}")
     print(f"{count} relative links, {failures} of them broken")
-    # If there is no link, the search is broken.
+    # If no link was found, the search for links is broken.
     return 1 if failures or not count else 0
 
 

@@ -16,8 +16,8 @@ FOLDERS = ("core", "capi", "bindings", "cmake")
 LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
-LEAST = 12  # least number of characters without an ellipsis that identify a message
-VALUE = "\0"
+LEAST = 12  # least length of the longest part of a quotation, in characters
+VALUE = "\0"  # in the text of a statement: a value, or code between two literals
 
 # A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
@@ -31,7 +31,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Returns "" if the code between two literals joins them or makes them alternatives, otherwise VALUE."""
+    """Returns "" if the code between two literals joins them or selects one of them (?:), otherwise VALUE."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 
@@ -105,7 +105,7 @@ def main():
             failures += 1
             print(f"{PAGE}:{number}: `{quotation}`: {why}")
     print(f"{count} quoted messages; {failures} of them occur in none of the {len(known)} statements of the sources")
-    # If there is no quotation, the search is broken.
+    # If no quotation was found, the search for quotations is broken.
     return 1 if failures or not count else 0
 
 

@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the first program of a language, examples/PROGRAM.
+"""Checks examples/PROGRAM, the first program that the guide of a language shows.
 
     check_minimal.py --root REPOSITORY --program PROGRAM --page PAGE [--page PAGE...] [-- COMMAND...]
 
-The program must have at most 15 lines after its license, and each PAGE must contain these lines unchanged. If there is
-a COMMAND, it runs in a folder that contains the program, and must print 6 values near 0.
+The program must have at most 15 lines after its license, and each PAGE must contain these lines unchanged. If COMMAND
+is passed, this script runs it in a folder that contains the program. The command must print 6 values near 0.
 """
 from __future__ import annotations
 

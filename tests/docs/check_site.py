@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_site.py BUILD DOXYGEN OUT: builds the site, and checks its links and its navigation.
 
-BUILD is the path of docs/site/build.py, which fails at a warning. DOXYGEN is the path of Doxygen, and OUT is the folder
-for the site. Every link within the site must lead to a page and an anchor that exist, every page of docs/, docs/adr/
-and examples/ must be in the navigation of the home page, and no page may load a file from another site.
+BUILD is the path of docs/site/build.py, which fails if Doxygen or Sphinx prints a warning. DOXYGEN is the path of
+Doxygen, and OUT is the folder for the site. Every link within the site must lead to a page and an anchor that exist.
+The navigation of the home page must contain every page of docs/, docs/adr/ and examples/. No page may load a file from
+another site. The index of the search must contain some words.
 """
 import html.parser
 import os
@@ -13,12 +14,12 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
-#: Elements without an end tag.
+#: HTML elements without an end tag.
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 
 class Page(html.parser.HTMLParser):
-    """A page: its links, the files that it loads, the names of its anchors, and the links of its navigation."""
+    """An HTML page: its links, the files that it loads, the names of its anchors, and the links of its navigation."""
 
     def __init__(self, path):
         super().__init__()
@@ -74,7 +75,7 @@ def missing_pages(root, site, pages):
         name = path.relative_to(root)
         if "build" not in name.parts and site / name.with_suffix(".html") not in found:
             yield f"{name}: is not in the navigation; add it to docs/site/navigation.md"
-    # The pages of the reference are generated, so their number is checked, not their names.
+    # The pages of the API reference are generated, so only their number is checked.
     reference = [path for path in found if path.is_relative_to(site / "reference")]
     if len(wanted) < 40 or len(reference) < 15:
         yield f"{len(wanted)} pages and {len(reference)} pages of the reference; expected at least 40 and 15"

@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_snippets.py ROOT: checks the Rust and Java programs of README.md, and all toml and xml blocks.
+"""check_snippets.py ROOT: checks programs and dependencies that the documentation shows.
 
 A Rust or Java program in README.md must also be in the guide of its language, because a test runs the programs of the
-guide. The toml and xml blocks name the library as a dependency. Each dependency in a toml block must have the path of a
-crate of this repository and the name in the Cargo.toml of this crate. Group, artifact and version in an xml block must
-equal those in bindings/java/pom.xml. CMake blocks are not checked here, because run_shell.py builds them.
+guide. The toml and xml blocks of all pages name the library as a dependency. In a toml block, each dependency must have
+the path of a crate of this repository, and the name in the Cargo.toml of that crate. In an xml block, groupId,
+artifactId and version must equal those in bindings/java/pom.xml. run_shell.py checks the CMake blocks.
 """
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -75,7 +75,7 @@ def main():
                 counts[language] += 1
                 failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, language, "\n".join(lines))]
     failures += programs_not_in_their_guides(root)
-    # If a kind has no block, the search is broken.
+    # If a language has no block, the search for blocks is broken.
     failures += [f"no block of {language} was found" for language, count in counts.items() if not count]
     print("\n".join(failures + [f"{sum(counts.values())} blocks of {' and '.join(KINDS)}, {len(failures)} problems"]))
     return 1 if failures else 0

@@ -21,7 +21,7 @@ static const char kHead[] =
     "The [tuning guide](tuning.md) gives advice on values, and [methods](methods.md) helps to choose `method`. Keys\n"
     "that exist only to reproduce other implementations are in a table [of their\n"
     "own](#keys-that-reproduce-other-implementations). This page is generated from the library's table of keys. The\n"
-    "test `docs.keys` compares the two and prints the command that generates the page.\n"
+    "test `docs.keys` compares page and table, and prints the command that generates the page.\n"
     "\n";
 static const char kTableHead[] =
     "| key | type | default | range | meaning |\n"
@@ -33,7 +33,7 @@ static const char kReplay[] =
     "These keys exist to replay recorded runs of other implementations. Leave them at their defaults for training.\n"
     "\n";
 
-/* Escapes bars, which would end the cell of a Markdown table. */
+/* Prints text for a cell of a Markdown table. Escapes bars, which would end the cell. */
 static void PrintCell(const char* text) {
   for (; *text != '\0'; ++text) {
     if (*text == '|') putchar('\\');
@@ -41,7 +41,8 @@ static void PrintCell(const char* text) {
   }
 }
 
-/* Prints the defaults of a preset or a method that differ from those of the table. Returns 0 if a call fails. */
+/* Prints the keys whose default changes with a preset or a method, and their new defaults. choice is the key "preset"
+ * or "method", and name is its value. Returns 0 if a call fails. */
 static int PrintDefaults(const char* choice, const char* name) {
   shampoo_config* config = NULL;
   const int32_t count = shampoo_config_key_count();
@@ -63,7 +64,7 @@ static int PrintDefaults(const char* choice, const char* name) {
   return 1;
 }
 
-/* The presets and methods whose defaults differ from those of the table. */
+/* The presets and methods that change defaults of keys. The page has a section for each. */
 static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", "shampoo_pinv"}, {"preset", "adamw"},
                                          {"preset", "soap_h"},       {"preset", "kl_soap_h"},    {"preset", "muon"},
                                          {"preset", "normuon"},      {"preset", "muonh"},        {"preset", "lion"},
@@ -71,7 +72,7 @@ static const char* const kOthers[][2] = {{"preset", "shampoo_2024"}, {"preset", 
                                          {"method", "adam"},         {"method", "adagrad"},      {"method", "rmsprop"},
                                          {"method", "sgd"},          {"method", "sign"}};
 
-/* Prints the table of the keys whose for_replay has this value. Returns 0 if a call fails. */
+/* Prints the table of the keys whose shampoo_key_info.for_replay equals the argument. Returns 0 if a call fails. */
 static int PrintTable(int for_replay) {
   const int32_t count = shampoo_config_key_count();
   int32_t i;

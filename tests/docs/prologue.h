@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  */
-/* Declarations that the C fragments in the documentation may use. Nothing is defined because fragments are compiled but
- * not run. */
+/* Declarations that the C fragments in the documentation may use. check_code.py checks fragments with the compiler but
+ * does not link them, so this file defines nothing. */
 #include <math.h>
 #include <shampoo/shampoo.h>
 #include <stddef.h>

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the shell commands of the documentation.
 
-    run_shell.py --source ROOT --list                  lists pages with shell blocks: path;name;pages to run before
-    run_shell.py --source ROOT --check                 runs nothing: checks that rules match and Bash can parse pages
-    run_shell.py --source ROOT --folder F --make       creates in F what a reader of a page has: a clone, a home, ...
+    run_shell.py --source ROOT --list                  lists the pages with shell blocks that can run on this machine
+    run_shell.py --source ROOT --check                 checks that rules match and Bash can parse pages; runs no page
+    run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F (shell/machine.py)
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
-The commands of a page of docs/ run in the root of the clone. The commands of an example's page run in the folder of the
-example. shell/page_rules.py lists the commands that are changed or skipped, with the reasons.
+A line of --list is path;name;names of the pages that run before. The commands of the README.md of an example run in the
+folder of the example, and all other commands in the root of the clone. shell/page_rules.py lists the commands that are
+changed or skipped, with the reasons.
 """
 import argparse
 import re
@@ -29,7 +30,7 @@ def name_of(path):
 
 
 def listed(root, have):
-    """Yields the pages that can run with the available features."""
+    """Yields a line for each page that can run with the features `have`."""
     for path in shell_pages(root):
         if set(known(path).wants) <= set(have):
             yield ";".join([path, name_of(path), *map(name_of, known(path).needs)])
@@ -43,7 +44,7 @@ def check(root):
         problems += script.problems
         done = subprocess.run(["bash", "-n"], input=script.text, capture_output=True, text=True, check=False)
         if done.returncode:
-            problems.append(f"{path}: after its rules are applied, Bash cannot parse it: {done.stderr.strip()}")
+            problems.append(f"{path}: Bash cannot parse the changed commands: {done.stderr.strip()}")
     print("\n".join(problems + [f"{len(paths)} pages, {len(problems)} problems"]))
     return 1 if problems or not paths else 0
 
@@ -68,8 +69,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="root of the repository")
     parser.add_argument("--folder", type=Path, help="the folder that --make fills")
-    parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="features of this machine")
-    parser.add_argument("--cargo", default="", help="path of cargo, if it is not the first in PATH")
+    parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="features that this machine has")
+    parser.add_argument("--cargo", default="", help="path of cargo; default: the first cargo in PATH")
     what = parser.add_mutually_exclusive_group(required=True)
     for name in ("list", "check", "make"):
         what.add_argument(f"--{name}", action="store_true")

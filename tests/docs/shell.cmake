@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # Runs the shell blocks of the documentation, with one test for each page. Some pages use the results of other pages.
-# All of these tests are in the long tier, because they compile the library several times, as users do. A compiler cache
-# makes this faster.
+# All of these tests have the label long, because they compile the library several times, as users do. A compiler
+# cache (ccache) makes repeated compilations faster.
 if(SHAMPOO_SANITIZE OR SHAMPOO_SYSTEM_BLAS)
   return()
 endif()
@@ -38,7 +38,7 @@ if(status EQUAL 0)
 endif()
 list(APPEND arguments --have ${have})
 
-# run_shell.py finds the pages with shell blocks. Their dependencies are in shell/page_rules.py.
+# run_shell.py finds the pages with shell blocks. shell/page_rules.py lists the pages that each page needs.
 execute_process(COMMAND ${interpreter} ${runner} ${arguments} --list
                 OUTPUT_VARIABLE listed RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
 if(NOT status EQUAL 0)
@@ -60,6 +60,6 @@ foreach(line ${listed})
     FIXTURES_REQUIRED "docs_shell_machine;${needs}" FIXTURES_SETUP docs_shell_${name})
   list(APPEND tests docs.shell.${name})
 endforeach()
-# All pages share one machine, so they run one at a time.
+# All pages share one folder with one clone, so they run one at a time.
 set_tests_properties(${tests} PROPERTIES
   LABELS long TIMEOUT 3600 RESOURCE_LOCK docs_shell PROCESSORS 2 ENVIRONMENT "${environment}")

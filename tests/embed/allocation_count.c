@@ -3,7 +3,7 @@
 //
 // Checks that a step of method shampoo does not allocate memory, in 80 configurations. The host replaces the allocation
 // functions of the C library and counts their calls during steps.
-// Usage: allocation_count, which links the library, or allocation_count_loaded <library>
+// Usage: allocation_count (links the library), or allocation_count_loaded <library> (loads it with dlopen)
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -27,8 +27,8 @@ static void count(const char* kind, size_t bytes) {
   atomic_store(&size_seen, bytes);
 }
 
-// The C library also exports these functions under other names, so that replacements can call them. operator new calls
-// the replacements, too.
+// The C library also exports its allocation functions under these names, so the replacements below can call them.
+// operator new calls the replacements, too.
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t number, size_t bytes);
 extern void* __libc_realloc(void* memory, size_t bytes);
@@ -96,8 +96,8 @@ static trainer t;
 static double learning_rate = 0.05;
 static char* arena[2];
 
-// Makes twenty steps with a refresh in every third step, a bound learning rate and, from the eleventh on,
-// alternating arenas.
+// Checks that none of twenty steps allocates. Every third step refreshes inverse roots. From the eleventh step on, each
+// step reads the state from one arena and writes it to the other.
 static void check(const api* f, const workload* work, const char* name) {
   int64_t state_bytes = 0;
   shampoo_plan* const plan = trainer_plan(f, work);

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-// The functions that these hosts call. With this table, the same workload runs in hosts that link the library and in
-// hosts that load it.
+// The functions of the library that the programs of tests/embed call. Calls through the struct api, which has a pointer
+// to each function, work in programs that link the library and in programs that load it with dlopen.
 #define API_FUNCTIONS(F)   \
   F(last_error)            \
   F(build_info)            \
@@ -50,7 +50,7 @@ static inline api api_linked(void) {
 // Loads the library with dlopen(RTLD_NOW | RTLD_LOCAL). Ends the program on failure.
 api api_open(const char* path);
 
-// Calls dlclose. The functions stay callable, as documented.
+// Calls dlclose. The functions can still be called: shampoo.h says that dlclose() has no effect.
 void api_close(const api* loaded);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// An optimizer of one float32 matrix. Its blocks take so much memory that they are clearly visible in the memory of the
-// process. Keys that the caller does not set have the values of the preset shampoo_2024.
+// An optimizer for one float32 matrix, for tests that measure memory. Keys that the caller does not set have the values
+// of the preset shampoo_2024.
 typedef struct big_model {
   const api* functions;
   shampoo_optimizer* optimizer;
@@ -39,7 +39,7 @@ static inline void big_model_begin(big_model* m, const api* f, const setting* se
   REQUIRE_OK(f, f->plan_bytes(plan, 0, "state", &m->state_bytes));
   REQUIRE_OK(f, f->plan_bytes(plan, 0, "workspace", &m->workspace_bytes));
   REQUIRE_OK(f, f->plan_bytes(plan, 0, "total", &m->total_bytes));
-  REQUIRE(m->total_bytes == m->state_bytes + m->workspace_bytes, "total %lld, the parts %lld and %lld",
+  REQUIRE(m->total_bytes == m->state_bytes + m->workspace_bytes, "total %lld, state %lld, workspace %lld",
           (long long)m->total_bytes, (long long)m->state_bytes, (long long)m->workspace_bytes);
   REQUIRE_OK(f, f->optimizer_create(&m->optimizer, plan, desc));
   f->plan_destroy(plan);

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls BLAS with operands that end where mapped memory ends, as a caller's buffer or arena can. A read beyond the end
-// crashes the program. Usage: blas_bounds [KERNELS FLAG]. If KERNELS are not the kernels that OpenBLAS uses, or FLAG is
-// not in /proc/cpuinfo, the test is skipped.
+// Calls BLAS with operands that end where mapped memory ends, because a buffer or an arena of a caller can end there.
+// An access beyond the end crashes the program. Usage: blas_bounds [KERNELS FLAG]. If KERNELS are not the kernels that
+// OpenBLAS uses, or FLAG is not in /proc/cpuinfo, the test is skipped.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that concurrent calls of BLAS and LAPACK give results bit-identical to those of a single thread. OpenBLAS's
-// serial archive alone does not guarantee this (core/blas/scratch.h): without the library's scratch memory the program
-// must find differences.
+// serial archive guarantees this only with the library's scratch memory (core/blas/scratch.h).
 // Usage: blas_concurrency <calls of each kind> [--expect-differences]
-// With the option, all calls are repeated until there are differences, at most forty times.
+// With the option, which is for a build without that scratch memory, the program must find differences. It repeats all
+// calls until results differ, at most forty times.
 #include <lapacke.h>
 
 #include <atomic>
@@ -25,8 +25,8 @@ namespace shampoo {
 namespace {
 
 constexpr int kInputs = 16;
-constexpr int kProduct = 96;  // extent of the products
-constexpr int kEigen = 64;    // extent of the eigenproblems
+constexpr int kProduct = 96;  // size of the matrices of products
+constexpr int kEigen = 64;    // size of the matrices of eigenproblems
 
 // Returns a symmetric n x n matrix.
 template <typename Real>
@@ -60,7 +60,7 @@ const Inputs<Real>& Eigenproblems() {
   return inputs;
 }
 
-// Memory of one thread.
+// Memory of one thread for calls of Syevd.
 template <typename Real>
 struct Memory {
   std::vector<Real> a = std::vector<Real>(kEigen * kEigen);
@@ -80,7 +80,7 @@ void Syrk(int input, std::vector<double>* result) {
              kProduct);
 }
 
-// Returns the eigenvectors followed by the eigenvalues.
+// Writes the eigenvectors to `result`, followed by the eigenvalues.
 template <typename Real>
 void Syevd(int input, std::vector<double>* result) {
   thread_local Memory<Real> memory;
@@ -92,7 +92,7 @@ void Syevd(int input, std::vector<double>* result) {
   if (info != 0) out[0] = static_cast<Real>(1e9 + info);
 }
 
-// Included because this solver uses the scratch memory differently.
+// Syevr is tested, too, because it uses the scratch memory in another way than Syevd.
 void Syevr(int input, std::vector<double>* result) {
   constexpr int kWork = 66 * kEigen;
   constexpr int kIntWork = 10 * kEigen;
@@ -124,7 +124,7 @@ void CreateScratch(blas::Scratch* scratch) {
   REQUIRE(blas::Scratch::Create(extent, scratch).ok(), "no scratch memory");
 }
 
-// Returns how many of `calls` calls on `threads` threads differ from the serial results.
+// Makes `calls` calls on `threads` threads. Returns how many results differ from the serial results.
 int64_t Differences(const Kind& kind, const std::vector<std::vector<double>>& serial, int threads, int64_t calls) {
   std::atomic<int64_t> differences{0};
   std::atomic<int> waiting{threads};
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
     return SKIPPED;
   }
   const int64_t unplanned = blas::UnplannedScratchRequests();
-  // OpenBLAS's own allocator ends the program if it has too few buffers for the threads.
+  // With 128 threads, OpenBLAS's own allocator would run out of buffers and end the program.
   const std::vector<int> thread_counts = expect_differences ? std::vector<int>{2, 8} : std::vector<int>{2, 8, 128};
   int64_t all = 0;
   for (int round = 0; round < (expect_differences ? 40 : 1) && all == 0; ++round) {

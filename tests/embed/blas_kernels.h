@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Returns true if BLAS uses the kernels argv[1] and the processor has the flag argv[2] of /proc/cpuinfo, or if these
-// arguments are missing. Prints which kernels BLAS uses, and a message if it returns false.
+// Returns true if BLAS uses the kernels argv[1] and /proc/cpuinfo contains the flag argv[2]. If the program has no such
+// arguments, returns true. Prints which kernels BLAS uses, and a message if the result is false.
 inline bool KernelsRunHere(int argc, char** argv) {
   const std::string kernel = blas::Identify().kernel;
   std::cout << "kernel: " << kernel << '\n';

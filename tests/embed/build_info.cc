@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that shampoo_build_info() returns JSON, and that the BLAS kernels are those for this processor or, if the user
-// has set OPENBLAS_CORETYPE, those that the user selected.
-// Usage: build_info [expected kernel]
+// Checks that shampoo_build_info() returns JSON, and that BLAS uses the expected kernels. Without an argument, kernels
+// for this processor are expected. If OPENBLAS_CORETYPE is set, pass the kernels that it selects.
+// Usage: build_info [expected kernels]
 #include <shampoo/shampoo.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 
 namespace {
 
-// Returns the flags of the first processor in /proc/cpuinfo. Empty if there is no entry "flags" (not x86).
+// Returns the flags of the first processor in /proc/cpuinfo. If the file has no line "flags", as on 64-bit ARM, returns
+// an empty set.
 std::set<std::string> CpuFlags() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -60,7 +61,7 @@ int main(int argc, char** argv) {
     REQUIRE(kernel == Lower(argv[1]), "kernel %s, expected %s", kernel.c_str(), argv[1]);
     return 0;
   }
-  // The flags that OpenBLAS requires for its kernels with 512-bit vectors.
+  // OpenBLAS requires all of these flags for its kernels with 512-bit vectors.
   const bool wide = flags.count("avx512f") && flags.count("avx512cd") && flags.count("avx512bw") &&
                     flags.count("avx512dq") && flags.count("avx512vl");
   const std::set<std::string> wide_kernels = {"skylakex", "cooperlake", "sapphirerapids", "zen4"};

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose locale writes 0,5 for a half and 1.000 for a thousand, set both in C and in C++. Every string
-// from the library must be the same as in the C locale. Usage: comma_locale <name of the locale>
+// A host whose locale writes 0,5 for a half and 1.000 for a thousand. The host sets the locale in C and in C++. Every
+// string from the library must be the same as in the C locale. Usage: comma_locale <name of the locale>
 #include <shampoo/shampoo.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,8 +110,8 @@ std::string Everything() {
   return out.text();
 }
 
-// Calls Everything in a child process. The library caches some strings, such as ranges of keys. Because of the
-// child, the caches of this process are still empty when it changes its locale.
+// Returns the result of Everything() in a child process. This process must not call Everything() before it changes its
+// locale, because the library caches some strings, such as ranges of keys.
 std::string EverythingInTheCLocale() {
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");
@@ -158,8 +158,8 @@ int main(int argc, char** argv) {
   size_t same = 0;
   while (same < seen.size() && same < expected.size() && seen[same] == expected[same]) ++same;
   REQUIRE(seen == expected, "%s\n  in the C locale: %s", Line(seen, same).c_str(), Line(expected, same).c_str());
-  REQUIRE(seen.find("lr: 0.125\n") != std::string::npos, "0.125 was not read as such:\n%s", seen.c_str());
-  REQUIRE(locale_before == std::setlocale(LC_ALL, nullptr), "%s, before %s", std::setlocale(LC_ALL, nullptr),
-          locale_before.c_str());
+  REQUIRE(seen.find("lr: 0.125\n") != std::string::npos, "the string 0.125 was not read as 0.125:\n%s", seen.c_str());
+  REQUIRE(locale_before == std::setlocale(LC_ALL, nullptr), "the locale is %s, before %s",
+          std::setlocale(LC_ALL, nullptr), locale_before.c_str());
   return 0;
 }

@@ -8,7 +8,7 @@ set -eu
 name=de_DE.UTF-8
 if [ ! -d "$2/$name" ]; then
   mkdir -p "$2"
-  # The status of localedef is also nonzero after warnings. The program checks whether the locale exists.
+  # The status of localedef is nonzero even after mere warnings. The program checks whether the locale exists.
   localedef -i de_DE -f UTF-8 "$2/$name" || echo "localedef did not make $name: is the Debian package locales installed?"
 fi
 LOCPATH=$2 exec "$1" "$name"

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that repeatedly loads and unloads the library. It also unloads the library while an optimizer and its threads
-// exist, while a thread has a last error, and while an optimizer exists that is never destroyed.
+// A host that loads and closes the library ten times. It then closes the library in three other situations: during
+// training, while a thread has an error message, and while an optimizer exists that is never destroyed.
 // Usage: dlopen_ten <library> [--tidy]
-// --tidy: do not create the optimizer that is never destroyed, for leak checkers
+// With --tidy, which is for leak checkers, the last situation is left out.
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -61,11 +61,11 @@ int main(int argc, char** argv) {
   dlclose(still_there);
   trainer_step(&shared, 2);
   const uint64_t hash = trainer_hash(&shared);
-  REQUIRE(hash == first, "closed in between: hash %016" PRIx64 ", expected %016" PRIx64, hash, first);
+  REQUIRE(hash == first, "closed between two steps: hash %016" PRIx64 ", expected %016" PRIx64, hash, first);
   trainer_end(&shared);
   require_thread_count(threads_before, "after destroy");
 
-  // A thread with an error message ends after the library was closed.
+  // After the library was closed, a thread ends for which the library has stored an error message.
   api again = api_open(path);
   pthread_t thread;
   sem_init(&failed, 0, 0);
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   sem_post(&closed);
   pthread_join(thread, NULL);
 
-  // The program ends while an optimizer and its threads exist.
+  // Ends the program while an optimizer and its threads exist.
   if (tidy) return 0;
   again = api_open(path);
   trainer_begin(&left_alive, &again, &work, NULL);

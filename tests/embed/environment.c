@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that loading and using the library does not change the state of the host: environment, threads, signals,
-// locale, working directory, open files, limits and floating-point modes. Nothing may be printed. Usage: environment
-// <library>
+// locale, working directory, open files, limits and floating-point modes. The library must print nothing.
+// Usage: environment <library>
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fenv.h>
@@ -100,7 +100,7 @@ static void require_same(const snapshot* before, const snapshot* now, const char
   REQUIRE(CPU_EQUAL(&before->processors, &now->processors), "%s: the processor affinity has changed", when);
 }
 
-// Checks that the other threads block the signals of the host.
+// Checks that all threads except the main thread block the signals that a host often handles.
 static void require_workers_block_signals(void) {
   DIR* const tasks = opendir("/proc/self/task");
   for (const struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
@@ -127,7 +127,7 @@ static snapshot before;
 static snapshot now;
 static trainer t;
 
-// Copies of the original descriptors of standard output and error, and the file to which these are redirected.
+// Standard output and error are redirected to the file `printed`. `redirect` has duplicates of both descriptors.
 static int redirect[2];
 static FILE* printed;
 
@@ -151,7 +151,7 @@ static void begin_redirect(void) {
   dup2(fileno(printed), 2);
 }
 
-// Returns the number of bytes that were printed and stores the text.
+// Ends the redirection, stores the beginning of the output in `text`, and returns the number of bytes of the output.
 static long end_redirect(char* text, size_t bytes) {
   fflush(stdout);
   fflush(stderr);
@@ -177,7 +177,7 @@ static void use(const api* functions, const char* when) {
   take(&now);
   require_same(&before, &now, when);
   trainer_step(&t, 6);
-  // Waits until the threads run, because a new thread blocks all signals during pthread_create in any case.
+  // Waits until the threads run, because every new thread blocks all signals during pthread_create.
   const struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   require_workers_block_signals();

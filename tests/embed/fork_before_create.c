@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks after it loaded the library, after it destroyed an optimizer, and while it has one, as servers and
-// data loaders do. Each child creates an optimizer. An alarm ends a child that hangs, which counts as a failure.
+// A host that forks after it loaded the library, after it destroyed an optimizer, and while it has an optimizer.
+// Servers and data loaders do this. Each child creates an optimizer. If a child hangs, an alarm ends it, and the test
+// fails.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ enum { kSteps = 5, kLimitSeconds = 120 };
 static api functions;
 static workload work;
 
-// Trains an optimizer of this child with its own threads; those of the parent do not exist in the child.
+// Creates and trains an optimizer in the child. The optimizer starts a thread, because fork copies no thread of a pool.
 static uint64_t train_in_child(void) {
   static trainer own;
   const int threads_before = thread_count();
@@ -71,7 +72,7 @@ int main(void) {
   REQUIRE(own == expected, "parent: hash %016" PRIx64 ", in the child %016" PRIx64, own, expected);
   run_child("after an optimizer was destroyed", expected, 1);
 
-#ifndef __SANITIZE_THREAD__  // not supported: fork of a process with threads
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer does not support fork in a process with threads
   static trainer parents;
   trainer_begin(&parents, &functions, &work, NULL);
   trainer_step(&parents, 2);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks while it has optimizers with threads, and whose child destroys the inherited optimizers, like a
-// child that runs destructors at exit. An alarm ends a child that hangs, which counts as a failure.
+// A host that forks while it has optimizers with threads. The child destroys the inherited optimizers, as destructors
+// of a C++ program do when a child exits. If a child hangs, an alarm ends it and the test fails.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@ static api functions;
 static workload work;
 static trainer inherited[2];
 
-// Destroys the parent's two optimizers, inherited[first] first. Between these calls, trains an optimizer of the child
-// and begins to train another one, whose training continues after the second call.
+// Destroys inherited[first] and trains a new optimizer. Then begins to train another new optimizer, destroys the second
+// inherited optimizer, and finishes the training.
 static void run_child(int first, uint64_t expected) {
   static trainer own;
   alarm(kLimitSeconds);
@@ -57,7 +57,7 @@ int main(void) {
   for (int i = 0; i < 2; ++i) trainer_begin(&inherited[i], &functions, &work, NULL);
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < 2; ++i) trainer_step(&inherited[i], 1);
-    // The threads have just worked and may be at any point before they sleep.
+    // Forks while the parent's threads, which have just worked, may be at any point before they sleep.
     for (int k = 0; k < kForks / kSteps + 1; ++k) require_success(k % 2, expected);
   }
   for (int i = 0; i < 2; ++i) {

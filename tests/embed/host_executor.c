@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests hosts with an executor of their own. The executor runs the tasks serially in reverse order, or starts a thread
-// for each task, and has more or fewer threads than the plan. Results are bit-identical to results with the library's
-// pool. The library starts no thread, and release is called once.
+// A host with its own executor, which runs the library's tasks. The executor runs tasks serially in reverse order, or
+// starts a thread for each task. It may have more or fewer threads than the plan. Results must be bit-identical to
+// results with the library's thread pool. The library must start no thread, and must call release once.
 #include <inttypes.h>
 
 #include "tests/embed/own_threads.h"
@@ -47,22 +47,22 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   require_thread_count(1, "before create");
   trainer_begin(&t, functions, &work, &desc);
   require_thread_count(1, name);
-  executor.parallel_for = NULL;  // the struct was copied
+  executor.parallel_for = NULL;  // has no effect, because the library has copied the struct
   trainer_step(&t, 6);
   REQUIRE(h.released == 0, "%s: released too early", name);
   const uint64_t hash = trainer_hash(&t);
   trainer_end(&t);
   REQUIRE(hash == expected, "%s: hash %016" PRIx64 ", with the library's pool %016" PRIx64, name, hash, expected);
-  REQUIRE(h.calls > 0, "%s: was never called", name);
+  REQUIRE(h.calls > 0, "%s: the executor was never called", name);
   const int64_t limit = executor.threads < plan_threads ? executor.threads : plan_threads;
-  REQUIRE(h.max_tasks <= limit, "%s: called for %lld tasks at once, the limit is %lld", name, (long long)h.max_tasks,
+  REQUIRE(h.max_tasks <= limit, "%s: one call for %lld tasks, the limit is %lld", name, (long long)h.max_tasks,
           (long long)limit);
   REQUIRE(h.max_tasks > 1, "%s: never called for more than one task", name);
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
-// If the library chooses the number of threads, it does not call the executor for a model whose step takes
-// microseconds.
+// Checks that the library does not call the executor for a model whose step takes microseconds, if the library chooses
+// the number of threads.
 static void check_choice_of_library(const api* functions, shampoo_executor executor, uint64_t expected) {
   host h = {0, 0, 0};
   executor.user = &h;

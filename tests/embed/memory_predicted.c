@@ -4,9 +4,9 @@
 // Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The caller's allocator counts the bytes
 // and checks that each allocation is freed once.
 //
-// The scratch memory of the private BLAS does not come from the allocator. The test memory_resident (SEES_MAPPINGS)
-// therefore counts the resident pages of its mappings, and checks that the resident memory of the process grows by
-// hardly more than predicted.
+// The scratch memory of the private BLAS does not come from the allocator. The test memory_resident, for which this
+// file is compiled with SEES_MAPPINGS, therefore also counts the resident pages of the scratch memory. It checks that
+// the resident memory of the process grows by hardly more than predicted.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -60,7 +60,7 @@ static int64_t page_bytes;
 static int64_t rounded_to_pages(int64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 #ifdef SEES_MAPPINGS
-// Mappings of the library. They are only the scratch memory, because other memory comes from the caller's allocator.
+// Mappings that the library makes. All of them are scratch memory, because other memory comes from the allocator.
 static char* mapping[kMaxAllocations];
 static size_t mapping_bytes[kMaxAllocations];
 static int mappings;
@@ -87,7 +87,7 @@ static int64_t resident_scratch(void) {
 }
 #endif
 
-// Returns the resident memory of the process that is not backed by a file.
+// Returns how many bytes of anonymous memory (memory without a file) are resident in this process.
 static int64_t resident_bytes(void) {
   FILE* const status = fopen("/proc/self/status", "r");
   REQUIRE(status != NULL, "/proc/self/status cannot be read");
@@ -98,7 +98,7 @@ static int64_t resident_bytes(void) {
   return (int64_t)kilobytes * 1024;
 }
 
-// Returns the bytes of workspace.
+// Checks an optimizer for one matrix. has_scratch: whether BLAS has scratch memory. Returns the predicted workspace.
 static int64_t check(const api* f, const setting* settings, int64_t rows, int64_t columns, int threads,
                      int has_scratch) {
   counter c;
@@ -143,8 +143,8 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
   const int64_t taken = allocated + scratch;
   REQUIRE(llabs(taken - m.total_bytes) * 100 <= m.total_bytes, "%lld bytes taken, %lld predicted", (long long)taken,
           (long long)m.total_bytes);
-  // Parameters and gradients belong to the test. Two percent and a megabyte allow for stacks, tables and partly used
-  // pages.
+  // Parameters and gradients are subtracted because the test allocates them. The process may grow by 2 % and 1 MiB more
+  // than predicted, because of stacks, tables and partly used pages.
   const int64_t grown = resident_bytes() - resident_before - 2 * m.elements * (int64_t)sizeof(float);
   printf(", process grew by %lld", (long long)grown);
   REQUIRE(grown <= m.total_bytes + m.total_bytes / 50 + (1 << 20), "the process grew by %lld bytes, %lld predicted",
@@ -162,7 +162,7 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
 int main(void) {
   page_bytes = sysconf(_SC_PAGESIZE);
   (void)rounded_to_pages;
-  // A huge page would count as a whole when its first byte is touched.
+  // A whole huge page would become resident when its first byte is touched.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
   const api f = api_linked();
   const int has_scratch = strstr(f.build_info(), "\"private\": true") != NULL;
@@ -181,7 +181,7 @@ int main(void) {
   check(&f, rich, 500, 300, 3, has_scratch);
   const setting long_rows[] = {{"max_preconditioner_dim", "4096"}, {"use_merge_dims", "false"}, {NULL, NULL}};
   check(&f, long_rows, 4, 1024, 1, has_scratch);
-  // Small blocks need little memory because an application may have thousands of optimizers.
+  // Small blocks must need little memory, because an application may have thousands of optimizers.
   const setting tiny[] = {{"use_merge_dims", "false"}, {NULL, NULL}};
   REQUIRE(check(&f, tiny, 4, 3, 1, has_scratch) <= 64 * 1024, "a workspace of more than 64 KiB for 4 x 3");
   REQUIRE(check(&f, tiny, 64, 10, 1, has_scratch) <= 320 * 1024, "a workspace of more than 320 KiB for 64 x 10");

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that is out of memory: from some point on every allocation fails. Calls that need memory return
-// SHAMPOO_E_NOMEM, a step needs none, and the process continues. Each call is tried on two new threads, one without and
-// one with an earlier error: the library stores the last message of each thread, and might allocate memory for the
-// first message of a thread.
+// A host that runs out of memory: while is_used_up is 1, every allocation fails. Calls that need memory must return
+// SHAMPOO_E_NOMEM. A step must succeed, because it needs no memory. Each call is tried on two new threads. On the
+// second thread, another call has failed before: the library stores the last message of each thread, and might allocate
+// memory for the first message of a thread.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@
 
 static atomic_int is_used_up;
 
-// The C library also exports these functions under other names, so that replacements can call them. operator new calls
-// the replacements, too.
+// The allocation functions of the C library, under second names. The replacements below call them. operator new calls
+// the replacements.
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t number, size_t bytes);
 extern void* __libc_realloc(void* memory, size_t bytes);
@@ -94,7 +94,7 @@ typedef struct attempt {
   const char* what;
   shampoo_status (*call)(void);
   shampoo_status expected;
-  int has_failed_before;  // an earlier failure on this thread while memory was available
+  int has_failed_before;  // whether a call has failed on this thread before, while memory was available
 } attempt;
 
 static void* run(void* argument) {

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An empty implementation of core/blas/scratch.h for a program that uses OpenBLAS's unmodified serial archive.
+// Empty definitions of the functions of core/blas/scratch.h, for a test in which OpenBLAS uses the scratch allocator of
+// OpenBLAS.
 #include "core/blas/scratch.h"
 
 namespace shampoo::blas {

@@ -8,10 +8,10 @@ nm=$1
 shift
 for library; do
   undefined=$("$nm" -D --undefined-only "$library")
-  # A list without malloc means that the library was not read.
+  # Every library uses malloc. If malloc is not in the list, nm has not read the library.
   printf '%s\n' "$undefined" | grep -q ' malloc\(@\|$\)' || { echo "$library: malloc is not among its undefined symbols: $undefined"; exit 1; }
   if printf '%s\n' "$undefined" | grep '__cxa_thread_atexit'; then
-    echo "$library uses this function"
+    echo "$library registers destructors of thread-local variables with __cxa_thread_atexit"
     exit 1
   fi
 done

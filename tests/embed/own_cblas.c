@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A host that exports its own BLAS, LAPACK and Fortran runtime from the executable, where the dynamic linker looks
-// first. libshampoo must not call any of these functions and must give the results of a plain host. Usage: own_cblas
-// <plain host>
+// first. libshampoo must not call any of these functions. Its results must be bit-identical to those in the host
+// plain.c, which defines none of these functions. Usage: own_cblas <program of plain.c>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "tests/embed/require.h"
 #include "tests/embed/trainer.h"
 
-// Ends the program. The functions below call it and ignore their arguments.
+// Ends the program. Each function that OWN defines ignores its arguments and calls called().
 static void called(const char* name) {
   fprintf(stderr, "libshampoo called the host's %s\n", name);
   _exit(1);
@@ -65,7 +65,7 @@ OWN(__wrap_blas_memory_alloc)
 OWN(__wrap_blas_memory_free)
 OWN(_gfortran_concat_string)
 
-// OpenBLAS finds its kernels through this table. It is NULL here, so any use ends the program.
+// OpenBLAS finds its kernels through this pointer to a table. In this host the pointer is NULL, so a use would crash.
 extern void* gotoblas;
 void* gotoblas = NULL;
 

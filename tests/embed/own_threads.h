@@ -23,7 +23,7 @@ static void* run_own_task(void* user) {
   return NULL;
 }
 
-// Runs task(argument, i) for each i below count on its own thread and waits for all of them.
+// Runs task(argument, i) for each i from 0 to count - 1, each on a new thread, and waits for all threads.
 static void run_on_own_threads(void (*task)(void* argument, int64_t i), void* argument, int64_t count) {
   pthread_t thread[MAX_OWN_THREADS];
   own_task tasks[MAX_OWN_THREADS];

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordinary host: trains and prints a hash of the parameters for comparison with other hosts.
+// An ordinary host, which links the library. It trains and prints a hash of the parameters. own_cblas.c compares this
+// hash with its own.
 // Usage: plain <threads> <steps>
 #include <inttypes.h>
 

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the bytes that plan, create, bind and step allocate are proportional to the number of parameters.
-// Otherwise these calls would be slow for models with many parameters. The test counts the bytes of all calls of
-// malloc, including those that are freed later. A container that is copied for every parameter would allocate bytes in
-// proportion to the square of that number.
+// Checks that making a plan, creating an optimizer, binding buffers and a step each allocate a number of bytes that is
+// proportional to the number of parameters. Otherwise these calls would be slow for models with many parameters. A
+// container that is copied for every parameter, for example, would allocate bytes in proportion to the square of the
+// number of parameters. The test counts the bytes of all calls of malloc, including bytes that are freed later.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -14,8 +14,7 @@
 
 static int64_t allocated;
 
-// The C library also exports malloc under this name, so that a replacement can call it. operator new calls the
-// replacement, too.
+// The malloc of the C library, under a second name. The replacement below calls it. operator new calls the replacement.
 extern void* __libc_malloc(size_t bytes);
 
 void* malloc(size_t bytes) {
@@ -72,14 +71,14 @@ static growth measure(const api* f, int params) {
 
 static void check(const char* what, int64_t few, int64_t many, int times) {
   printf("%-16s %12lld bytes, %12lld for %d times as many parameters\n", what, (long long)few, (long long)many, times);
-  // A quarter more is allowed because containers grow by doubling.
+  // Allows 25 % more than proportional growth, because containers grow by doubling.
   REQUIRE(many <= few * times + few * times / 4, "%s: %lld bytes grow to %lld", what, (long long)few, (long long)many);
 }
 
 int main(void) {
   enum { kFew = 1024, kTimes = 8 };
   const api f = api_linked();
-  (void)measure(&f, 1);  // allocations that are made only once
+  (void)measure(&f, 1);  // makes the allocations that a process makes only once
   const growth few = measure(&f, kFew);
   REQUIRE(few.add > 0 && few.create > 0, "%lld bytes: the counter does not work", (long long)few.add);
   const growth many = measure(&f, kFew * kTimes);

@@ -6,8 +6,9 @@
 // Returns the number of threads of this process according to the kernel.
 int thread_count(void);
 
-// Ends the program unless there are `wanted` threads within ten seconds. It waits because a joined thread disappears
-// from the kernel's list a little later. Does nothing with ThreadSanitizer, which has its own threads.
+// Waits until this process has `wanted` threads, and ends the program if it has another number after ten seconds. The
+// wait is needed because the kernel removes a thread from its list shortly after the thread was joined. Does nothing
+// with ThreadSanitizer, which has its own threads. The error contains `when`.
 void require_thread_count(int wanted, const char* when);
 
 #endif

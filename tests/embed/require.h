@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Exit status of a test that cannot run here; ctest counts it as skipped.
+// Exit status of a test that cannot run on this machine. ctest counts such a test as skipped.
 #define SKIPPED 77
 
-// Ends the program with status 1 unless the condition holds. The other arguments are passed to printf to show the
-// values.
+// Ends the program with status 1 unless the condition holds. The other arguments are a format and values for the
+// error, as for printf.
 #define REQUIRE(condition, ...)                                                         \
   do {                                                                                  \
     if (!(condition)) {                                                                 \
@@ -21,7 +21,7 @@
     }                                                                                   \
   } while (0)
 
-// Makes a call through an api table that must return SHAMPOO_OK.
+// Makes a call of the library through the table `api` (see api.h). Ends the program unless the call returns SHAMPOO_OK.
 #define REQUIRE_OK(api, call)                                                                                      \
   do {                                                                                                             \
     const shampoo_status require_status = (call);                                                                  \

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that BLAS uses only the scratch memory that Scratch::Create has populated. Other memory would cause page
-// faults in a step. The populated memory must not exceed ScratchExtent, which the plan reports. Usage: scratch_extent
-// [KERNELS FLAG]. If KERNELS are not the kernels that OpenBLAS uses, or FLAG is not in /proc/cpuinfo, the test is
-// skipped.
+// Checks that BLAS uses only the scratch memory that Scratch::Create has populated: using other scratch memory would
+// cause page faults in a step. The populated memory must not exceed ScratchExtent::bytes(), which the plan reports.
+// Usage: scratch_extent [KERNELS FLAG]. If OpenBLAS does not use the kernels KERNELS, or FLAG is not in /proc/cpuinfo,
+// the test is skipped.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -23,11 +23,11 @@
 namespace shampoo {
 namespace {
 
-// Makes the BLAS calls of a step with a block of d rows and `wide` columns, and of a step with its transpose.
+// Makes the BLAS calls of two steps: one with a block of d rows and `wide` columns, and one with the transposed block.
 template <typename Real>
 void CallAll(int64_t d, int64_t wide) {
-  // The ?symv that LAPACK calls may read a few elements beyond the end of a matrix. The library itself passes only
-  // working memory to LAPACK.
+  // LAPACK calls ssymv or dsymv, which may read a few elements beyond the end of a matrix. These reads are harmless
+  // in the library, because it passes only its working memory to LAPACK.
   constexpr int64_t kBeyond = 16;
   const auto area = static_cast<size_t>(std::max(d, wide) * d + kBeyond);
   std::vector<Real> a(area);
@@ -45,10 +45,10 @@ void CallAll(int64_t d, int64_t wide) {
   blas::Gemv(true, d, square.data(), b.data(), c.data());
   blas::Symv(false, d, square.data(), d, b.data(), c.data());
   blas::Symv(true, d, square.data(), d, b.data(), c.data());
-  if (wide > d) return;  // the eigenproblem was already covered
+  if (wide > d) return;  // the call with wide == d covers the rest
   const int64_t k = std::min<int64_t>(d, 64);
   blas::SolveUnitTransposed(k, d, square.data(), c.data(), d);
-  if constexpr (std::is_same_v<Real, float>) {  // a root without eigenvectors
+  if constexpr (std::is_same_v<Real, float>) {  // the BLAS calls of an inverse root that needs no eigenvectors
     constexpr int64_t kPoles = 24;
     constexpr int64_t kStride = kPoles + 3;
     const int64_t width = std::min<int64_t>(d, 32);
@@ -73,6 +73,7 @@ void CallAll(int64_t d, int64_t wide) {
   }
 }
 
+// Returns how many bytes of scratch memory the call makes resident if no scratch memory is populated before.
 int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   blas::Scratch scratch;
   REQUIRE(blas::Scratch::Create({}, &scratch).ok(), "no scratch memory");
@@ -81,8 +82,8 @@ int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   return scratch.ResidentBytes();
 }
 
-// Makes the calls in float32 if `single` is true, otherwise in float64. If `both` is true, makes them in both dtypes
-// with the same scratch memory, as with a root_dtype that differs from the dtype of the products.
+// Checks the BLAS calls in float32 if `single` is true, otherwise in float64. If `both` is true, makes the calls in
+// both dtypes with the same scratch memory, as in a step whose root_dtype differs from the dtype of the products.
 void Check(int64_t d, int64_t wide, bool single, bool both) {
   blas::ScratchExtent extent;
   if (single || both) extent.Add(d, wide, sizeof(float));
@@ -114,7 +115,7 @@ void Check(int64_t d, int64_t wide, bool single, bool both) {
 
 int main(int argc, char** argv) {
   if (!shampoo::KernelsRunHere(argc, argv)) return SKIPPED;
-  // A huge page would count as a whole when its first byte is touched.
+  // An access to one byte of a huge page would make the whole page resident.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
   for (const int64_t d : {1, 2, 7, 16, 31, 64, 100, 128, 160, 200, 220, 256, 513, 1024}) {
     for (const int64_t wide : {d, 4 * d, std::min<int64_t>(100 * d, 20000)}) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that owns the state. A step is a pure function from (state, parameters, gradients) to (state, parameters): the
-// same inputs give the same outputs, inputs do not change, and buffers may change between steps.
+// A host that owns the state. Checks that a step is a pure function from (state, parameters, gradients) to (state,
+// parameters): equal inputs give equal outputs, inputs do not change, and other buffers may be bound between steps.
 #include <inttypes.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ static char* new_arena(size_t bytes, int fill) {
   return memset((char*)memory + kAlignment, fill, bytes);
 }
 
-// Binds other memory: parameters are read from one buffer and written to another.
+// Binds moved_param and moved_grad instead of the trainer's buffers. A step then reads the parameters from
+// moved_param[from] and writes them to moved_param[1 - from].
 static void bind_moved(const workload* work, int from) {
   shampoo_buffers buffers[TRAINER_MAX_PARAMS];
   for (int p = 0; p < work->param_count; ++p) {
@@ -40,7 +41,7 @@ static void bind_moved(const workload* work, int from) {
 int main(void) {
   const api f = api_linked();
   const workload work = workload_default(2);
-  // For comparison: trains in place, in memory of the library.
+  // Trains in place, with the state in memory of the library. The later trainings must have the same results.
   trainer_begin(&t, &f, &work, NULL);
   trainer_step(&t, kSteps);
   static trainer in_place;
@@ -71,7 +72,7 @@ int main(void) {
     memcpy(param_before, moved_param[step % 2], sizeof param_before);
     bind_moved(&work, step % 2);
 
-    // Makes the same step twice.
+    // Makes the same step twice: the first writes the new state to `again`, and the second to `out`.
     REQUIRE_OK(&f, f.optimizer_bind_state(t.optimizer, in, again));
     REQUIRE_OK(&f, f.optimizer_step(t.optimizer, NULL));
     static double first_result[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];

@@ -3,6 +3,9 @@
 #ifndef SHAMPOO_TESTS_EMBED_TRAINER_H
 #define SHAMPOO_TESTS_EMBED_TRAINER_H
 
+// A short training with fixed numbers, whose results several hosts of tests/embed compare. If a call of the library
+// fails, the functions of this file end the program with a message.
+
 #include "tests/embed/api.h"
 
 #ifdef __cplusplus
@@ -25,20 +28,20 @@ typedef struct param_shape {
   int32_t no_gradient;  // 1: bound with grad NULL
 } param_shape;
 
-// A model to train: settings of group 0 and, unless NULL, of group 1; parameters; dtype of parameters and gradients.
+// A model to train.
 typedef struct workload {
-  const setting* settings;
-  const setting* second_group;
+  const setting* settings;      // of group 0
+  const setting* second_group;  // settings of group 1, or NULL if there is no group 1
   const param_shape* params;
   int param_count;
-  int32_t dtype;
+  int32_t dtype;  // of parameters and gradients
   int32_t threads;
 } workload;
 
-// Parameters of order 1 to 4 in two groups, with several blocks, grafting, momentum and weight decay, in float32.
+// Returns a float32 model with parameters of order 1 to 4 in two groups, grafting, momentum and weight decay.
 workload workload_default(int32_t threads);
 
-// An optimizer with its buffers, which have the same numbers in every run.
+// An optimizer with its buffers. The initial parameters and the gradients are the same in every run.
 typedef struct trainer {
   const api* functions;
   shampoo_optimizer* optimizer;
@@ -56,11 +59,10 @@ shampoo_plan* trainer_plan(const api* functions, const workload* work);
 // Sets the parameters to their initial values.
 void trainer_reset(trainer* t);
 
-// Creates the optimizer and binds its buffers. desc: NULL selects the defaults. On failure, the functions of this file
-// end the program with a message.
+// Creates the optimizer and binds its buffers. If desc is NULL, the optimizer has the defaults.
 void trainer_begin(trainer* t, const api* functions, const workload* work, const shampoo_optimizer_desc* desc);
 void trainer_bind(trainer* t);
-// Writes the gradients of this step.
+// Writes the gradients of step number `step`, counted from 0, to the buffers.
 void trainer_fill_gradients(trainer* t, int step);
 void trainer_step(trainer* t, int steps);
 void trainer_end(trainer* t);

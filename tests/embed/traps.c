@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that has floating-point traps enabled, including on its own threads. Calls run without traps and give results
-// bit-identical to those of a host without traps. When a call returns, traps and exception flags are unchanged.
+// A host that enables floating-point traps, also on the threads on which it runs tasks of the library. Checks that no
+// call causes a trap and that results are bit-identical to those without traps. When a call returns, the enabled traps
+// and the exception flags must be unchanged.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <inttypes.h>
@@ -92,8 +93,8 @@ static uint64_t hash_of(const void* bytes, size_t count) {
   return hash;
 }
 
-// There are more rows than columns, so a factor matrix does not have full rank, which causes overflows in the
-// iterations.
+// Trains and returns a hash of the parameter. The parameter has more rows than columns, so the factor matrix of the
+// rows is rank-deficient, which causes overflows in iterative root methods.
 static uint64_t train(const char* root_method, int threads, int own_threads) {
   shampoo_config* config;
   shampoo_plan* plan;
@@ -132,7 +133,6 @@ static uint64_t train(const char* root_method, int threads, int own_threads) {
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "lr", (double)NAN));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e300));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e-300));
-  // A gradient that is not finite.
   numbers[1][7] = NAN;
   CALL_GIVES(SHAMPOO_E_NUMERIC, shampoo_optimizer_step(optimizer, NULL));
   enter();

@@ -5,8 +5,11 @@
 
 Checks that
 - the gradient agrees with finite differences of the loss;
-- two epochs reduce the loss, with Shampoo and with SGD;
-- a second run, and a run with two threads, give the same numbers to the last digit, with and without merged dims.
+- after two epochs, the loss is low with Shampoo and with SGD;
+- a second run gives the same numbers to the last digit;
+- one thread and two threads give the same numbers, with and without merged dims;
+- another seed gives other numbers;
+- wrong options are rejected, and --help describes the options.
 """
 import csv
 import pathlib
@@ -54,6 +57,6 @@ for options, message in (
     wrong = subprocess.run([programs / "train_conv", "--data", data, *options], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1 and message in wrong.stderr, wrong
 
-# The help has the option, its choices and its default.
+# The help lists the choices and the default of --optimizer, and the default of --batch, not the value 8.
 text = subprocess.run([programs / "train_conv", "--batch", "8", "--help"], capture_output=True, text=True, check=True).stdout
 assert "--optimizer NAME" in text and "[shampoo, sgd, adamw] (shampoo)" in text and "images per step (64)" in text, text

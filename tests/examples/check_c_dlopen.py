@@ -1,8 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: checks the host that loads the library.
+"""check_c_dlopen.py HOST LIBRARY TRAINER DATA: checks the example c_dlopen.
 
-Its losses must equal those of the trainer that is linked with the library. It must reject other files.
+HOST loads LIBRARY with dlopen. The losses of HOST must equal those of TRAINER, which is linked with the library. HOST
+must reject files that are not a library of the expected version.
 """
 import csv
 import pathlib
@@ -52,7 +53,7 @@ def main():
                        stdout=subprocess.DEVNULL, check=True)
         if len(losses(ours)) != int(EPOCHS) + 1 or losses(ours) != losses(theirs):
             raise SystemExit(f"losses differ: {losses(ours)} and {losses(theirs)}")
-        # A table of another version. A host may call only the first function of such a table, version().
+        # This library returns a function table of version 0.2.3. A host may call only version() of such a table.
         source = """static int version(void) { return 203; }
 static const struct { unsigned long struct_size; int (*version)(void); } table = {16, version};
 const void* shampoo_get_api(void) { return &table; }"""

@@ -4,15 +4,16 @@
 """check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
 
 Checks that
-- the host trains although gradients overflow occasionally, and a rejected step leaves parameters and state unchanged;
+- the host trains well, although gradients sometimes overflow;
+- a rejected step leaves parameters and state unchanged;
 - too many consecutive rejections end the host with the library's message;
 - the host ends immediately if the gradients of a rejected step are finite;
-- a run that a signal ended, or that was killed during a save, can be resumed and ends with the parameters of an
-  uninterrupted run;
-- only old checkpoints are removed;
+- after a signal or a kill has ended a run, the resumed run ends with the parameters of an uninterrupted run;
+- the host removes old checkpoints and no other files;
 - errors on the command line are reported.
 
-One run is killed before each STRIDE-th file operation. SIGNAL_AT is the library that sends signals and records calls.
+For every STRIDE-th file operation (default 1), a run is killed before this operation. With STRIDE 1, only
+check_signals(), check_removal() and check_kills() run. SIGNAL_AT is the library of signal_at.c.
 """
 import json
 import math
@@ -51,7 +52,7 @@ def run(folder, *options, ignored=None, **environment):
 
 def done(result):
     assert result.returncode == 0, result.stdout + result.stderr
-    assert not result.stderr, result.stderr  # no warnings either
+    assert not result.stderr, result.stderr  # the host prints warnings to stderr
     return result.stdout
 
 
@@ -80,7 +81,7 @@ def interrupted_by(*numbers, at):
 def check_groups(folder, share, scale=None):
     """Check the hyper-parameters of a checkpoint that depend on the group, on the schedule or on the loss scale.
 
-    share: the factor of the schedule. scale: the loss scale; None: not checked.
+    share: the learning rate as a fraction of its maximum. scale: the loss scale. If it is None, it is not checked.
     """
     index, = pathlib.Path(folder).glob("*.json")
     saved = json.loads(index.read_text(encoding="utf-8"))["checkpoint"]
@@ -131,11 +132,11 @@ def check_rejections():
             assert old == new, f"a rejected step has changed {name}"
         check_groups(before, 4 / 8, 1024)
         check_groups(after, 5 / 8, 512)
-        # A resumed run counts rejections in a row from 0. Otherwise the rejection of batch 5 would be the second in a
-        # row and would end the run.
+        # A resumed run counts consecutive rejections from 0. If it did not, the rejection of batch 5 would be the
+        # second in a row and would end the run.
         result = run(folder, *SMALL, "--warmup", "8", "--resume", "--broken-from", "1", "--give-up", "2")
         assert result.returncode == 1 and "The error of batch 6:" in result.stderr, result
-        # The fault is corrected and training continues. The number of BLAS threads does not matter.
+        # Without --broken-from, the resumed run trains to the end, also with another number of BLAS threads.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
         threads = re.findall(r"^blas +the host's own, threads: (\d+)$", text, re.MULTILINE)
@@ -158,7 +159,7 @@ def check_messages():
         try:
             while part := os.read(end, 4096):
                 text += part
-        except OSError:  # a read fails in this way at the end of a terminal
+        except OSError:  # os.read() raises OSError at the end of the output
             pass
         os.close(end)
     assert b"step 0 of 220" in text, text
@@ -196,7 +197,7 @@ def check_signals():
 
 
 def check_whole(folder, at):
-    """Check that each folder with the name of a checkpoint is a complete checkpoint."""
+    """Check that each folder that is named like a checkpoint has all files of a checkpoint."""
     for path in pathlib.Path(folder, "saved").glob("step-*"):
         files = sorted(file.name for file in path.iterdir())
         assert files == CHECKPOINT, (at, path, files)
@@ -224,7 +225,7 @@ def killed(at, files_of_whole):
 
 def check_removal(files_of_whole):
     with tempfile.TemporaryDirectory() as folder:
-        # Files of other programs have names like those of checkpoints.
+        # The host must not remove these files of other programs, whose names are like those of checkpoints.
         for name in ("step-5", "step-8", "step-50", "step-000009.old"):
             pathlib.Path(folder, "saved", name).mkdir(parents=True)
             pathlib.Path(folder, "saved", name, "notes").touch()
@@ -286,7 +287,7 @@ def check_mistakes():
         rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
-        # First a file with fewer images, then a file in which one image has another label.
+        # The first file has fewer images. In the second file, one image has another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
         rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_mlp.py TRAINER DATA PLOT: runs the example as a user does and checks its files.
+"""check_c_mlp.py TRAINER DATA PLOT: runs c_mlp as a user does and checks the files that it writes.
 
 With Shampoo, at least 97 % of the test images must be recognized, and the loss must fall by a factor of 100 or more.
-The picture must be an SVG with both curves.
+Shampoo and AdamW must start with the same loss. The picture must be an SVG that names both.
 """
 import csv
 import pathlib

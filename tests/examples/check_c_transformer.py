@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_transformer.py FOLDER PLOT: runs the programs of the example in FOLDER, and PLOT, as a user does.
+"""check_c_transformer.py FOLDER PLOT: runs c_transformer as a user does.
+
+FOLDER has the built programs of the example. PLOT is examples/plot.py.
 
 Checks that
 - the gradients agree with finite differences of the loss;
 - the validation loss of a tiny model starts at about log(64) = 4.16, the loss of equal probabilities for all tokens;
-- in 30 steps this loss falls below 3.3 with Shampoo and with AdamW, and is lower with Shampoo;
+- after 30 steps, the validation loss is below 3.3 with Shampoo and with AdamW, and lower with Shampoo than with AdamW;
 - two runs give the same losses to the last digit;
-- the run of AdamW in a comparison has the same losses as a separate run of AdamW;
-- the picture is an SVG with all curves.
+- with --compare and --compare-frequencies, the losses of AdamW are the same as in a separate run of AdamW;
+- the picture is an SVG that names all compared runs.
 """
 import csv
 import math
@@ -26,7 +28,7 @@ FREQUENT = ["--set", "precondition_frequency=5"]
 
 
 def train(folder, *options):
-    """Return the rows of the CSV file and the picture."""
+    """Train and draw the curves. Return the rows of the CSV file, and the root element of the picture."""
     table, picture = folder / "curves.csv", folder / "curves.svg"
     command = [programs / "train_text", *TINY, *options, "--csv", table]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

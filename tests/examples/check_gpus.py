@@ -3,26 +3,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs with the fake CUDA.
 
-GPUS is train_digits_gpus and ONE is train_digits_cuda, both with fake GPUs; CPU is train_digits_nccl. Checks that
-- with every layout of the parameters, the loss falls, the parameters of all GPUs are bit-identical, and the losses
-  agree with those of CPU with the same chunks of the parameters;
-- two copies of the shards (HSDP) give the losses of one copy;
-- with shards, each GPU has only a part of the state;
+GPUS is train_digits_gpus and ONE is train_digits_cuda. Both run on fake GPUs. CPU is train_digits_nccl.
+
+Checks that
+- with replicas and with shards, the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with
+  those of CPU with the same shards;
+- the losses with two copies of the shards (HSDP) agree with those with one copy;
+- with shards, each GPU stores only a part of the state;
 - with gathered shards, losses and parameters are bit-identical to those of a run without shards;
 - with two copies of gathered shards, the losses agree with those of a run without shards;
-- ONE has checked its gradient, and its losses agree with those of CPU.
+- ONE prints a check of its gradient, and its losses agree with those of CPU.
 """
 import argparse
 import re
 import subprocess
 
 EPOCHS = 3
-HIGHEST_LOSS = 0.15  # 0.033 was seen; before any step the loss is 2.36
-# Largest relative difference of losses between devices. After 66 steps, 0.0031 was seen, which is due to rounding. With
-# other chunks, losses differ by 0.1.
+HIGHEST_LOSS = 0.15  # a loss of 0.033 was seen; before the first step the loss is 2.36
+# Largest relative difference of losses between devices. A difference of 0.0031 after 66 steps was seen, which is due to
+# rounding. If the shards were different, losses would differ by 0.1.
 TOLERANCE = 0.01
-SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each with new roots
-HIGHEST_SHORT_LOSS = 1.5  # 1.2 was seen
+SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each of which refreshes the inverse roots
+HIGHEST_SHORT_LOSS = 1.5  # a loss of 1.2 was seen
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) .*%$", re.MULTILINE)
 # A rank's KiB of state, the bytes that it sends in a step, and the hash of its parameters.
 RANK = re.compile(r"^ +(\d+) +(\d+) KiB +(\d+) bytes +\d+\.\d+ ms +([0-9a-f]{16})$", re.MULTILINE)
@@ -46,7 +48,7 @@ def losses_of(done, epochs=EPOCHS, highest=HIGHEST_LOSS):
 
 
 def rows_of(done, ranks):
-    """Return the rows of all ranks, whose parameters must be bit-identical."""
+    """Return the printed row of each rank. Check that the parameters of all ranks are bit-identical."""
     rows = RANK.findall(done.stdout)
     assert [int(rank) for rank, *_ in rows] == list(range(ranks)), done.stdout
     assert len({bits for *_, bits in rows}) == 1 and "bit-identical on every rank" in done.stdout, done.stdout

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_plot.py EXAMPLES: checks what examples/plot.py draws and rejects.
+"""check_plot.py EXAMPLES: checks the pictures and the errors of examples/plot.py. EXAMPLES is its folder.
 
 Checks that
-- a curve has a point for each row, up to the first value that is not finite;
+- a curve has a point for each row before the first value that is not finite;
 - the title, the notes and the last values are in the picture;
-- a file that no example has written is rejected, and the error contains the name of the file and the reason;
+- if a file is not the output of an example, the error contains the name of the file and the reason;
 - the picture of c_transformer equals the output of the command in its README.
 """
 import re
@@ -29,7 +29,7 @@ def plot(folder, *options):
 
 
 def draw(folder, content, *options):
-    """Return the number of points of each curve, and the texts of the picture."""
+    """Return the number of points of each curve, and the strings in the picture."""
     (folder / "curves.csv").write_text(content)
     result = plot(folder, "curves.csv", "curves.svg", *options)
     assert result.returncode == 0, result
@@ -45,7 +45,7 @@ with tempfile.TemporaryDirectory() as name:
     curves, words = draw(folder, RUNS + rows, "--title", "Losses & times", "--note", "one", "--note", "seed 1 < 2")
     assert sorted(curves) == [2, 2, 5, 5], curves
     assert {"Losses & times", "one", "seed 1 < 2", "AdamW", "Shampoo", "step", "seconds"} <= set(words), words
-    # Each of the two panels has a last value twice: as a white outline and as the text itself.
+    # Each of the two panels draws a last value twice: first its white outline, then its characters.
     assert words.count("2.0000") == 4 and words.count("2.5000") == 4, words
 
     rows = "0,2.3,2.3,0.1,0.1\n1,0.5,0.4,0.9,0.8\n2,0.25,inf,0.95,0.85\n"

@@ -3,14 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts {ranks} ranks. CALLS is the library that records file operations. Checks that
-- on four ranks, data parallel and fully sharded, three epochs reduce the loss, and the parameters of all ranks are
-  bit-identical;
-- with data parallelism, each rank stores at most a third of the state of all ranks, and several exchanges in a step
-  give the same losses as one exchange;
-- with communication in bfloat16, half of the bytes are sent, and the parameters of all ranks are still bit-identical;
-- on two and three ranks, fully sharded with gather, losses and parameters equal those of the data-parallel run;
-- a run that ended early can be resumed with the same shards, with other shards and with another number of ranks;
+COMMAND starts the example on {ranks} ranks. CALLS is the library of signal_at.c, which records file operations.
+
+Checks that
+- on four ranks, the loss falls and the parameters of all ranks are bit-identical, with replicas and with local shards;
+- with replicas, each rank stores at most a third of the state of all ranks, and a step with several exchanges gives the
+  same losses as a step with one exchange;
+- with communication in bfloat16, each rank sends half of the bytes, and the parameters of all ranks are bit-identical;
+- on two and three ranks, losses and parameters with gathered shards equal those with replicas;
+- a run of replicas that ended early can be resumed with gathered shards, and then with replicas;
+- a run on four ranks can be resumed on one rank;
 - a save writes the parameters to the disk under their final name before it writes the state.
 """
 import argparse
@@ -23,10 +25,10 @@ import tempfile
 
 RANKS = 4
 EPOCHS = 3
-HIGHEST_LOSS = 0.15  # at most 0.05 was seen in all modes; before any step the loss is 2.36
-LARGEST_SHARE = 1 / 3  # one of four ranks has the last layer in addition to a quarter of the other layers
+HIGHEST_LOSS = 0.15  # losses up to 0.05 were seen; before the first step the loss is 2.36
+LARGEST_SHARE = 1 / 3  # one of the four ranks has the last layer in addition to a quarter of the other layers
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+) %$", re.MULTILINE)
-# The lines that list the parameters by the kind of their blocks.
+# Matches the lines that list the parameters by the kind of their blocks.
 BLOCKS = re.compile(r"^shampoo +(.*)$", re.MULTILINE)
 WHOLE = ["on blocks of the whole parameter: W1 b1 W2 b2 W3 b3"]
 PIECES = ["on pieces of the rank's chunk: W1 b1 W2 b2 W3 b3"]
@@ -79,14 +81,15 @@ local = train("--fsdp", blocks=PIECES)
 assert local.sent == [0] * RANKS, local
 assert local.losses != first.losses, "with local shards the blocks are different, so the losses should differ"
 
-# All modes sum gradients in the same way, so the parameters are bit-identical in addition to the printed losses.
+# Gradients are summed in the same way with and without shards. Therefore not only the printed losses are equal: the
+# parameters are bit-identical.
 for count in (2, 3):
     whole, gathered = train("--shards", "none", ranks=count), train("--shards", "gather", ranks=count)
     assert gathered.losses == whole.losses, (count, gathered.losses, whole.losses)
     assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, but the parameters differ"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
 
-# A run that ended after an epoch continues with sharded ranks, with replicas and with one rank.
+# Resumes a run of replicas with gathered shards, and then with replicas again. Resumes another run on one rank.
 with tempfile.TemporaryDirectory() as folder:
     folder = os.path.realpath(folder)
     saved, log = f"{folder}/saved", pathlib.Path(folder, "calls")

@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: runs c_transformer with a BLAS that is not thread-safe.
 
-FOLDER has the programs of the example, linked to an OpenBLAS with threads. SERIAL has Debian's serial libopenblas.so.0
-and pkgconfig/openblas.pc. SOURCE is the example, PREFIX has the installed library, and CMAKE is the command.
+FOLDER has the programs of the example, train_text and check_gradients, which are linked to an OpenBLAS with threads.
+SERIAL is the folder of Debian's serial OpenBLAS. SOURCE is the folder of the example, PREFIX is the folder in which
+libshampoo is installed, and CMAKE is the path of cmake.
 
 Checks that
-- with the serial BLAS, both programs reject two threads before they write anything, and the error names the package to
-  install;
-- with one thread, the serial BLAS gives the same losses as the BLAS with threads;
-- with the BLAS with threads, the programs accept two threads;
-- CMake warns only about the serial BLAS.
+- with the serial OpenBLAS, both programs reject two threads before they write anything, and the error names the package
+  to install;
+- with one thread, the serial OpenBLAS gives the same losses as the OpenBLAS with threads;
+- with the OpenBLAS with threads, both programs accept two threads;
+- CMake warns if it finds the serial OpenBLAS, and does not warn if it finds the OpenBLAS with threads.
 """
 import csv
 import os

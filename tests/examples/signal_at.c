@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library for LD_PRELOAD, with which a test can end a program at any file operation. It counts the calls of the
-// functions below, from 1. Environment variables:
-//   SIGNAL_AT      number of the call before which signals are sent to this process
-//   SIGNAL_NUMBER  numbers of these signals
-//   CALLS          file to which each call is appended with its paths
+// A library for LD_PRELOAD. With it, a test can send signals to a program, or kill the program, at any file operation.
+// It counts the calls of mkdir, fsync, rename, unlink and rmdir, from 1. Environment variables:
+//   SIGNAL_AT      number of the call before which the process sends signals to itself
+//   SIGNAL_NUMBER  numbers of these signals, separated by spaces
+//   CALLS          file to which the name and the paths of each call are appended
 #define _GNU_SOURCE  // RTLD_NEXT
 #include <dlfcn.h>
 #include <signal.h>
@@ -33,7 +33,8 @@ static void count_call(const char* name, const char* path, const char* to) {
   for (char* end; *number != '\0'; number = end) raise((int)strtol(number, &end, 10));
 }
 
-// Copies the pointer because ISO C does not allow a cast from void* to a function pointer.
+// Declares `next`, the function of the C library, and counts the call. memcpy copies the pointer because ISO C does not
+// allow a cast from void* to a function pointer.
 #define NEXT(type, name, path, to)             \
   type next;                                   \
   void* const symbol = dlsym(RTLD_NEXT, name); \

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Derives calls of the API from arbitrary bytes: configurations, plans, steps. Nothing may crash, hang or leak. The
-// blocks of an accepted plan must cover every element exactly once.
+// A fuzz target that derives calls of the public API from arbitrary bytes: it sets keys, makes a plan and makes steps.
+// No call may crash, hang or leak. The blocks of an accepted plan must cover every element of the parameters exactly
+// once.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ class Bytes {
   Bytes(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
   bool empty() const { return at_ == end_; }
   uint8_t Next() { return empty() ? 0 : *at_++; }
-  // Returns mostly small values, sometimes arbitrary ones.
+  // Returns a length for a shape: usually 0 to 12, sometimes an arbitrary 64-bit number.
   int64_t Extent() {
     const uint8_t kind = Next();
     if (kind < 0xf0) return kind % 13;
@@ -40,7 +41,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Sets the method and random keys. Most of the values are plausible for some key.
+// Sets the method and other keys, as the bytes select. Most values in the lists are valid for at least one key.
 void SetKeys(Bytes* bytes, shampoo_config* config) {
   static const char* const kMethods[] = {nullptr, "soap", "kl_shampoo", "adam"};
   static const char* const kTexts[] = {"0",    "1",     "2",    "3",       "0.5",     "0.9",     "1e-3",
@@ -77,14 +78,14 @@ int64_t Elements(const int64_t* shape, int32_t ndim) {
   return elements;
 }
 
-// Draws the role, the fan and the sizes of row_splits. Most of them are valid.
+// Sets the role, the fan and the sizes of row_splits, as the bytes select. Most of these values are valid.
 void DrawRoleAndParts(Bytes* bytes, shampoo_param_desc* desc) {
   const uint8_t first = bytes->Next();
   desc->role = first % 5;     // 4 is invalid
   desc->fan = first / 5 % 3;  // 2 is invalid
   const uint8_t kind = bytes->Next() % 8;
   const int output = desc->fan == SHAMPOO_IN_OUT ? desc->ndim - 1 : desc->stack_dims;
-  if (kind < 2) return;  // one part
+  if (kind < 2) return;  // the parameter is not divided
   if (kind == 2) {       // parts of the same size
     desc->row_splits[0] = 1 + bytes->Next() % 4;
   } else if (kind == 3) {
@@ -115,7 +116,7 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
     desc.local_offset[k] = bytes->Next() % 3;
     desc.local_shape[k] = bytes->Next() % 5;
   }
-  // Nonzero fields of another shard_form are errors, so most inputs clear them.
+  // A field must be 0 if it belongs to another shard_form. Most inputs clear such fields, so that the plan is accepted.
   const bool clears_others = shard % 8 != 7;
   if (clears_others && desc.shard_form != 1) desc.flat_offset = desc.flat_count = 0;
   if (clears_others && desc.shard_form != 2) {
@@ -154,8 +155,8 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
 // a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // Allows one factor matrix of size 215. This includes sizes from 128, for which only one triangle of symmetric states
-  // is stored.
+  // Allows one factor matrix of size 215. This includes sizes from 128 on, for which the library stores only one
+  // triangle of symmetric states.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Passes arbitrary bytes to the readers of a checkpoint's files, without the checksums that would reject them. The
-// first byte selects an index or the start of a safetensors file. Accepted data must be safe to traverse.
+// A fuzz target that passes arbitrary bytes to the readers of checkpoints. It skips the test of the checksums, which
+// would reject nearly all inputs. The first byte selects the reader: of an index, or of the start of a safetensors
+// file. If a reader accepts the bytes, all numbers that it returns must be within the bounds that other code relies on.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -19,7 +20,8 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Checks runs of a few elements at each end of a block: they are within the parameter, in order, and complete.
+// Checks the traversal of the first and the last few elements of a block: their runs must be within the parameter, in
+// increasing order, and complete.
 void WalkPlace(const BlockPlace& place, int64_t param_elements) {
   constexpr int64_t kFew = 64;
   const int64_t elements = place.elements();
@@ -32,7 +34,7 @@ void WalkPlace(const BlockPlace& place, int64_t param_elements) {
       Require(dense == next && at > last && count >= 1 && at + count <= param_elements);
       next += count;
       last = at + count - 1;
-      // Within() returns the same elements of the block as the traversal.
+      // Within() must find the same elements of the block as the traversal.
       const DenseRange found = Within(place, at, count);
       Require(found.begin == dense && found.end == dense + count);
     });
@@ -50,7 +52,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
       .ok();
 }
 
-// Returns the text of the index that a save writes.
+// Returns the content of the index file that a save would write.
 std::string ToJson(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);
@@ -87,7 +89,7 @@ void ReadAsIndex(std::string_view text) {
     if (before != nullptr) Require(SamePlace(block.place, before->place) == SamePlace(before->place, block.place));
     before = &block;
   }
-  // Writing the index and reading it again gives the same index.
+  // Writing the index and reading it again must give the same index.
   const std::string written = ToJson(index);
   CheckpointIndex again;
   Require(ReadAll(written, &again) && ToJson(again) == written);
@@ -111,7 +113,7 @@ void ReadAsStates(std::string_view bytes) {
   for (const TensorSpec& tensor : tensors) {
     Require(0 <= tensor.begin && tensor.begin <= tensor.end && tensor.end <= data);
   }
-  // Writing the header and reading it again gives the same tensors.
+  // Writing the header and reading it again must give the same tensors.
   const std::string written = SafetensorsStart(tensors, "fuzz");
   std::vector<TensorSpec> again;
   Require(ReadSafetensorsLength(written.data(), static_cast<int64_t>(written.size()), &header).ok());

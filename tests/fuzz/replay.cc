@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target on files without a fuzzer, so that the corpus is an ordinary test.
+// The main program of tests that run a fuzz target once on each file of the command line, without libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

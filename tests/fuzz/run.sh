@@ -2,16 +2,17 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer; sourced by tests/full.sh, or run as a
-# command:
+# Fuzzes with libFuzzer under AddressSanitizer and UndefinedBehaviorSanitizer. tests/full.sh sources this script. It can
+# also be run as a command:
 #
 #   bash tests/fuzz/run.sh
 #
-# FUZZ_SECONDS and CHECKPOINT_FUZZ_SECONDS are the times of the two fuzzers in seconds (default 600). A fuzzer passes if
-# it finds nothing and executes at least 100,000 inputs. New inputs that reach new code are kept in build/fuzz/<target>.
-# To copy the useful ones to the corpus in tests/fuzz, run the fuzzer with `-merge=1`.
+# FUZZ_SECONDS is the time of the fuzzer of the API in seconds, and CHECKPOINT_FUZZ_SECONDS is the time of the fuzzer
+# of checkpoints (default of both: 600). A fuzzer passes if it finds no error and executes at least 100,000 inputs.
+# Inputs that reach new code are kept in build/fuzz/<target>. To copy such inputs to a corpus in tests/fuzz, run the
+# fuzzer with `-merge=1`.
 
-if ! declare -F tally >/dev/null; then # not sourced
+if ! declare -F tally >/dev/null; then # the script runs as a command
   set -euo pipefail
   cd "$(dirname "$0")/../.."
   failed=0
@@ -29,7 +30,7 @@ build_fuzzed_library() {
     -DSHAMPOO_SANITIZE="fuzzer-no-link,$sanitizers" && cmake --build build/fuzz
 }
 
-# fuzz NAME CORPUS SECONDS ARGUMENTS...: fuzzes one target; ARGUMENTS are passed to the compiler.
+# fuzz NAME CORPUS SECONDS ARGUMENTS...: builds and runs a fuzzer. ARGUMENTS, such as its source, are for the compiler.
 fuzz() {
   local name=$1 corpus=$2 seconds=$3 log=build/fuzz/$1.log inputs
   shift 3

@@ -42,8 +42,8 @@ const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
   return table;
 }
 
-// Returns a text such as "0,2,4". A list of one entry applies to order 0 only, but as text it would apply to all
-// orders. The added entry 0 leaves order 1 at its default.
+// Returns a string such as "0,2,4" for inverse_root_override. A recorded list with one entry applies to order 0 only. A
+// string with one number would apply to all orders. The entry 0, which is added, leaves order 1 at its default.
 std::string ListText(const json& list) {
   std::string text;
   for (const json& entry : list) text += (text.empty() ? "" : ",") + std::to_string(entry.get<int64_t>());
@@ -70,7 +70,7 @@ Config::Config() { Check(shampoo_config_create(&config_), "shampoo_config_create
 
 void Config::Set(const std::string& key, const json& value) {
   const std::string tried = "set " + key + " = " + value.dump();
-  if (key == "inverse_root_override") {  // the value is a list, in which a single number applies to all orders
+  if (key == "inverse_root_override") {  // a list; a recorded number applies to all orders
     Check(shampoo_config_set_str(config_, key.c_str(), (value.is_array() ? ListText(value) : value.dump()).c_str()),
           tried);
   } else if (value.is_string()) {
@@ -82,7 +82,7 @@ void Config::Set(const std::string& key, const json& value) {
   } else if (value.is_number_float()) {
     Check(shampoo_config_set_f64(config_, key.c_str(), value.get<double>()), tried);
   } else {
-    throw std::runtime_error(tried + ": this tool expects text, a number, true or false");
+    throw std::runtime_error(tried + ": this tool expects a string, a number, true or false");
   }
 }
 
@@ -95,7 +95,7 @@ Config GroupConfig(const json& group) {
     }
     return config;
   }
-  // Settings that a case does not record have the values of the recorded release.
+  // Settings that a case does not contain are those of the release from which the case was recorded.
   config.Set("preset", "shampoo_2024");
   for (const auto& [field, value] : group.items()) {
     if (field == "params" || field == "preconditioner_dtype") continue;

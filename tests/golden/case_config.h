@@ -24,8 +24,8 @@ class Config {
   Config(Config&& other) noexcept : config_(other.config_) { other.config_ = nullptr; }
   Config& operator=(Config&&) = delete;
 
-  // Sets a key of the library to a JSON value. Numbers are passed as numbers, so they keep their bits. A list becomes a
-  // text such as "0,2,4".
+  // Sets a key of the library to a JSON value. A number is passed as a number, because a conversion to a string could
+  // round it. A list is passed as a string such as "0,2,4".
   void Set(const std::string& key, const nlohmann::json& value);
 
   const shampoo_config* Get() const { return config_; }
@@ -34,8 +34,8 @@ class Config {
   shampoo_config* config_ = nullptr;
 };
 
-// Returns the config of an entry of "groups" in a case. An unknown field is an error, so no recorded setting is
-// ignored.
+// Returns the config for one entry of the list "groups" of a recorded case. Throws std::runtime_error if a field of the
+// entry is unknown, so that no recorded setting is ignored.
 Config GroupConfig(const nlohmann::json& group);
 
 }  // namespace shampoo::golden

@@ -6,20 +6,20 @@
     compare.py CASE_DIR OUT_DIR [--missing-ok] [--against DIR [--noise DIR]...]
     compare.py --self-test CASE_DIR...
 
-CASE_DIR holds *.safetensors cases of one suite; OUT_DIR holds files of the same names with
-    trajectory...   param/<t>/<p> for every tensor of that name in the case (and eval/<t>/<p> if the case has it)
+CASE_DIR holds *.safetensors cases of one suite. OUT_DIR holds files of the same names with these tensors:
+    trajectory...   every tensor param/<t>/<p> and eval/<t>/<p> that the case has
     matrix_root...  X
     training        loss
     residuals       residuals
 With --against, the expected results are the results in DIR instead of the results in the cases. The results in DIR come
 from an implementation that is known to be correct. The tolerances are still those of the cases.
 With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is then at least
-four times the largest change that the perturbation has caused. The recorded atol of the cases in data/rules was
-computed in the same way. Use --noise if rounding errors have larger effects than in the recorded run, for example if
-shards have their own factor matrices, which are worse conditioned.
-A tensor with an additional first dim has the results of several runs, and all of them are compared.
-Cases marked "informative" without a tolerance pass if X is finite or missing in the output.
-Needs numpy only.  Prints one line per case and 'N passed, M failed'; exit status 1 if any failed or is missing.
+four times the largest change that the perturbation has caused. Use --noise if
+rounding errors have larger effects than in the recorded run, for example if shards have their own factor matrices,
+which are worse conditioned.
+If a tensor in OUT_DIR has an additional first dim, it has the results of several runs, and all of them are compared.
+A case that is marked "informative" and has no tolerance passes if X is finite or missing in OUT_DIR.
+Needs only numpy. Prints one line per case, then 'N passed, M failed'. Exit status: 1 if a case fails or is missing.
 """
 import json
 import os
@@ -34,7 +34,7 @@ NP = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, 
 
 
 def load(path):
-    """Return ({name: array}, the case in the metadata or None)."""
+    """Return ({name: array}, settings of the case); the settings are None if the file has none."""
     with open(path, "rb") as f:
         n = struct.unpack("<Q", f.read(8))[0]
         head = json.loads(f.read(n))
@@ -53,7 +53,7 @@ def load(path):
 
 
 def store(path, tensors):
-    """Write a file of float64 tensors for the self-test."""
+    """Write tensors as float64. Only the self-test uses this function."""
     head, pos, parts = {}, 0, []
     for k, x in tensors.items():
         b = np.ascontiguousarray(x, np.float64).tobytes()
@@ -66,7 +66,7 @@ def store(path, tensors):
 
 
 def wanted(ref, case):
-    """Return [(tensor name, allowed error of each element)]."""
+    """Return [(name, allowed error of each element)] for the tensors to compare. judge() sets the errors for X."""
     suite = case["suite"]
     if suite.startswith("trajectory"):
         tol = case["tolerance"]
@@ -81,7 +81,7 @@ def wanted(ref, case):
 
 
 def judge(ref, case, out):
-    """Return (passed, largest error / tolerance, remark)."""
+    """Compare the tensors of `out` with `ref`. Return (passed, largest error / tolerance, remark)."""
     worst, where = 0.0, ""
     for k, allowed in wanted(ref, case):
         want = ref.get(k)
@@ -113,13 +113,13 @@ def judge(ref, case, out):
     return worst <= 1.0, worst, f"worst at {where}" if where else "exact"
 
 
-NOISE_FACTOR = 4  # atol is this many times the largest change of the results for perturbed inputs, as in data/rules
+NOISE_FACTOR = 4  # atol is at least this factor times the largest change that a perturbation causes
 
 
 def widen(ref, case, noisy):
-    """Raise the atol of a trajectory to NOISE_FACTOR times the change of noisy results.
+    """Raise the atol of a trajectory to NOISE_FACTOR times the largest difference between noisy and ref.
 
-    Return the factor by which atol grew.
+    Return the factor by which atol has grown. It is 1 if atol is already large enough.
     """
     change = 0.0
     for k, _ in wanted(ref, case):
@@ -168,7 +168,7 @@ def compare(case_dir, out_dir, quiet=False, missing_ok=False, against=None, nois
 
 
 def self_test_noise(case_dir, files, folder):
-    """Check that noise widens the tolerance of a trajectory: 3 times the noise passes, and 5 times the noise fails."""
+    """Check --noise with a trajectory: an error of 3 times the noise passes, an error of 5 times the noise fails."""
     failures = 0
     ref, case = load(os.path.join(case_dir, files[0]))
     if not case["suite"].startswith("trajectory"):
@@ -187,13 +187,13 @@ def self_test_noise(case_dir, files, folder):
         got = compare(case_dir, folders[name], quiet=True, missing_ok=True, against=folders["against"],
                       noise=[folders[noisy]])
         if got != expected:
-            print(f"   results {name} the tolerance of {noisy}: {got} passed and failed, expected {expected}")
+            print(f"   folder {name} with --noise {noisy}: (passed, failed) is {got}, expected {expected}")
             failures += 1
     return failures
 
 
 def self_test(dirs):
-    """Check that the reference's numbers pass, and that perturbed, truncated or missing numbers fail."""
+    """Check that recorded results pass, and that results fail if they are changed, missing or of the wrong shape."""
     failures = 0
     for d in dirs:
         files = [f for f in sorted(os.listdir(d)) if f.endswith(".safetensors")]
@@ -237,7 +237,7 @@ def self_test(dirs):
                     print("   not detected:", f, kind, k)
         print(f"{d}: {own}/{total} cases pass with their recorded numbers, {caught}/{tried} damaged outputs detected")
         failures += (own != total) + (caught != tried)
-        with tempfile.TemporaryDirectory() as tmp:  # the same check with files: one good, one bad, the others missing
+        with tempfile.TemporaryDirectory() as tmp:  # one file is correct, one is wrong, others are missing
             two = [f for f in files if wanted(*load(os.path.join(d, f))) and not load(os.path.join(d, f))[1].get("informative")][:2]
             for i, f in enumerate(two):
                 ref, case = load(os.path.join(d, f))
@@ -247,9 +247,9 @@ def self_test(dirs):
                 store(os.path.join(tmp, f), {n: x for n, x in ref.items() if n.startswith(("param/", "eval/", "X", "loss", "residuals"))})
             g, b = compare(d, tmp, quiet=True)
             g2, b2 = compare(d, tmp, quiet=True, missing_ok=True)
-            print(f"{d}: from files {g} passed {b} failed (1 expected to pass); without missing ones {g2} passed, {b2} failed")
+            print(f"{d}: files: {g} passed, {b} failed; with --missing-ok: {g2} passed, {b2} failed; expected 1 passed")
             failures += self_test_noise(d, two, tmp)
-            # not compared: the number of failures without missing_ok (b), which includes all files that are missing
+            # b is not checked: without missing_ok, each missing file counts as a failure
             failures += (g != 1) + ((g2, b2) != (1, len(two) - 1))
     return failures
 

@@ -7,21 +7,21 @@
 
 namespace shampoo::golden {
 
-// The device of the parameters and gradients of a replay. Every failure is a std::runtime_error.
+// The device that holds the parameters and gradients of a replay. Functions throw std::runtime_error on failure.
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int32_t type() const = 0;  // SHAMPOO_CUDA
+  virtual int32_t type() const = 0;  // such as SHAMPOO_CUDA
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
-  // The copies wait for earlier steps, and return when they are complete.
+  // Both functions wait for earlier steps, copy, and return when the copy is complete.
   virtual void CopyTo(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyFrom(void* host, const void* device, size_t bytes) = 0;
   virtual void* stream() const = 0;
 };
 
-// Returns the device with the name on the command line. Each program links its own definition. Throws if there is no
-// such device.
+// Returns the device that the option --device names. Throws if there is no such device. A program without devices links
+// the definition in no_device.cc.
 Device& DeviceNamed(const char* name);
 
 }  // namespace shampoo::golden

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Reads the members of an object. Done() fails if a member was not read.
+// Reads the members of a JSON object. Done() throws if Take() has not read all members.
 class Options {
  public:
   explicit Options(const json& object) : left_(object) {}
@@ -51,12 +51,12 @@ void SetGrafting(const json& recorded, Config* config) {
   const json epsilon = options.Take("epsilon", nullptr);
   if (!beta2.is_null()) config->Set("grafting_beta2", beta2);
   if (!epsilon.is_null()) config->Set("grafting_epsilon", epsilon);
-  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // the same value as in the preconditioner
+  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // the preconditioner has the same value
   options.Done();
 }
 
-// Sets ignored_dims from an object that lists the ignored dims by the order of a tensor, such as {"2": [1]}, or that
-// gives them the exponent 0, such as {"3": {"1": 0.0}}.
+// Sets the key ignored_dims. For each order of a tensor, by_order has the ignored dims. They are a list, such as
+// {"2": [1]}, or an object that gives each of them the exponent 0, such as {"3": {"1": 0.0}}.
 void SetIgnoredDims(const json& by_order, Config* config) {
   std::string pairs;
   for (const auto& [order, dims] : by_order.items()) {
@@ -69,7 +69,7 @@ void SetIgnoredDims(const json& by_order, Config* config) {
   if (!pairs.empty()) config->Set("ignored_dims", pairs);
 }
 
-// Sets the keys of inverse roots. The class of the recorded configuration selects the method.
+// Sets the keys of inverse roots. The recorded class selects root_method.
 void SetRoots(const json& recorded, Config* config) {
   Options options(recorded);
   const auto name = options.Take("class", "EigenConfig").get<std::string>();
@@ -82,7 +82,7 @@ void SetRoots(const json& recorded, Config* config) {
       config->Set("root_order", options.Take("order", 3));
       config->Set("epsilon", options.Take("rel_epsilon", 0.0));
       config->Set("row_sum_epsilon", true);
-      (void)options.Take("abs_epsilon", 0.0);  // has no effect in the recorded cases: the relative epsilon is larger
+      (void)options.Take("abs_epsilon", 0.0);  // unused: rel_epsilon gives the larger shift in all cases
     }
   } else {
     if (name != "EigenConfig") Expect("class", name, "EighEigendecompositionConfig");
@@ -93,16 +93,16 @@ void SetRoots(const json& recorded, Config* config) {
       config->Set("root_rank_rtol", rank.Take("rank_rtol", nullptr));
       config->Set("root_rank_atol", rank.Take("rank_atol", 0.0));
     }
-    // Perturbations before and after the eigendecomposition differ only by rounding.
+    // Epsilon can be added before or after the eigendecomposition. The results differ only by rounding.
     (void)rank.Take("perturb_before_computation", true);
     rank.Done();
   }
   options.Done();
 }
 
-// Sets the keys of Shampoo with inverse roots of factor matrices. The release has two forms of it. One stores the
-// roots. The other stores eigendecompositions, from which each step computes the roots. If each refresh computes a new
-// eigendecomposition, the results of the two forms differ only by rounding.
+// Sets the keys of Shampoo with inverse roots of factor matrices. Some classes of the release store the roots. Other
+// classes store eigendecompositions, from which each step computes the roots. If each refresh computes a new
+// eigendecomposition, the results of both kinds of classes differ only by rounding.
 void SetShampoo(const std::string& name, Options* options, int order, Config* config) {
   const bool is_kl =
       name == "RootInvKLShampooPreconditionerConfig" || name == "EigendecomposedKLShampooPreconditionerConfig";
@@ -111,7 +111,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   }
   config->Set("initial_inverse", "identity");
   if (is_kl) config->Set("factor_correction", "kl");
-  // The exponents depend on the order of the tensor, even if dims are ignored.
+  // In the release, exponents depend on the order of the tensor, and ignored dims count in this order.
   const json exponents = options->Take("inverse_exponent_override", json::object());
   SetIgnoredDims(exponents, config);
   if (!exponents.empty()) config->Set("inverse_root_override", 2 * order);
@@ -123,18 +123,18 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   for (const char* const unused : {"factor_matrix_eigenvectors_dtype", "factor_matrix_eigenvalues_dtype"}) {
     (void)options->Take(unused, nullptr);
   }
-  (void)options->Take("use_symmetric_packing", true);  // determines only how matrices are stored
+  (void)options->Take("use_symmetric_packing", true);  // affects only how matrices are stored
   config->Set("drop_weighting", options->Take("drop_weighting_factor_on_gsquare", false));
   if (options->Take("use_trace_scaling", false) == true) {
     config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
   }
-  // In that release, steps without gradients count, too. Method soap does not need this key, because it counts the
-  // gradients of each block.
+  // The step counter of the release also counts the steps in which a group has no gradient. Method soap does not need
+  // this key, because it counts, for each block, the steps with a gradient.
   config->Set("count_empty_steps", true);
 }
 
-// Sets the keys of eigenvalue-corrected Shampoo, which is SOAP that refreshes the bases before it computes the
-// direction.
+// Sets the keys of eigenvalue-corrected Shampoo. This is method soap with basis_order before: a step refreshes the
+// eigenbases before it computes the direction.
 void SetSoap(Options* options, const json& epsilon, Config* config) {
   config->Set("basis_order", "before");
   config->Set("basis_epsilon", epsilon);
@@ -163,7 +163,7 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   }
 }
 
-// Sets the keys of spectral descent, which is method muon without Nesterov's form of the filtered gradient.
+// Sets the keys of spectral descent, which is method muon with use_nesterov false.
 void SetMuon(Options* options, Config* config) {
   config->Set("use_nesterov", false);
   Options orthogonalization(options->Take("orthogonalization_config", json::object()));
@@ -224,8 +224,8 @@ void SetBlocks(Options* options, Config* config) {
   for (const char* const key : {"max_preconditioner_dim", "precondition_frequency"}) {
     config->Set(key, options->Take(key, nullptr));
   }
-  // The release merges dims until at most this many are left; "inf" turns merging off. In the recorded cases only the
-  // value 1 merges dims, because no shape in the cases with the value 2 has more than two dims.
+  // The release merges dims until at most target_parameter_dimensionality dims are left; "inf" turns merging off. In
+  // the recorded cases, only the value 1 merges dims: no shape in the cases with the value 2 has more than two dims.
   const json dims = options->Take("target_parameter_dimensionality", "inf");
   config->Set("use_merge_dims", dims == 1);
   config->Set("precondition_1d", true);
@@ -246,7 +246,8 @@ Config LaterReleaseConfig(const json& group, int order) {
     SetMuon(&preconditioner, &config);
   } else if (name == "SignDescentPreconditionerConfig") {
     config.Set("method", "sign");
-    // The other scale_fn, the sum of the magnitudes of a block, is supported for whole tensors only (dual_norm_scale).
+    // The release has another scale_fn: the sum of the magnitudes of the elements of a block. The library can compute
+    // this sum only for a whole tensor (key dual_norm_scale).
     Expect("scale_fn", preconditioner.Take("scale_fn", nullptr), nullptr);
   } else {
     const bool is_soap = name == "EigenvalueCorrectedShampooPreconditionerConfig";
@@ -262,7 +263,7 @@ Config LaterReleaseConfig(const json& group, int order) {
   }
   for (const char* const unused :
        {"max_preconditioner_dim", "precondition_frequency", "target_parameter_dimensionality"}) {
-    (void)options.Take(unused, nullptr);  // SetBlocks has taken them if the method reads them
+    (void)options.Take(unused, nullptr);  // these members remain if SetBlocks was not called
   }
   config.Set("beta1", betas.at(0));
   const json beta3 = options.Take("beta3", -1.0);

@@ -6,9 +6,9 @@
 
 namespace shampoo::golden {
 
-// Returns the config of an entry of "groups" in a case of the release of August 2026 ("suite": "trajectory_extra"). An
-// option that the library does not have is an error.
-// order: the number of dims of the parameters of the group.
+// Returns the config for an entry of "groups" in a case of the suite "trajectory_extra", which was recorded from the
+// release of August 2026 of Distributed Shampoo. Throws for an option that the library does not have.
+// order: the number of dims of the group's parameters.
 Config LaterReleaseConfig(const nlohmann::json& group, int order);
 
 }  // namespace shampoo::golden

@@ -3,24 +3,27 @@
 // Replays recorded cases through the public C API:
 //   shampoo_replay [options] --out DIR CASE.safetensors...
 // Options:
-//   --threads N                     threads of each rank
-//   --ranks N                       N ranks with the same parameters, as threads
-//   --shard flat|rect, --shards M   M shards of the parameters (default 2), each on as many ranks as --ranks gives
-//   --collectives all|all_gather    all_gather: communicators have no all-to-all (default all)
+//   --threads N                     number of threads of each rank
+//   --ranks N                       number of replica ranks, which are threads
+//   --shards M                      number of shards of the parameters; each shard has N replica ranks
+//   --shard flat|rect               shards are equal parts of the flattened parameter (flat, the default) or
+//                                   slices along dim 0 (rect); with this option, the default of --shards is 2
+//   --collectives all|all_gather    with all_gather, communicators of shards have no all-to-all (default all)
 //   --shard-mode local|gather, --communicate updates|params, --communication-dtype DTYPE, --set KEY=VALUE
-//                                   keys of the library
+//                                   set keys of the library
 //   --device NAME                   device of the optimizer, if the program supports devices
 // Options for trajectories:
 //   --perturb SEED                  before each step, changes the gradients and the factor matrices by as much as
 //                                   rounding errors do (perturb.h); SEED is 1 or more
 //   --save-every DIR                saves a checkpoint after each step except the last
-//   --resume-from DIR               resumes from each checkpoint of another process; fails if a result is not
-//                                   bit-identical to that of the other process
-//   --resume-across DIR             resumes from each checkpoint of another device; writes the results of all runs
-//                                   along a new first dim
-// With MPI (shampoo_replay_mpi) every process of mpirun is a rank, and ranks above 0 write to DIR.rank<R>. The results
-// of each case are the tensors of DIR/<the same file name>, which compare.py reads. A case that fails is reported and
-// has no file; the others are still replayed. Exit status: 0 if all were replayed, 1 if some failed, 2 for wrong usage.
+//   --resume-from DIR               resumes once from each checkpoint that another process has saved in DIR; fails if a
+//                                   result is not bit-identical to the result of that process
+//   --resume-across DIR             resumes once from each checkpoint that another device has saved in DIR; writes
+//                                   the results of all runs, with the run as an additional first dim of each tensor
+// With MPI (shampoo_replay_mpi), every process of mpirun is a rank, and a rank R above 0 writes to DIR.rank<R>. The
+// results of CASE.safetensors are tensors in DIR/CASE.safetensors, which compare.py reads. If a case fails, the program
+// reports the case, writes no file for it and continues. Exit status: 0 if no case failed, 1 if a case failed, 2 for
+// wrong usage.
 #include "tests/golden/replay_program.h"
 
 int main(int argc, char** argv) { return shampoo::golden::RunReplay(argc, argv, nullptr); }

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// shampoo_replay_mpi: like main.cc, but every process of mpirun is a rank.
+// The program shampoo_replay_mpi. It has the options of main.cc, but every process of mpirun is a rank.
 #include <mpi.h>
 #include <shampoo/shampoo_mpi.h>
 

@@ -57,7 +57,7 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
           "shampoo_matrix_inverse_root");
   } catch (const std::exception& error) {
     if (!informative) throw;
-    // Such a case only records the result of the reference; the library may reject the matrix.
+    // An informative case only records what the reference returned. The library may reject the matrix of the case.
     std::cout << recorded.path.filename().string() << ": no X (informative case): " << error.what() << "\n";
     return result;
   }
@@ -71,7 +71,7 @@ TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options) 
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Config config;
-  // There is no method for diagonal matrices: they use the diagonal shortcut of the eigen method.
+  // The library has no method for diagonal matrices. Its method eigen detects them and uses a shortcut.
   config.Set("root_method", method == "diagonal" ? "eigen" : method);
   config.Set("epsilon", settings.at("epsilon"));
   config.Set("exponent_multiplier", settings.at("exponent_multiplier"));

@@ -9,13 +9,13 @@
 namespace shampoo::golden {
 namespace {
 
-// Computes y += a x, which takes nearly all of the time. A compiler can vectorize it without changing the order of any
-// sum.
+// Computes y += a x. This loop takes nearly all the time of a training case. A compiler can vectorize the loop without
+// changing the order of any sum.
 void AddScaled(size_t n, double a, const double* x, double* y) {
   for (size_t i = 0; i < n; ++i) y[i] += a * x[i];
 }
 
-// Computes y = W x + b for each row.
+// Returns y = W x + b for each row x.
 std::vector<double> Forward(size_t rows, size_t in, size_t out, const double* w, const double* b,
                             std::span<const double> x) {
   std::vector<double> transposed(in * out);
@@ -31,7 +31,7 @@ std::vector<double> Forward(size_t rows, size_t in, size_t out, const double* w,
   return y;
 }
 
-// Replaces the outputs of the last layer with the gradient of the mean loss, and returns the loss.
+// Returns the mean loss of the outputs y of the last layer. Overwrites y with the gradient of the mean loss.
 double CrossEntropy(size_t classes, std::span<const uint8_t> labels, std::vector<double>& y) {
   const auto count = static_cast<double>(labels.size());
   double loss = 0.0;
@@ -58,7 +58,7 @@ Network::Network(const std::vector<std::vector<int64_t>>& shapes) {
     const bool matrix = w.size() == 2 && w[0] > 0 && w[1] > 0;
     if (!matrix || shapes[p + 1] != std::vector<int64_t>{w[0]} ||
         (!widths_.empty() && static_cast<size_t>(w[1]) != widths_.back())) {
-      throw std::runtime_error("parameters " + std::to_string(p) + " and the next do not fit a layer");
+      throw std::runtime_error("parameter " + std::to_string(p) + " and the next one do not form a layer");
     }
     if (widths_.empty()) widths_.push_back(static_cast<size_t>(w[1]));
     widths_.push_back(static_cast<size_t>(w[0]));
@@ -69,8 +69,8 @@ double Network::LossAndGradients(std::span<const double* const> params, std::spa
                                  std::span<const uint8_t> labels, std::span<std::vector<double>> gradients) const {
   const size_t rows = labels.size();
   const size_t layers = widths_.size() - 1;
-  std::vector<std::vector<double>> inputs = {
-      {x.begin(), x.end()}};  // inputs of each layer, then the output of the last one
+  // inputs[k] is the input of layer k. The last element is the output of the last layer.
+  std::vector<std::vector<double>> inputs = {{x.begin(), x.end()}};
   for (size_t k = 0; k < layers; ++k) {
     inputs.push_back(Forward(rows, widths_[k], widths_[k + 1], params[2 * k], params[2 * k + 1], inputs[k]));
     if (k + 1 == layers) break;

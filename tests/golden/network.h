@@ -13,13 +13,13 @@ namespace shampoo::golden {
 // gradients are lists W1 b1 W2 b2 ...; W has the shape (outputs, inputs) and b (outputs), row-major.
 class Network {
  public:
-  // shapes: of W1 b1 W2 b2 ...; throws std::runtime_error if they do not form such a network.
+  // shapes: the shapes of W1 b1 W2 b2 ... Throws std::runtime_error if the shapes do not form such a network.
   explicit Network(const std::vector<std::vector<int64_t>>& shapes);
 
   size_t Inputs() const { return widths_.front(); }
   size_t Classes() const { return widths_.back(); }
 
-  // Overwrites the gradients, which have the sizes of the parameters. Returns the mean loss over the rows. x has
+  // Returns the mean loss over the rows of x, and writes the gradient of parameter p to gradients[p]. x has
   // labels.size() rows of Inputs() numbers, and labels are below Classes(). Runs on one thread and sums in a fixed
   // order.
   double LossAndGradients(std::span<const double* const> params, std::span<const double> x,

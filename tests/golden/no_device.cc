@@ -7,6 +7,7 @@
 
 namespace shampoo::golden {
 
+// For programs that replay only on the host.
 Device& DeviceNamed(const char* name) {
   throw std::runtime_error("--device " + std::string(name) + ": this program supports no devices");
 }

@@ -9,7 +9,7 @@
 namespace shampoo::golden {
 namespace {
 
-// Calls work(elements, count) for a tensor of float32 or float64.
+// Calls work(elements, count) if the dtype is float32 or float64. Does nothing for other dtypes.
 template <typename Work>
 void OnWide(Tensor* tensor, const Work& work) {
   const auto count = static_cast<size_t>(ElementCount(tensor->shape));

@@ -8,8 +8,9 @@
 
 namespace shampoo::golden {
 
-// Communicators of ranks that are threads of this process. The source file that a program links selects the transport:
-// callbacks of the tests, or the NCCL adapter with a stand-in for NCCL.
+// Communicators of ranks that are threads of this process. Each program links one definition of MakeRankComms(), which
+// selects the transport. For example, rank_comms_threads.cc uses callbacks of the tests, and rank_comms_nccl.cc uses
+// the NCCL adapter with a stand-in for NCCL.
 class RankComms {
  public:
   virtual ~RankComms() = default;

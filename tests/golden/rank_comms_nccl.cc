@@ -27,7 +27,7 @@ class NcclComms : public RankComms {
   shampoo_comm_ops OpsOf(int rank) override {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
     CheckNccl(shampoo_nccl_ops(comms_[static_cast<size_t>(rank)], &ops), "shampoo_nccl_ops");
-    ops.device_type = SHAMPOO_CPU;  // the stand-in for NCCL that the tests link uses host memory
+    ops.device_type = SHAMPOO_CPU;  // the tests link a stand-in for NCCL, which uses host memory
     return ops;
   }
 

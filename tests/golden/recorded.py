@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Maps fields of a recorded group to keys that have other names; see case_config.cc for the reasons.
+# Maps fields of a recorded group to the keys that they set, if names differ. README.md says why.
 FIELDS = {
     "inv_root_override": ["inverse_root_override"],
     "grafting.type": ["grafting"],
@@ -24,7 +24,7 @@ FIELDS = {
 
 
 def keys_of(group: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of a recorded group with Python values."""
+    """Return the keys of the library, with Python values, for an entry of "groups" in a case."""
     if "keys" in group:
         recorded = {key: value for key, value in group["keys"].items() if key != "ignored_dims"}
         if recorded.get("kl_cap") == "inf":
@@ -56,7 +56,7 @@ class Tensor(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the case of a file. A file written by a replay has no case."""
+    """Return the tensors and the case of a file. A file that a replay wrote has an empty case."""
     text = path.read_bytes()
     (length,) = struct.unpack_from("<Q", text)
     head = json.loads(text[8 : 8 + length])

@@ -27,7 +27,7 @@ Config ConfigOf(const nlohmann::json& settings, const nlohmann::json& group) {
 
 using nlohmann::json;
 
-// Returns the position in "groups" of each parameter's group. Every parameter belongs to exactly one group.
+// Returns the index in "groups" of each parameter's group. Throws unless every parameter is in exactly one group.
 std::vector<size_t> GroupOfParams(const json& settings) {
   const size_t count = settings.at("shapes").size();
   const json& groups = settings.at("groups");
@@ -48,7 +48,7 @@ std::vector<size_t> GroupOfParams(const json& settings) {
   return group_of;
 }
 
-// Sets the fields that "param_keys" has for a parameter, if any.
+// Sets the fields of desc that the member "param_keys" of the settings has for this parameter, if it has any.
 void DescribeParam(const json& settings, size_t param, shampoo_param_desc* desc) {
   const auto of_params = settings.find("param_keys");
   const std::string index = std::to_string(param);
@@ -82,7 +82,7 @@ ReplayOptimizer::ReplayOptimizer(const json& settings, const TensorFile& data, c
     const auto size = static_cast<int64_t>(ElementSize(init.dtype));
     const auto first = init.bytes.begin() + ranges_[p].first * size;
     Tensor param{init.dtype, init.shape, {}};
-    // A parameter with a dim of 0 also needs an address.
+    // The library needs an address even for a parameter without elements.
     param.bytes.reserve(std::max(init.bytes.size(), sizeof(double)));
     param.bytes.assign(first, first + ranges_[p].count * size);
     params_.push_back(std::move(param));
@@ -144,7 +144,7 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   for (size_t g = 0; g < groups.size(); ++g) {
     Config config = ConfigOf(settings, groups[g]);
     for (const auto& [key, value] : keys_) config.Set(key, value);
-    int32_t id = 0;  // the group of the plan's config
+    int32_t id = 0;  // shampoo_plan_create creates this group
     if (g == 0) {
       Check(shampoo_plan_create(&plan_, config.Get(), &plan_desc), "shampoo_plan_create");
     } else {
@@ -241,7 +241,7 @@ void ReplayOptimizer::Export(double blend) {
   for (size_t p = 0; p < exported_.size(); ++p) {
     Tensor& exported = exported_[p];
     std::fill(exported.bytes.begin(), exported.bytes.end(), std::byte{0xff});
-    exported.bytes.reserve(sizeof(double));  // a shard without elements also needs an address
+    exported.bytes.reserve(sizeof(double));  // the library needs an address even for a shard without elements
     weights.push_back(placement_.device == nullptr ? exported.bytes.data() : on_device_[p].grad);
     if (placement_.device == nullptr) continue;
     placement_.device->CopyTo(weights[p], exported.bytes.data(), exported.bytes.size());

@@ -15,55 +15,55 @@
 
 namespace shampoo::golden {
 
-// The rank and the communicators of an optimizer; without communicators there is one rank.
+// The communicators, which contain the rank, and the device of an optimizer. Without communicators, there is one rank.
 struct RankPlacement {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
-  const shampoo_comm_ops* world_ops = nullptr;  // all ranks, for checkpoints
+  const shampoo_comm_ops* world_ops = nullptr;  // communicator of all ranks, for checkpoints
   Device* device = nullptr;                     // device of the optimizer; nullptr: the host
-  bool rectangles = false;  // shards are slices along dim 0; otherwise equal parts of the flattened parameter
+  bool rectangles = false;  // true: shards are slices along dim 0; false: equal parts of the flattened parameter
 };
 
-// The optimizer of one rank in the replay of a case, made from the settings "shapes", "param_dtype" and "groups". It
-// has the parameters, or the shards of them that this rank holds. They start as init/<p> of the case and are updated in
-// place. Every failure is a std::runtime_error with the library's message.
+// The optimizer of one rank in the replay of a case, made from the settings "shapes", "param_dtype" and "groups". This
+// class owns the parameters, or this rank's shards of the parameters. The initial values are init/<p> of the case.
+// Steps update the parameters in place. Functions throw std::runtime_error with the library's message on failure.
 class ReplayOptimizer {
  public:
-  // threads: 0 lets the library choose. keys: keys and values to set in addition to those of the case. Gradients have
-  // the dtype of the parameters.
+  // threads: 0 lets the library choose. keys: keys and values to set after the keys of the case. Gradients have the
+  // dtype of the parameters.
   ReplayOptimizer(const nlohmann::json& settings, const TensorFile& data, const RankPlacement& placement,
                   int32_t threads, const std::vector<std::pair<std::string, std::string>>& keys);
   ~ReplayOptimizer();
   ReplayOptimizer(const ReplayOptimizer&) = delete;
   ReplayOptimizer& operator=(const ReplayOptimizer&) = delete;
 
-  // Sets a changeable key to one value for each group, in the order of "groups".
+  // Sets a key that can change between steps. values: one value for each group, in the order of "groups".
   void SetInGroups(const char* key, const std::vector<double>& values);
 
   // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);
 
-  // Exports the averages of the parameters, or of this rank's shards: (1 - blend) W + blend * average.
+  // Exports (1 - blend) W + blend * average for each parameter, or for this rank's shard of each parameter.
   void Export(double blend);
   // Returns what the last export wrote.
   const std::vector<Tensor>& Exported() const { return exported_; }
 
-  // Perturbs all factor matrices of the state.
+  // Perturbs all factor matrices of the state (perturb.h).
   void PerturbFactors(std::mt19937_64* random);
 
-  // Collective over all ranks. Only the states are saved and loaded.
+  // These functions save and load the states, without the parameters. All ranks must call them.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
 
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
-  // The elements of the flattened parameter that this rank holds.
+  // The elements of a flattened parameter that this rank holds.
   struct ShardRange {
     int64_t first = 0;
     int64_t count = 0;
   };
-  // A parameter and memory for its gradient on a device.
+  // Memory of a parameter and of its gradient on a device.
   struct OnDevice {
     void* param = nullptr;
     void* grad = nullptr;
@@ -79,7 +79,7 @@ class ReplayOptimizer {
   std::vector<std::pair<std::string, std::string>> keys_;
   std::vector<Tensor> params_;
   std::vector<Tensor> exported_;
-  std::vector<ShardRange> ranges_;  // by parameter
+  std::vector<ShardRange> ranges_;  // indexed by parameter
   std::vector<OnDevice> on_device_;
   std::vector<int32_t> group_ids_;
   shampoo_plan* plan_ = nullptr;

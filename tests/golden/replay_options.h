@@ -14,24 +14,25 @@ namespace shampoo::golden {
 
 class Device;
 
-// Options of a replay. The result must not depend on the numbers of threads, ranks and shards, except with shards in
-// shard_mode local.
+// Options of a replay. The result must not depend on the number of threads or ranks. The result may depend on the
+// number and form of the shards only if shard_mode is local.
 struct ReplayOptions {
-  int32_t threads = 0;         // of each rank; 0: chosen by the library
-  int ranks = 1;               // ranks with the same parameters, as threads of this process
-  int shards = 1;              // shards of the parameters; each shard has `ranks` ranks
-  bool rectangles = false;     // shards are slices along dim 0; otherwise equal parts of the flattened parameter
+  int32_t threads = 0;         // threads of each rank; 0: the library chooses
+  int ranks = 1;               // number of replica ranks, which are threads of this process
+  int shards = 1;              // number of shards; each shard has `ranks` replica ranks
+  bool rectangles = false;     // true: shards are slices along dim 0; false: equal parts of the flattened parameter
   bool has_all_to_all = true;  // whether communicators of shards have all_to_all
-  std::vector<std::pair<std::string, std::string>> keys;  // in addition to those of the case
-  const shampoo_comm_ops* process = nullptr;              // this process is one rank of this communicator; if shards is
-                                                          // above 1, each rank has one shard
+  std::vector<std::pair<std::string, std::string>> keys;  // set after the keys of the case
+  const shampoo_comm_ops* process = nullptr;              // not nullptr: each rank of this communicator is a process,
+                                                          // and has one shard if `shards` is above 1
   Device* device = nullptr;                               // nullptr: the host
   // For trajectories: the seed of the perturbations of gradients and factor matrices; 0: nothing is perturbed.
   uint64_t perturb = 0;
-  // For trajectories: folders of StepCheckpoints.
-  std::filesystem::path save_every = {};   // each step except the last saves a checkpoint here; empty: none
-  std::filesystem::path resume_from = {};  // resumes from each checkpoint here; empty: starts at the first step
-  bool resume_across = false;  // the checkpoints are from another device, so the results of all runs are returned
+  // For trajectories: folders of checkpoints (step_checkpoints.h).
+  std::filesystem::path save_every = {};   // each step except the last saves a checkpoint in this folder; empty: none
+  std::filesystem::path resume_from = {};  // resumes from each checkpoint in this folder; empty: starts at step 1
+  // true: the checkpoints are from another device, so the results of all resumed runs are returned
+  bool resume_across = false;
 };
 
 }  // namespace shampoo::golden

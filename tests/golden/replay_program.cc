@@ -116,7 +116,7 @@ TensorFile Replay(const Case& recorded, const ReplayOptions& replay) {
   const auto suite = recorded.settings.at("suite").get<std::string>();
   const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
-  // The settings of these cases are keys of the library, so every source is supported.
+  // If the settings of a case are keys of the library, every source is supported.
   const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods" ||
                         suite == "matrix_root_newton_schulz";
   if (!has_keys &&
@@ -144,7 +144,7 @@ void RunCase(const std::filesystem::path& path, const CommandLine& command) {
   WriteSafetensors(target, Replay(recorded, command.replay));
 }
 
-// Makes this process a rank of the job.
+// Makes this process a rank of the communicator `ops`. Each rank above 0 writes to its own folder.
 void BecomeRank(const shampoo_comm_ops& ops, CommandLine* command) {
   command->replay.process = &ops;
   if (ops.rank > 0) command->out += ".rank" + std::to_string(ops.rank);

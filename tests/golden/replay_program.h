@@ -6,8 +6,8 @@
 
 namespace shampoo::golden {
 
-// Runs shampoo_replay. main.cc lists its options. `process` is the communicator of this process if the process is one
-// rank of a job, or null if all ranks are threads of this process. Returns the exit status.
+// Runs shampoo_replay, whose options are listed in main.cc. Returns the exit status.
+// process: the communicator of which this process is a rank; null if all ranks are threads of this process.
 int RunReplay(int argc, char** argv, const shampoo_comm_ops* process);
 
 }  // namespace shampoo::golden

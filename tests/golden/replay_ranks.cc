@@ -106,7 +106,8 @@ std::vector<Tensor> ReplayRanks::Export(double blend) {
   return exported;
 }
 
-// Gathers the shards of a tensor from all processes, padded to equal segments. all: the bytes of the whole tensor.
+// Gathers the shards of a tensor from all processes, and returns the elements of the whole tensor. Each process sends
+// the size of its shard, then the shard, padded to the size of the whole tensor. all: this size in bytes.
 std::vector<std::byte> ReplayRanks::GatherShards(const Tensor& own, size_t all) {
   const shampoo_comm_ops& ops = *options_.process;
   const auto world = static_cast<size_t>(ops.world);
@@ -132,7 +133,7 @@ void ReplayRanks::Collect() {
   CollectTo([](const ReplayOptimizer& rank) -> const std::vector<Tensor>& { return rank.Params(); }, &params_);
 }
 
-// Assembles whole tensors from the shards of all ranks.
+// Assembles whole tensors from the shards of all ranks. Throws if replicas differ.
 template <typename TensorsOf>
 void ReplayRanks::CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole) {
   for (int replica = 0; replica < options_.ranks; ++replica) {
@@ -148,8 +149,8 @@ void ReplayRanks::CollectTo(TensorsOf&& tensors_of, std::vector<Tensor>* whole) 
         // Overwrites the bytes in place, because a caller may have kept their address.
         std::copy(bytes.begin(), bytes.end(), to.begin());
       } else if (bytes != to) {
-        throw std::runtime_error("parameter " + std::to_string(p) + " has different bits on rank " +
-                                 std::to_string(replica) + " than on rank 0");
+        throw std::runtime_error("parameter " + std::to_string(p) + " of replica " + std::to_string(replica) +
+                                 " is not bit-identical to that of replica 0");
       }
     }
   }

@@ -12,20 +12,20 @@
 
 namespace shampoo::golden {
 
-// The optimizers of a case on one or more ranks, each with its own parameters. The ranks are threads, which communicate
-// through callbacks, or processes, of which this process is one. After each step, all replicas of a parameter must be
-// bit-identical.
+// Replays a case on one or more ranks. Each rank has its own ReplayOptimizer with its own parameters. Either all ranks
+// are threads of this process, or each rank is a process and this class has only the rank of this process. A step
+// throws unless all replicas of a parameter in this process are bit-identical.
 class ReplayRanks {
  public:
   ReplayRanks(const nlohmann::json& settings, const TensorFile& data, const ReplayOptions& options);
 
-  // Sets a changeable key to one value for each group.
+  // Sets a key that can change between steps. values: one value for each group.
   void SetInGroups(const char* key, const std::vector<double>& values);
-  // Makes a step with gradients of whole parameters. nullptr stands for a parameter without a gradient.
+  // Makes a step. gradients[p] is the gradient of the whole parameter p, or nullptr if the parameter has none.
   void Step(const std::vector<const void*>& gradients);
-  // Exports the averages of the whole parameters.
+  // Returns (1 - blend) W + blend * average for each whole parameter W.
   std::vector<Tensor> Export(double blend);
-  // Perturbs the factor matrices of all ranks.
+  // Perturbs the factor matrices of all ranks (perturb.h).
   void PerturbFactors(std::mt19937_64* random);
   // Save and load the states of all ranks.
   void Save(const std::string& directory);
@@ -34,7 +34,7 @@ class ReplayRanks {
   const std::vector<Tensor>& Params() const { return params_; }
 
  private:
-  // Indexed by replica, then by shard.
+  // Returns the optimizer of the rank that holds this shard of this replica.
   ReplayOptimizer& At(int replica, int shard) {
     return *ranks_[static_cast<size_t>(replica * options_.shards + shard)];
   }
@@ -47,10 +47,10 @@ class ReplayRanks {
 
   ReplayOptions options_;
   bool process_is_shard_ = false;
-  std::vector<shampoo_comm_ops> world_ops_;  // by rank
+  std::vector<shampoo_comm_ops> world_ops_;  // indexed by rank
   std::vector<std::unique_ptr<RankComms>> comms_;
-  std::vector<shampoo_comm_ops> replica_ops_;  // by rank
-  std::vector<shampoo_comm_ops> shard_ops_;
+  std::vector<shampoo_comm_ops> replica_ops_;  // indexed by rank
+  std::vector<shampoo_comm_ops> shard_ops_;    // indexed by rank
   std::vector<std::unique_ptr<ReplayOptimizer>> ranks_;
   std::vector<Tensor> params_;
 };

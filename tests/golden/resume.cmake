@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # A run saves a checkpoint after every step of a trajectory except the last. Another process, usually with another
 # number of ranks, resumes from each of these checkpoints. The tests check that the results are bit-identical to those
-# of uninterrupted training. Each set consists of runs that must give the same files:
-#   sample            ten cases, in the short tier
-#   all               all cases
-#   local_<shard>3    all cases with shards in shard_mode local, which only the same shards can resume
+# of uninterrupted training. A set is a list of runs that replay the same cases and must write the same result files.
+# The short tier consists of the tests that do not have the label long. The sets are:
+#   sample            ten cases of data/trajectory, in the short tier
+#   all               all cases of data/trajectory
+#   local_<shard>3    all cases of data/trajectory on three shards with shard_mode local; a run with other shards cannot
+#                     load these checkpoints
 #   rules_sample      four cases of data/rules, in the short tier
 #   rules             all cases of data/rules
 #   elementwise       all cases of data/elementwise, in the short tier
@@ -16,7 +18,7 @@
 #   later_release     all cases of data/later_release
 set(resume_out ${CMAKE_CURRENT_BINARY_DIR}/out/resume)
 
-# golden_sample(<set> <suite> <case>...): sets <set>_cases to the files of these cases.
+# golden_sample(<set> <suite> <case>...): sets the variable <set>_cases to the files of these cases of data/<suite>.
 function(golden_sample set suite)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/data/${suite}/)
   list(TRANSFORM ARGN APPEND .safetensors)
@@ -30,9 +32,10 @@ golden_sample(eigenbasis_sample eigenbasis
   kl_shampoo_freq2 kl_shampoo_missing_gradients kl_soap_order3 nemo_soap_missing soap_freq3 soap_h_missing
   soap_two_groups soap_zero_first)
 
-# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <more>] [OPTIONS <options>]): adds a
-# run from the start or from the checkpoints of another run. SAVES: the run saves checkpoints. RANKS: if ranks are
-# processes, the numbers of all ranks except 0, whose answers are compared, too.
+# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <ranks>] [OPTIONS <options>]): adds a test,
+# which is a run. The run starts at the first step or, with FROM, resumes from the checkpoints of another run. SAVES:
+# the run saves checkpoints. RANKS: if ranks are processes, the numbers of all ranks above 0. The results of these ranks
+# are compared, too.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -61,7 +64,7 @@ function(golden_resume set run)
   if(NOT set MATCHES "sample$|^(elementwise|norms)$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
-  if(set STREQUAL rules) # cases with up to 88 steps
+  if(set STREQUAL rules) # some cases have 88 steps
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
   endif()
   set_property(GLOBAL APPEND PROPERTY resume_${set}_runs ${name})
@@ -71,8 +74,9 @@ function(golden_resume set run)
   endforeach()
 endfunction()
 
-# golden_resume_same_bits(<set> <cases> [<folder> <test that fills it>]): adds tests that compare the
-# results of all runs of a set, and of one more folder if there is one, and that remove the checkpoints.
+# golden_resume_same_bits(<set> <number of cases> [<folder> <test that writes the folder>]): adds a test that compares
+# the results of all runs of a set and, if a folder is passed, the results in this folder. Adds another test that
+# removes the checkpoints.
 function(golden_resume_same_bits set expected)
   get_property(runs GLOBAL PROPERTY resume_${set}_runs)
   get_property(answers GLOBAL PROPERTY resume_${set}_answers)
@@ -107,14 +111,15 @@ golden_resume(sample flat2_to_rect2x2 FROM flat2 OPTIONS ${gathered_rect} 2 --ra
 golden_resume_same_bits(sample 10)
 
 golden_resume_pairs(all 1 2 3 4 8)
-# These runs resume from checkpoints of another number of threads.
+# Except the first, these runs resume from checkpoints that were saved with another number of threads.
 golden_resume(all threads5 SAVES OPTIONS --threads 5)
 golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Two chains, in which each run resumes from the checkpoints of the run before it. The first chain is gathered shards
-# (FSDP), replicas (DDP), replicas of gathered shards (HSDP), one rank. The second chain is HSDP, DDP, FSDP.
+# Two chains of runs, in which each run resumes from the checkpoints of the run before it. The first chain has runs with
+# gathered shards (FSDP), replicas (DDP), replicas of gathered shards (HSDP), and one rank. The second chain has runs
+# with HSDP, DDP and FSDP.
 foreach(shard flat rect)
   golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
   golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)
@@ -185,7 +190,7 @@ endforeach()
 golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
-# With shard_mode local, checkpoints of one or two replicas of the shards can be resumed on one or two replicas.
+# With shard_mode local, runs with one or two replicas of the shards resume from checkpoints of one or two replicas.
 foreach(shard flat rect)
   set(set local_${shard}3)
   foreach(from 1 2)

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Format: the length of the header in 8 bytes, little-endian; the header, one JSON object
-// {"<name>": {"dtype", "shape", "data_offsets": [first, end)}, "__metadata__": {<string>: <string>}}; then the
-// elements.
+// A safetensors file has three parts: the length of the header (8 bytes, little-endian), the header, and the elements
+// of all tensors. The header is a JSON object:
+// {"<name>": {"dtype", "shape", "data_offsets": [first, end)}, ..., "__metadata__": {<string>: <string>}}
 #include "tests/golden/safetensors.h"
 
 #include <shampoo/shampoo.h>
@@ -59,7 +59,7 @@ Tensor ParseTensor(const std::string& name, const nlohmann::json& entry, const s
   if (offsets[0] > offsets[1] || offsets[1] > body.size() || offsets[1] - offsets[0] != expected) {
     throw std::runtime_error("tensor " + name + " has data_offsets that do not fit its shape or the file");
   }
-  // The library needs a valid address also for parameters with a dim of 0.
+  // The library needs a valid address even for a parameter without elements.
   tensor.bytes.reserve(std::max<uint64_t>(expected, sizeof(double)));
   tensor.bytes.assign(body.begin() + static_cast<std::ptrdiff_t>(offsets[0]),
                       body.begin() + static_cast<std::ptrdiff_t>(offsets[1]));

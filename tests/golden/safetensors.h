@@ -12,7 +12,7 @@
 
 namespace shampoo::golden {
 
-// A tensor of a file with row-major, little-endian elements.
+// A tensor of a safetensors file. Elements are row-major and little-endian.
 struct Tensor {
   std::string dtype;  // as in the file: "F64", "F32", "F16", "BF16", "I64", "I32", "U8"
   std::vector<int64_t> shape;
@@ -30,17 +30,18 @@ struct TensorFile {
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
 
-  const Tensor& At(const std::string& name) const;    // throws an error that names the tensor
-  const Tensor* Find(const std::string& name) const;  // nullptr: no such tensor
+  const Tensor& At(const std::string& name) const;    // throws if there is no such tensor
+  const Tensor* Find(const std::string& name) const;  // returns nullptr if there is no such tensor
 };
 
 int64_t ElementCount(const std::vector<int64_t>& shape);
-size_t ElementSize(const std::string& dtype);             // bytes; throws for an unknown dtype
-int32_t DtypeCode(const std::string& dtype);              // SHAMPOO_F32, ...; throws for an unknown dtype
+size_t ElementSize(const std::string& dtype);             // in bytes; throws for an unknown dtype
+int32_t DtypeCode(const std::string& dtype);              // returns a code such as SHAMPOO_F32; throws if unknown
 std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
-std::string DtypeOfParameters(const std::string& lower);  // converts "bf16", as in case settings, to "BF16"
+std::string DtypeOfParameters(const std::string& lower);  // converts a name in case settings, such as "bf16", to "BF16"
 
-// These functions throw std::runtime_error with the path and the reason. The reader checks every size against the file.
+// These functions throw std::runtime_error with the path and the reason. ReadSafetensors() also throws if a size in the
+// header does not fit the file.
 TensorFile ReadSafetensors(const std::filesystem::path& path);
 void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file);
 

@@ -10,14 +10,15 @@
 
 namespace shampoo::golden {
 
-// Checkpoints of a case after its steps. shampoo_save writes the one after step t to the folder <root>/<case>/<t>. The
-// file <root>/<case>/<t>.safetensors has the parameters, as tensors param/<t>/<p>.
+// Saves and loads checkpoints after the steps of a case. After step t, shampoo_save writes the states to the folder
+// <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has the parameters as tensors param/<t>/<p>, and the
+// weights for evaluation as eval/<t>/<p> if the case has them.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);
 
-  // Saves a checkpoint after step t. writes_params: also writes these parameters, and first removes the files of an
-  // earlier run. It is true for only one process of a job.
+  // Saves a checkpoint after step t. If writes_params is true, removes the checkpoint of an earlier run first, and
+  // writes params. If ranks are processes, writes_params is true on one process only.
   void Save(int64_t t, const TensorFile& params, bool writes_params, ReplayRanks* optimizer) const;
   TensorFile Params(int64_t t) const;
   void Load(int64_t t, ReplayRanks* optimizer) const;

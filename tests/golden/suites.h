@@ -16,13 +16,15 @@ struct Case {
   TensorFile data;
 };
 
-// Each of these functions replays a case of its suite and returns the result tensors. It throws std::runtime_error on
-// failure.
-TensorFile ReplayTrajectory(const Case& recorded,
-                            const ReplayOptions& options);  // param/<t>/<p>: value after step t, counted from 1
-TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);  // X
+// These functions replay a case and throw std::runtime_error on failure. README.md describes the suites.
+// Returns tensors param/<t>/<p>: the value of parameter p after step t, counted from 1. If the case has tensors
+// eval/<t>/<p>, the weights for evaluation, also returns these.
+TensorFile ReplayTrajectory(const Case& recorded, const ReplayOptions& options);
+// Return a tensor X: the inverse root or the orthogonalized matrix.
+TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);
 TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);
-TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options);  // X
-TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);       // loss, f64, one entry per step
+TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options);
+// Returns a tensor loss in float64, with one element for each step.
+TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);
 
 }  // namespace shampoo::golden

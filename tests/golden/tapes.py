@@ -5,19 +5,20 @@
 
     tapes.py --answers FOLDER --out FOLDER CASE.safetensors...
 
-The FOLDER of --answers has the results of shampoo_replay for the same cases. Each case NAME gives two files. NAME.tape
-is a text file; its lines are executed in order, and words are separated by one blank:
+The FOLDER of --answers has the results of shampoo_replay for the same cases. For each CASE.safetensors, this program
+writes two files. CASE.tape is a text file; a binding executes its lines in order. One blank separates words:
 
-    key GROUP NAME VALUE             sets a key of a group; group 0 is the group of the plan's config
+    key GROUP KEY VALUE              sets a key of a group; group 0 is the group of the plan's config
     param NAME GROUP DTYPE DIM...    adds a parameter with its initial value; a scalar has no DIM; DTYPE is f32, f64,
                                      f16 or bf16
     lr GROUP VALUE                   sets the learning rate
-    grad NAME                        sets the gradient of the next step; without this line a parameter has none
+    grad NAME                        sets the gradient of a parameter for the next step; without this line, the
+                                     parameter has no gradient in that step
     step                             makes a step and removes all gradients
-    expect NAME                      compares the parameter bit by bit
+    expect NAME                      checks that the parameter is bit-identical to the bytes in CASE.bin
 
-The "key" lines come first, then the "param" lines. Both are sorted by group, from 0 on. NAME.bin has the bytes for the
-lines "param", "grad" and "expect", in their order, and nothing else.
+The "key" lines come first, then the "param" lines. Both are sorted by group, from 0 on. CASE.bin has the bytes of the
+tensors of all lines "param", "grad" and "expect", in the order of these lines, and nothing else.
 """
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ from recorded import keys_of, read
 
 
 def as_text(value: Any) -> str:
-    """Write a value as shampoo_config_set_str() reads it."""
+    """Return a value in the form that shampoo_config_set_str() reads."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def write_tape(path: Path, answers: Path, out: Path) -> None:
-    """Write both files of a case."""
+    """Write the .tape file and the .bin file of a case."""
     data, case = read(path)
     answer, _ = read(answers / path.name)
     lines: list[str] = []

@@ -20,7 +20,7 @@
 namespace shampoo::golden {
 namespace {
 
-// The name of a file that only this process uses. The destructor removes the file.
+// Makes a file name that only this process uses. The destructor removes the file.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -62,7 +62,7 @@ TEST_CASE("a safetensors file is read back as it was written") {
   CHECK(back.metadata == file.metadata);
   REQUIRE(back.tensors.size() == file.tensors.size());
   for (const auto& entry : file.tensors) {
-    const std::string& name = entry.first;  // clang cannot capture a structured binding
+    const std::string& name = entry.first;  // the lambda of CAPTURE cannot capture a structured binding in clang
     const Tensor& tensor = entry.second;
     CAPTURE(name);
     CHECK(back.At(name).dtype == tensor.dtype);
@@ -214,8 +214,8 @@ TEST_CASE("shapes that do not form a network are rejected") {
   CHECK_THROWS(Network({{2, 3}, {2}, {4, 3}, {4}}));
 }
 
-// The loss before the first step does not depend on an optimizer.
-TEST_CASE("the first loss of each recorded training run is reproduced") {
+// The first loss is computed before the first step, so it does not depend on an optimizer.
+TEST_CASE("the first loss of two recorded training runs is reproduced") {
   const std::filesystem::path folder = std::filesystem::path(SHAMPOO_GOLDEN_DATA) / "training";
   const TensorFile data = ReadSafetensors(folder / "data.safetensors");
   const Tensor& images = data.At("x_train");

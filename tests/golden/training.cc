@@ -13,9 +13,10 @@
 namespace shampoo::golden {
 namespace {
 
-// Images, one per row, and their labels. All cases in a folder use the folder's file data.safetensors.
+// Images, one per row, and their labels. All cases of a folder use the images in the file data.safetensors of the
+// folder.
 struct Images {
-  std::vector<double> pixels;  // rows of `width`
+  std::vector<double> pixels;  // each row has `width` pixels
   std::vector<uint8_t> labels;
   size_t width = 0;
 };
@@ -30,7 +31,7 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
     throw std::runtime_error(path.string() + ": the shape of x_train does not match y_train and the network's input");
   }
   const auto* bytes = x.As<uint8_t>("U8");
-  for (size_t i = 0; i < x.bytes.size(); ++i) images.pixels.push_back(bytes[i] / 16.0);  // stored as 0..16
+  for (size_t i = 0; i < x.bytes.size(); ++i) images.pixels.push_back(bytes[i] / 16.0);  // values are 0 to 16
   const auto* labels = y.As<uint8_t>("U8");
   images.labels.assign(labels, labels + y.bytes.size());
   for (const uint8_t label : images.labels) {
@@ -39,8 +40,8 @@ Images ReadTrainingImages(const std::filesystem::path& path, const Network& netw
   return images;
 }
 
-// Returns the rows of images that a step uses: row `step` of the tensor "batches", or all rows if the case has no such
-// tensor. Steps are counted from 0.
+// Returns the row numbers of the images that a step uses. Row `step` of the tensor "batches" lists these numbers. If
+// the case has no tensor "batches", a step uses all images. Steps are counted from 0.
 std::vector<int32_t> RowsOfStep(const Case& recorded, int64_t step, size_t rows) {
   const Tensor* batches = recorded.data.Find("batches");
   if (batches == nullptr) {

@@ -28,7 +28,7 @@ std::vector<const Tensor*> GradientsOfStep(const Case& recorded, const std::vect
   return gradients;
 }
 
-// Returns the weights for evaluation after a step, if the case has them.
+// Returns the weights for evaluation after a step (eval/<step>/<p>), or no tensors if the case does not have them.
 TensorFile WeightsAfter(const Case& recorded, int64_t step, ReplayRanks* optimizer) {
   TensorFile weights;
   if (recorded.data.Find(Name("eval", step, 0)) == nullptr) return weights;
@@ -84,7 +84,7 @@ class Trajectory {
     }
   }
 
-  // Sets the keys that have a schedule: for each step, one value for each group.
+  // Sets each key that has a schedule in the case. A schedule has, for each step, one value for each group.
   void FollowSchedules(int64_t t, ReplayRanks* optimizer) const {
     for (const char* const key : {"lr", "beta1", "weight_decay"}) {
       const auto schedule = recorded_.settings.find(std::string(key) + "_schedule");
@@ -133,8 +133,8 @@ class Trajectory {
     StepCheckpoints(options_.save_every, recorded_).Save(t, saved, is_first, optimizer);
   }
 
-  // Adds the parameters after a step to the result. Without resume_across, all runs must have the same parameters after
-  // the same step.
+  // Adds parameters or weights for evaluation after a step to the result. Without resume_across, throws if an
+  // earlier run had other parameters or weights after the same step.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
       if (options_.resume_across) {
@@ -148,7 +148,8 @@ class Trajectory {
     }
   }
 
-  // Runs on two devices differ, so the results of all runs are kept.
+  // Appends the tensor of one run along the first dim. Runs on two devices are not bit-identical, so the results of
+  // all runs are kept.
   void Append(const std::string& name, const Tensor& tensor) {
     const auto [known, is_new] = result_.tensors.emplace(name, Tensor{tensor.dtype, tensor.shape, {}});
     Tensor& all = known->second;

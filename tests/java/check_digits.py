@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains examples/java_digits as a user would, and compares each loss with the example in C.
+"""Builds and runs examples/java_digits as a user would, and compares each loss with that of examples/c_mlp, in C.
 
     check_digits.py --jdk FOLDER --jar JAR --example FOLDER --trainer train_digits_f64 --data FILE --epochs N [--soap]
 
 The script copies the example, the jar and the images into an empty folder, and builds and runs it there with an empty
-environment. Both examples compute in float64 in the same order, but tanh, exp and cos of Java and of C differ in their
-last bits. With SETTINGS, seeds 1 to 3 and 25 epochs, the largest relative difference of the losses is 4e-12. Increasing
-every tanh by one unit in the last place causes a difference of the same size. The tolerance of 1e-10 leaves room for
-other versions of Java and of the C library.
+environment. Both examples make the same operations in float64 in the same order, but tanh, exp and cos differ in their
+last bits between Java and C. With SETTINGS, seeds 1 to 3 and 25 epochs, the largest relative difference of the losses
+is 4e-12. Increasing every tanh by one unit in the last place causes a difference of the same size. The tolerance of
+1e-10 leaves room for other versions of Java and of the C library.
 
-With --soap, it also trains with the preset soap for one epoch. The first factor matrices are rank-deficient, so
+With --soap, the script also trains with the preset soap for one epoch. The first factor matrices are rank-deficient, so
 rounding errors determine parts of their eigenbases. Only the first two losses, which are computed before an eigenbasis
 is used, are compared with the example in C.
 """
@@ -38,7 +38,7 @@ def rows(path: Path) -> list[dict[str, float]]:
 
 
 def compare(expected: list[dict[str, float]], found: list[dict[str, float]], tolerance: float) -> float:
-    """Return the largest relative difference."""
+    """Check that no relative difference is above the tolerance, and return the largest one."""
     assert len(expected) == len(found) > 1, (len(expected), len(found))
     worst = 0.0
     for one, other in zip(expected, found):
@@ -51,7 +51,7 @@ def compare(expected: list[dict[str, float]], found: list[dict[str, float]], tol
 
 
 def check_soap(folder: Path, java: list[str], trainer: list[str]) -> None:
-    """Train in both languages with the preset soap, in the folder of the example."""
+    """Train in both languages with the preset soap. Compare the first losses and the printed sizes of the states."""
     more = ["--epochs", "1", "--set", "preset=soap"]
     states = []
     for name, command in (("java", java), ("c", trainer)):
@@ -93,7 +93,7 @@ def main() -> None:
              "--step-losses", folder / "c_steps.csv"], check=True, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         worst = compare(rows(folder / "c_steps.csv"), rows(here / "steps.csv"), TOLERANCE)
-        compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # C writes 9 digits
+        compare(rows(folder / "c.csv"), rows(here / "curves.csv"), 1e-8)  # the trainer in C writes 9 digits
         if options.soap:
             check_soap(here, [*java, "--data", "../digits.bin"], [str(options.trainer), "--data", "../digits.bin"])
         rejected = subprocess.run([*java, "--epochs", "none"], cwd=here, env={}, stderr=subprocess.PIPE, text=True)

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// C code in a Java process. It calls the library on threads that are not attached to the JVM, and provides a
-// communicator and memory of a CUDA device.
+// The native methods of Foreign.java, for tests of the jar. They call the library on threads that are not attached to
+// the JVM, and provide a communicator in C and memory of a CUDA device.
 #include <dlfcn.h>
 #include <jni.h>
 #include <pthread.h>
@@ -46,7 +46,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_step(JNIEnv* env, jclas
   return on_other_thread(step, (void*)optimizer);
 }
 
-// The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends.
+// A communicator for rank 0 of 2. Rank 1 is simulated: in each exchange it sends a copy of what rank 0 sends.
 static int exchanges, releases;
 
 static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
@@ -81,7 +81,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_releases(JNIEnv* env, j
   return releases;
 }
 
-// Functions of the CUDA runtime.
+// Functions of the CUDA runtime, which openCuda finds in a library.
 static int (*cuda_malloc)(void** address, size_t bytes);
 static int (*cuda_memcpy)(void* to, const void* from, size_t bytes, int kind);
 static int (*cuda_device_synchronize)(void);

@@ -2,19 +2,20 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Applies wrong changes to a copy of the sources, one at a time, and checks that a test fails with each of them.
+# Applies wrong changes to a copy of the sources, one at a time, and checks that a test fails with each change.
 #
 #   bash tests/mutations/run.sh [AREA|PATCH...]    default: all areas
 #
-# An area is a folder next to this file. It determines what is configured and built. The first lines of a patch are
+# An area is a folder next to this file, and determines what is configured and built. The first lines of a patch are
 #
 #   change: what the patch makes wrong
 #   test: regular expression for the names of the ctest tests of which at least one must fail
-#   case: (optional) the test case that fails; for Python a -k expression of pytest
+#   case: (optional) the test case that fails; for tests with pytest, an expression for the option -k of pytest
 #
-# CMAKE_ARGS has more options for CMake, such as -DPython_EXECUTABLE=... for a Python with PyTorch. The copy and its
-# builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status is 0 if M is 0. If the
-# tests of a patch are skipped because a package is missing, the patch is reported but not counted.
+# The environment variable CMAKE_ARGS can have more options for CMake, such as -DPython_EXECUTABLE=... for a Python with
+# PyTorch. The copy and its builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status
+# is 0 if M is 0. If the tests of a patch are skipped because a package is missing, the patch is reported, but it is not
+# counted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,16 +26,16 @@ log=$work/log
 applied=$work/applied.patch
 read -r -a cmake_args <<<"${CMAKE_ARGS:-}"
 
-# Sets build (a folder), options (of CMake) and targets of an area. Most areas share a folder, so that the library and
-# its tests are compiled once.
+# use_area AREA: sets the variables build (the build folder), options (for CMake) and targets. Most areas share a build
+# folder, so that the library and its tests are compiled once.
 use_area() {
   build=$tree/build/all
   options=()
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # Otherwise, optimization and joined sources of tests would take most of the time. Some suites keep their
-      # optimization level (tests/CMakeLists.txt).
+      # Without these options, compiling with optimization, and compiling joined sources of tests again, would take most
+      # of the time. Some suites keep their optimization level (tests/CMakeLists.txt).
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
@@ -42,7 +43,7 @@ use_area() {
       ;;
     python)
       build=$tree/build/python
-      options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # for the wrapper that SWIG makes
+      options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # compiles the wrapper of SWIG faster
       targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_fake)
       ;;
     java)
@@ -53,7 +54,7 @@ use_area() {
       options=(-DSHAMPOO_RUST=ON)
       targets=(all)
       ;;
-    bindings) # tests that read sources only
+    bindings) # these tests only read sources, so nothing is compiled
       build=$tree/build/core
       targets=(build.ninja)
       ;;
@@ -70,8 +71,8 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# Prints a key for `baseline`. Patches with the same key run the same tests, whose result without any change is stored
-# once.
+# tests_of PATCH: prints the key of a patch in the array `baseline`. Patches with the same key run the same tests. The
+# result of these tests without any change is stored once.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
@@ -86,13 +87,14 @@ undo() {
   rm "$applied"
 }
 
-# compile [TARGET...]: the default is all targets of the area.
+# compile [TARGET...]: builds the targets, by default all targets of the area.
 compile() {
   [ $# -gt 0 ] || set -- "${targets[@]}"
   ninja -C "$build" "$@" >"$log" 2>&1
 }
 
-# Prints the build outputs that the tests of a patch name in their commands and environments, such as their programs.
+# programs_of PATCH: prints the build outputs, such as programs, that occur in the command or the environment of a test
+# of the patch.
 programs_of() {
   ctest --test-dir "$build" -R "^($(field test "$1"))\$" --show-only=json-v1 |
     python3 -c 'import json, re, subprocess, sys
@@ -124,7 +126,7 @@ run_tests() {
 }
 
 # judge [TARGET...]: compiles the targets (by default all targets of the area) while the patch `file` is applied, and
-# runs the tests of the patch. If `only` is not empty, only this case runs. Sets result.
+# runs the tests of the patch. If the variable `only` is not empty, it is the CASE of run_tests. Sets result.
 judge() {
   if compile "$@"; then
     run_tests "$file" "$only"
@@ -153,8 +155,8 @@ mapfile -t areas < <(for file in "${patches[@]}"; do area_of "$file"; done | sor
 
 mkdir -p "$tree"
 git init -q "$tree" # some tests list the files with git
-undo # the changes that an interrupted run has left
-# Files that have not changed since the last run keep their time, so that they are not compiled again.
+undo # reverts the change that an interrupted run has left
+# Files that have not changed since the last run keep their modification time, so that they are not compiled again.
 sources | tr '\n' '\0' | xargs -0 cp -u --parents -t "$tree"
 comm -13 <(sources) <(cd "$tree" && find . -type f -not -path './build/*' -not -path './.git/*' -printf '%P\n' | sort) |
   (cd "$tree" && xargs -r -d '\n' rm)
@@ -165,7 +167,7 @@ for area in "${areas[@]}"; do
 done
 
 # Both arrays have the keys that tests_of prints. baseline: the results of the tests without any change. programs: in
-# some areas, the programs of the tests, which are compiled first.
+# the areas core and cuda, the output of programs_of.
 declare -A baseline programs
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
@@ -190,7 +192,7 @@ for file in "${patches[@]}"; do
       ;;
     *)
       missed=$((missed + 1))
-      printf '%s: NOT noticed, because without any change %s: %s\n' "$name" "$tests" "${baseline[$(tests_of "$file")]}"
+      printf '%s: NOT noticed: without any change, the result of %s is: %s\n' "$name" "$tests" "${baseline[$(tests_of "$file")]}"
       continue
       ;;
   esac
@@ -200,8 +202,9 @@ for file in "${patches[@]}"; do
   only=$(field case "$file")
   result=passed
   # First, only the build outputs that `programs_of` prints are compiled, with their dependencies. If the tests notice
-  # nothing, all targets are compiled, and the tests run again. A library that tests load at run time must be among the
-  # dependencies or in the environment of the test. Otherwise a library that is out of date could make a test fail.
+  # nothing, all targets are compiled, and the tests run again. A library that a test loads at run time must be one of
+  # these dependencies, or its path must be in the environment of the test. Otherwise the test could fail because the
+  # library is out of date.
   mapfile -t first < <(printf '%s' "${programs[$(tests_of "$file")]:-}")
   [ ${#first[@]} -eq 0 ] || judge "${first[@]}"
   [ "$result" = failed ] || judge

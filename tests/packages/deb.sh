@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in a minimal Debian. Checks that they can be installed,
-# that the first program of README.md builds and runs with them, and that removing them leaves no files.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in the folder PACKAGES, in a copy of ROOT. SOURCE is
+# the repository. Checks that the packages can be installed, that the first C program of README.md builds and runs with
+# them, and that removing the packages leaves no files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4
@@ -37,7 +38,7 @@ for package in libshampoo0 libshampoo-dev shampoo-tools; do
   done
 done
 
-# If the CUDA backend was built, its package can be installed without CUDA, and the library reports what is missing.
+# If the CUDA backend was built, its package must install without CUDA, and the library must report what is missing.
 if ls "$packages"/libshampoo0-cuda_*.deb >/dev/null 2>&1; then
   install /packages/libshampoo0-cuda_*.deb
   cat >"$root/program/backends.c" <<'C'
@@ -55,5 +56,5 @@ fi
 
 inside 'apt-get -qq purge libshampoo0 shampoo-tools >/dev/null 2>&1'
 left=$(find "$root/usr" "$root/etc" -name '*shampoo*')
-[ -z "$left" ] || { printf 'left behind:\n%s\n' "$left"; exit 1; }
+[ -z "$left" ] || { printf 'files that the removed packages have left:\n%s\n' "$left"; exit 1; }
 echo "the packages work in a minimal Debian"

@@ -1,17 +1,17 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Functions for the tests in this folder, which run in a minimal Debian. The tests are skipped without debootstrap or
-# without root.
+# Functions for the tests in this folder, which run in a minimal Debian. The tests are skipped if debootstrap is missing
+# or the user is not root.
 
 skip() {
   echo "skipped: $1"
   exit 77
 }
 
-# make_root FOLDER: creates a minimal Debian of this machine's release, unless FOLDER exists.
+# make_root FOLDER: creates a minimal Debian of the host's release in FOLDER, unless FOLDER exists.
 make_root() {
-  [ "$(id -u)" -eq 0 ] || skip "creating a Debian needs root"
+  [ "$(id -u)" -eq 0 ] || skip "creating a minimal Debian needs root"
   command -v debootstrap >/dev/null || skip "debootstrap is not installed"
   [ ! -d "$1" ] || return 0
   local codename mirror
@@ -22,25 +22,25 @@ make_root() {
   mv "$1.part" "$1"
 }
 
-# copy_root FOLDER: sets root to a copy of FOLDER, which is deleted when the shell exits.
+# copy_root FOLDER: copies FOLDER, and sets the variable root to the copy. The copy is deleted when the shell exits.
 copy_root() {
   root=$(mktemp -d "$1.XXXXXX")
   trap 'rm -rf "$root"' EXIT
   cp -a "$1/." "$root"
 }
 
-# inside COMMAND: runs the command in the copy with an empty environment and its own /proc.
+# inside COMMAND: runs the command in the copy (chroot), with a minimal environment and with /proc mounted.
 inside() {
   unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
     DEBIAN_FRONTEND=noninteractive chroot "$0" sh -ec "$1"' "$root" "$1"
 }
 
-# install PACKAGE...: installs Debian packages, or files in /packages of the copy.
+# install PACKAGE...: installs packages in the copy. A package is a name in Debian's archive or a file in the copy.
 install() {
   inside "apt-get -qq update && apt-get -qq install --no-install-recommends $* >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }"
 }
 
-# code_of PAGE LANGUAGE [NUMBER]: prints a code block of a page, by default the first one of the language.
+# code_of PAGE LANGUAGE [NUMBER]: prints the code block with this number (default: 1) among those of the language.
 code_of() {
   awk -v start="\`\`\`$2" -v wanted="${3:-1}" '
     $0 == start && !open { open = 1; ++seen; next }

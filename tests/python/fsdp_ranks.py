@@ -1,12 +1,13 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of test_torch_fsdp.py. It trains with FSDP2 on gloo.
+"""Runs one rank of test_torch_fsdp.py, which trains with FSDP2 over gloo.
 
     fsdp_ranks.py RANK FOLDER COPIES SHARDS MODE
 
-All ranks have the same batches, so that the averaged gradients are bit-identical to those of one process. In MODE
-gather, the trained parameters must be bit-identical to those of the unsharded model. In MODE local, they must be
-bit-identical to those of an optimizer that has each shard as a parameter.
+There are COPIES copies of the model, each in SHARDS shards. MODE is the value of the key shard_mode. All ranks have the
+same batches, so that the averaged gradients are bit-identical to those of one process. In MODE gather, the trained
+parameters must be bit-identical to those of the unsharded model. In MODE local, they must be bit-identical to those of
+an optimizer that has each shard as a parameter.
 """
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def main() -> None:
         assert loss == expected, (step, loss, expected)
         assert same(model, reference.model), step
     distributed.all_to_all_single = all_to_all
-    check("blocks are gathered and delivered in each step of mode gather, and never in mode local",
+    check("each step calls all-to-all twice in mode gather, and never in mode local",
           len(exchanges) == (2 * STEPS if mode == "gather" else 0))
     check(f"the loss falls from {losses[0]} to {losses[-1]}", losses[-1] < 0.6 * losses[0])
     check("the state has the number of steps", float(opt.state[next(model.parameters())]["step"]) == STEPS)
@@ -147,7 +148,7 @@ def main() -> None:
         except RuntimeError as error:
             assert "the parameters are DTensors" in str(error) and "optimizer.save(directory)" in str(error), error
         else:
-            raise AssertionError("not refused")
+            raise AssertionError("expected an error, because state dicts of PyTorch are not supported")
     check("state dicts of PyTorch are rejected", True)
 
     # This gradient is the result of a collective that may still be running.

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two communicators of two ranks each, in four threads of one process. Their all-gather returns after all four threads
-// have called it. It fails if a thread does not call it within 20 seconds.
+// A library for test_threads.py: two communicators of two ranks each, for four threads of one process. An all-gather
+// returns after all four threads have called all_gather, and fails if a thread does not call it within 20 seconds.
 #include <errno.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>
@@ -52,7 +52,7 @@ static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes
   return meet();
 }
 
-// Returns the number of threads that wait in an all-gather for the others.
+// Returns the number of threads that wait in an all-gather for the other threads.
 int meeting_waits(void) {
   pthread_mutex_lock(&mutex);
   const int waits = here;
@@ -60,6 +60,7 @@ int meeting_waits(void) {
   return waits;
 }
 
+// Returns the callbacks of a rank of the communicator `pair`, 0 or 1.
 const shampoo_comm_ops* meeting_ops(int pair, int rank) {
   const shampoo_comm_ops none = SHAMPOO_COMM_OPS_INIT;
   shampoo_comm_ops* const filled = &ops[pair][rank];

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Replays recorded trajectories with the Python package, like shampoo_replay in C."""
+"""Replays recorded trajectories with the Python package, as the program shampoo_replay does with the C API."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from tools import read_safetensors
 
 
 class Replay:
-    """One recorded case, step by step."""
+    """Replays a recorded case. Call step() once for each step."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.data, self.case = read_safetensors(path)
@@ -27,6 +27,7 @@ class Replay:
         self.steps = int(self.case["steps"])
 
     def step(self, t: int) -> dict[str, np.ndarray]:
+        """Make step t, counted from 1, and return the new parameters by their names in recorded files."""
         if self.case["lr_schedule"] is not None:
             for group, lr in zip(self.opt.param_groups, self.case["lr_schedule"][t - 1]):
                 group["lr"] = lr

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that arrays of the caller are used in place and kept alive, and that errors name the array."""
+"""Checks that an optimizer uses the caller's arrays in place and keeps them alive, and that errors name the array."""
 from __future__ import annotations
 
 import gc
@@ -66,13 +66,13 @@ def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
     opt = libshampoo.Optimizer({"w": np.ones((4, 3), np.float32)})
     with pytest.raises(ValueError, match=r"output of 'w': its strides .* numpy\.ascontiguousarray"):
         opt.bind(out={"w": wrap(grid()[:4, :3])})
-    # The stride of a dim of length 1 has no meaning.
+    # A dim of length 1 may have any stride.
     w = np.ones((4, 1), np.float32)
     libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
 
 
 def same_bits(grads: list[Any], dtype: Any) -> None:
-    """Check that steps with these gradients give results bit-identical to those with row-major copies."""
+    """Check that steps with ``grads`` and steps with row-major copies of ``grads`` give bit-identical parameters."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
     given, copied = ([np.full(shape, 2, dtype) for shape in shapes] for _ in range(2))
@@ -118,7 +118,7 @@ def test_a_gradient_that_is_not_row_major_is_copied_when_it_is_passed() -> None:
     assert kept() is None, "the array must be released after it was copied"
     opt.step()
     assert np.isfinite(w).all() and (w != 0).all()
-    # A view of the parameter can be its gradient, because it is copied before anything is written.
+    # The gradient may be a transposed view of the parameter: it is copied before the step writes the parameter.
     square = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
     libshampoo.Optimizer([square], lr=0.1).step([square.T])
 
@@ -136,7 +136,7 @@ def test_pytorch_parameters_must_be_row_major_but_gradients_need_not() -> None:
 
 def test_negated_views_of_pytorch_are_rejected() -> None:
     torch = pytest.importorskip("torch")
-    negated = torch.full((3,), 1j).conj().imag  # -1
+    negated = torch.full((3,), 1j).conj().imag  # all elements are -1
     assert negated.is_neg()
     w = torch.zeros(3)
     opt = libshampoo.Optimizer([w], lr=0.5)
@@ -250,7 +250,7 @@ def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
 
 
 def test_paddle_tensors_are_stepped_in_place() -> None:
-    """On the CPU, the device of a Paddle tensor has no number. A parameter cannot be exported by DLPack."""
+    """The classes imitate Paddle: a CPU device has no number, and DLPack exports a parameter only if it is detached."""
 
     class Tensor(OnlyDlpack):
         stop_gradient = True
@@ -406,6 +406,7 @@ def test_errors_of_other_packages_are_not_hidden() -> None:
 
 
 def test_the_stub_lists_the_names_of_the_module() -> None:
+    """Checks that the module _native has every name in its type stub _native.pyi."""
     import re
     from pathlib import Path
 

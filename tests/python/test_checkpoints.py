@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that Python and C read each other's checkpoints, and that safetensors reads them, too."""
+"""Checks that Python and C read each other's checkpoints, and that the package safetensors reads checkpoints, too."""
 from __future__ import annotations
 
 import json
@@ -22,7 +22,7 @@ def cases() -> list[Path]:
 
 
 def write_params(path: Path, params: dict[str, np.ndarray]) -> None:
-    """Write the parameters in the form in which shampoo_replay stores them next to a checkpoint."""
+    """Write a parameter file like those that the test program shampoo_replay stores next to its checkpoints."""
     names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
     head, body = {}, b""
     for name, value in params.items():

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of communicators in Python: classes, functions and mpi4py."""
+"""Tests of communicators that a Python program provides: subclasses of Communicator, functions, and mpi4py."""
 from __future__ import annotations
 
 import gc
@@ -130,8 +130,8 @@ def test_a_plan_that_fails_on_one_rank_ends_the_wait_of_the_other_rank() -> None
     pair = Pair(threading.Barrier(1))
 
     def run(rank: int) -> str:
-        # row_splits divides the 6 columns into parts of 3. Of the second part, rank 0 has only one column, and a part
-        # of one column is an error.
+        # row_splits divides the 6 columns into two parts of 3 columns. Rank 0 has only one column of the second part,
+        # and its plan fails because a part needs at least two columns.
         columns = (4, 2)[rank]
         part = libshampoo.Param(np.ones((4, columns), np.float32), shape=(4, 6), local_offset=(0, 4 * rank),
                                 row_splits=3, fan="in_out")  # fmt: skip
@@ -186,7 +186,7 @@ def test_a_communicator_is_released_with_its_optimizer() -> None:
     opt.step([np.ones(4, np.float32)])
     del comm, shards
     gc.collect()
-    assert all(ref() is not None for ref in kept), "the optimizer must keep them alive"
+    assert all(ref() is not None for ref in kept), "the optimizer must keep its communicators alive"
     opt.close()
     gc.collect()
     assert not any(ref() is not None for ref in kept)
@@ -233,6 +233,7 @@ def test_an_exchange_fails_if_a_view_of_its_buffers_is_kept(keep: Any, which: st
 
 
 def test_a_communicator_may_have_other_attributes() -> None:
+    """Checks that ``ops`` of another class is not used as an address, unlike ``NativeComm.ops``."""
     class Counts(libshampoo.Communicator):
         ops = 0
 
@@ -247,6 +248,7 @@ def test_a_communicator_may_have_other_attributes() -> None:
 
 @pytest.mark.parametrize("kind", [KeyError, KeyboardInterrupt, SystemExit])
 def test_library_calls_in_abort_do_not_replace_the_cause(kind: type[BaseException]) -> None:
+    """Checks that the exception of all_gather is reported, although abort() calls the library."""
     class Fails(libshampoo.Communicator):
         world = 2
         aborted = 0

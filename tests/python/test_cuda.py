@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of optimizers on the fake CUDA, which runs on the CPU: addresses, streams and how long arrays are kept."""
+"""Tests of addresses, streams and the lifetime of arrays on the fake CUDA, which runs on the CPU."""
 from __future__ import annotations
 
 import ctypes
@@ -37,7 +37,7 @@ class Managed(ctypes.Structure):
     _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", Deleter)]
 
 
-#: Exported tensors, until the consumer calls the deleter.
+#: Keeps each exported tensor alive until the consumer of its DLPack capsule calls the deleter.
 exported: dict[int, Any] = {}
 delete = Deleter(lambda address: exported.pop(address) and None)
 new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -120,13 +120,13 @@ def test_steps_run_on_a_stream(cuda: Cuda) -> None:
         assert value.tobytes() == opt.state_dict()[key].tobytes()
     opt.load_state_dict(opt.state_dict(stream=stream), stream=stream)
     assert gradient.streams == [stream] * 3
-    assert param.streams == [1], "1 must be DLPack's number of the legacy default stream"
+    assert param.streams == [1], "expected 1, DLPack's number of the legacy default stream"
     np.testing.assert_allclose(param.read(), on_cpu(w, grad), rtol=1e-4, atol=1e-6)
     opt.close()
 
 
 class OnHost(libshampoo.Communicator):
-    """The communicator of a rank that is a thread. Its all-gather copies device memory through the host."""
+    """The communicator of one rank, which is a thread. ``all_gather`` copies device memory through host memory."""
 
     device_type = libshampoo._native.SHAMPOO_CUDA
 
@@ -146,7 +146,7 @@ class OnHost(libshampoo.Communicator):
 
 @pytest.mark.parametrize("takes_device_memory", [True, False])
 def test_shards_are_stepped_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
-    """Each rank has some rows. libshampoo.torch steps the DTensors of FSDP2 in the same way."""
+    """Each rank has some rows of the parameter, like the DTensors of FSDP2 that libshampoo.torch steps."""
     random = np.random.default_rng(2)
     w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
     parts, barrier = [b"", b""], threading.Barrier(2)
@@ -214,7 +214,7 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
     del rate
     opt.bind_scalar("lr", None)
     gc.collect()
-    assert kept() is not None, "a step may be reading it"
+    assert kept() is not None, "the step may still be reading the learning rate"
     opt.step(stream=stream)
     gc.collect()
     assert kept() is None
@@ -222,7 +222,7 @@ def test_a_bound_learning_rate_lives_until_its_step_is_done(cuda: Cuda) -> None:
 
 
 def test_gradients_that_are_not_row_major_are_rejected(cuda: Cuda) -> None:
-    """Only gradients on the CPU are copied."""
+    """Gradients that are not row-major are copied only on the CPU."""
     ones = np.ones((4, 3), np.float32)
     param = OnDevice(cuda, ones)
     opt = libshampoo.Optimizer({"w": param}, **KEYS)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the code in README.md, in some guides, and in the docstrings runs."""
+"""Checks that the code in README.md, in four guides and in docstrings runs, and that mypy finds no error."""
 from __future__ import annotations
 
 import doctest
@@ -17,13 +17,13 @@ import pytest
 import libshampoo
 from tools import ROOT, from_environment
 
-#: All modules except those that need JAX, which test_jax_docs.py checks.
+#: All modules except the two that need JAX. test_jax_docs.py checks these two.
 MODULES = sorted(
     {path.stem for path in Path(libshampoo.__file__).parent.glob("[a-z]*.py")} - {"jax", "xla_call"}
 )
 
 
-#: The docstrings of the modules for these frameworks are checked with the other tests of the framework.
+#: test_tinygrad.py and test_torch.py check the docstrings of the modules for these frameworks.
 FRAMEWORKS = ("tinygrad", "torch")
 
 
@@ -33,7 +33,7 @@ def test_docstrings_run(name: str) -> None:
 
 
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All Python blocks together are one program. Blocks that import a missing package are skipped."""
+    """Runs all Python blocks of docs/python.md as one program, except blocks that import a missing package."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "python.md"
     names: dict[str, object] = {}
@@ -50,7 +50,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_readme_runs() -> None:
-    """Each Python block runs on its own. The arrays, gradients and model that it needs are defined here."""
+    """Runs each Python block separately, with arrays, gradients and a model that this test defines."""
     model = None
     if importlib.util.find_spec("torch") is not None:
         import torch
@@ -70,7 +70,7 @@ def test_the_readme_runs() -> None:
 
 @pytest.mark.parametrize("name", ["methods", "migration"])
 def test_each_program_of_a_guide_runs(name: str) -> None:
-    """Each Python block runs on its own and changes all arrays that its optimizer updates."""
+    """Runs each Python block separately. Checks that the block changes every array of its optimizer."""
     page = ROOT / "docs" / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M))
@@ -84,7 +84,7 @@ def test_each_program_of_a_guide_runs(name: str) -> None:
 
 
 def test_the_checkpoint_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python block and the commands of shampoo-ckpt run on checkpoints like those in the text."""
+    """Runs the Python block and the shampoo-ckpt commands of docs/checkpoints.md on two small checkpoints."""
     pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
     for folder in ("checkpoints", "other"):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that steps of libshampoo.jax are pure, compile, update donated states in place, and match the library."""
+"""Checks that steps of libshampoo.jax are pure, update donated states in place, and equal libshampoo.Optimizer's."""
 from __future__ import annotations
 
 import gc
@@ -82,7 +82,7 @@ def test_an_export_needs_a_transformation_and_its_state() -> None:
 
 
 def test_a_step_with_a_donated_state_works_in_place() -> None:
-    """The state is not copied: the arena keeps its address, and XLA has no buffer for a second arena."""
+    """Checks that the arena is not copied: it keeps its address, and XLA has no buffer for a second arena."""
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     params = draw(1)
     state = tx.init(params)
@@ -163,7 +163,7 @@ def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> Non
 
 @pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
 def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
-    """jax.lax.scan requires that a step keeps the dtypes of the state, even if a process without float64 made it."""
+    """jax.lax.scan needs a step that keeps the dtypes of the state, even if the state was made without float64."""
     params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
     state = tx.init(params)
     jax.config.update("jax_enable_x64", True)
@@ -178,7 +178,7 @@ def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
-    """The argument is the initial rate. Afterwards, the latest change of the argument or of the state takes effect."""
+    """Checks that the latest change of the rate takes effect, whether the state or the argument was changed."""
     params, grads = draw(1), draw(2)
     expected = [libshampoo.jax.shampoo(rate, **KEYS) for rate in (0.5, 0.25, 0.125)]
     expected = [tx.update(grads, tx.init(params), params)[0] for tx in expected]
@@ -191,14 +191,14 @@ def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, c
     assert same(updates, expected[1]) and float(after.learning_rate) == 0.25
     assert float(update(grads, after, params)[1].learning_rate) == 0.25, "the rate in the state must not change"
     updates, resumed = update_of_other(grads, changed, params)
-    assert same(updates, expected[2]), "a run that is resumed with another rate must use it"
+    assert same(updates, expected[2]), "a run that is resumed with another rate must use that rate"
     assert float(update_of_other(grads, resumed, params)[1].learning_rate) == 0.125
 
 
 @pytest.mark.parametrize("rate", [0.1, lambda count: 0.1 / (count + 1.0)], ids=["number", "schedule"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
-    """A donated state must not contain an array twice."""
+    """Checks that a state contains no array twice, because JAX cannot donate such a state."""
     tx = libshampoo.jax.shampoo(rate, **KEYS)
     params = draw(1)
     state = jax.jit(tx.init)(params) if compiled else tx.init(params)
@@ -229,7 +229,7 @@ def test_update_ignores_extra_arguments() -> None:
 
 
 def test_subnormal_numbers_are_kept() -> None:
-    """XLA's threads flush subnormal numbers to zero, but a step must not."""
+    """Checks that a step keeps subnormal numbers, although XLA's threads flush such numbers to zero."""
     params = {"w": jnp.ones((6, 5))}
     grads = {"w": jnp.asarray(np.full((6, 5), 3e-40, np.float32))}
     keys = {"grafting": "sgd", "preset": "shampoo_2024"}
@@ -298,6 +298,7 @@ def test_the_signature_has_every_key() -> None:
 
 
 def test_none_is_the_default_of_a_key() -> None:
+    """Checks that the value None selects the default of a key."""
     params, nothing = draw(1), {name: None for name in Keywords.__annotations__}
     expected = libshampoo.jax.plan(params, preset="shampoo_2024")
     found = libshampoo.jax.plan(params, **{**nothing, "preset": "shampoo_2024"})
@@ -325,7 +326,7 @@ def test_describe_sets_roles_and_row_splits() -> None:
     found = libshampoo.jax.plan(params, describe=describe, preset="soap")
     shapes = [(block.param, block.shape) for block in found.blocks]
     assert shapes == [("['embed']", (40, 8)), ("['out']", (8, 8))] + [("['qkv']", (8, 8))] * 3
-    # A compiled step uses the same description. Otherwise, the state would not fit.
+    # A compiled step must use ``describe``, too, otherwise the state would have the wrong size.
     tx = libshampoo.jax.shampoo(0.1, describe=describe, preset="soap")
     state = tx.init(params)
     assert state.arena.shape == (found.bytes("state"),)
@@ -375,14 +376,14 @@ def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.M
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tx.init(params)  # only one warning for each structure
+        tx.init(params)  # only the first call with a structure causes a warning
         libshampoo.jax.shampoo(0.2).init(params)
         other = shapes({"embedding": (200, 16), "layers": LAYERS})
         for stack_dims in (0, 1, lambda name: name.startswith("['layers']")):
             libshampoo.jax.shampoo(0.1, stack_dims=stack_dims).init(other)
             libshampoo.jax.plan(other, stack_dims=stack_dims)
         libshampoo.jax._warned.clear()
-        # The message recommends a function, because stack_dims=1 would turn each row of the embedding into a vector.
+        # The warning recommends a function: stack_dims=1 would also turn each row of the embedding into a vector.
         with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
     with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):

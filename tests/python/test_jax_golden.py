@@ -29,7 +29,7 @@ def in_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Group:
-    """A parameter group: its own compiled transformation, to which the state is donated."""
+    """A parameter group with a compiled transformation of its own. Each step donates the state."""
 
     def __init__(self, group: dict[str, Any], data: dict[str, np.ndarray]) -> None:
         keys = keys_of(group)
@@ -41,7 +41,7 @@ class Group:
 
     def step(self, grads: Any) -> None:
         updates, self.state = self.update(grads, self.state, self.params)
-        # Like optax.apply_updates.
+        # This is the formula of optax.apply_updates.
         self.params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), self.params, updates)
 
 

@@ -19,7 +19,7 @@ PARAMS, GRADS = ({"w": jnp.asarray(RANDOM.standard_normal((9, 7)), jnp.float32),
 
 
 def train(tx: Any, steps: int = 4, **changed: Any) -> Any:
-    """Return the parameters, the state and the number of compilations."""
+    """Train with ``changed`` set in the state. Return the parameters, the state and the number of compilations."""
 
     @jax.jit
     def step(params: Any, state: Any) -> Any:
@@ -63,7 +63,7 @@ def test_schedules_and_injected_rates_have_the_same_effect() -> None:
 
 
 def test_groups_may_have_no_parameters() -> None:
-    """Covers a label without parameters, a mask that selects none, and optax.tree.map_params on a state."""
+    """Covers a label without parameters, a mask that selects no parameter, and optax.tree.map_params on a state."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
     groups = {"used": alone, "unused": make(0.2, **KEYS)}
@@ -87,7 +87,7 @@ def test_inject_hyperparams_sets_keys() -> None:
     assert same(train(plain)[0], train(libshampoo.jax.shampoo(0.1, grafting="adam"))[0])
     with pytest.raises(TypeError, match="weight_decay: the value is traced.*static_args='weight_decay'"):
         train(inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5))
-    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # not compiled, so the key is a number
+    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # outside jit, the key is not traced
     expected = libshampoo.jax.shampoo(0.1, weight_decay=0.5)
     updates, _ = tx.update(GRADS, tx.init(PARAMS), PARAMS)
     assert same(updates, expected.update(GRADS, expected.init(PARAMS), PARAMS)[0])
@@ -113,7 +113,7 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
 
 
 def test_updates_with_the_dtypes_of_the_parameters_work_in_a_cond() -> None:
-    """Both branches of optax.apply_if_finite need equal dtypes. By default, 16-bit parameters have float32 updates."""
+    """optax.apply_if_finite needs updates with the dtype of the gradients. By default, updates are float32."""
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
     updates, state = jax.jit(tx.update)(grads, tx.init(params), params)

@@ -39,7 +39,7 @@ def run(program: str, *arguments: object, **environment: str) -> str:
 
 
 def test_another_process_continues_a_run(tmp_path: Path) -> None:
-    """The process restores the arrays of the state and does not call init."""
+    """The second process restores the arrays of the state and does not call init."""
     save = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 8):
@@ -64,7 +64,6 @@ for name, value in {"w": params["w"], **state._asdict()}.items():
 
 
 def test_a_process_runs_an_executable_from_the_cache_of_another_process(tmp_path: Path) -> None:
-    """Compiled code does not depend on the process that compiled it."""
     program = """
 params, state = draw(0), tx.init(draw(0))
 for t in range(1, 4):
@@ -112,7 +111,7 @@ same = lambda one, other: np.asarray(one["w"]).tobytes() == np.asarray(other["w"
 
 
 def test_a_compiled_step_of_sharded_parameters_is_bit_identical_to_one_device() -> None:
-    """The parameters stay sharded. The state can be sharded, too. Axes of the mesh can be automatic or explicit."""
+    """Checks automatic and explicit mesh axes, then a sharded state. The parameters must stay sharded."""
     program = """
 from jax.sharding import AxisType
 for kind in (AxisType.Auto, AxisType.Explicit):
@@ -153,7 +152,7 @@ try:
 except ValueError as error:
     assert "create a new state with init" in str(error), error
 else:
-    raise AssertionError("not refused")
+    raise AssertionError("the state of unsharded parameters was not rejected")
 """
     run(SHARDED + program, XLA_FLAGS="--xla_force_host_platform_device_count=4")
 
@@ -173,7 +172,7 @@ def test_the_guide_to_sharded_training_runs() -> None:
 
 
 def test_memory_is_released_with_the_transformation() -> None:
-    """The 8 plans differ, so each has its own workspace. XLA keeps a few MB for each program that it has compiled."""
+    """Checks that 8 plans leave less memory than one workspace. XLA keeps a few MB for each compiled program."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs optax's tests of its optimizers with ``libshampoo.jax.shampoo`` in their place.
+"""Runs the tests that optax has for its own optimizers on ``libshampoo.jax.shampoo`` instead.
 
 The tests are those of the installed optax, unchanged. optax generates them from lists of optimizers and their
 arguments. This file replaces these lists before the test classes are defined. docs/verification.md has the numbers of
@@ -26,7 +26,7 @@ for package in ("absl", "sklearn"):
 contrib: Any = pytest.importorskip("optax.contrib")
 shampoo: Any = pytest.importorskip("libshampoo.jax").shampoo
 
-#: Arguments of ``shampoo`` in the tests. optax expects updates to have the dtype of the parameters.
+#: Arguments of ``shampoo``. update_dtype is params, because optax expects updates to have the parameters' dtype.
 SETTINGS: list[dict[str, Any]] = [
     {"learning_rate": 0.1, "update_dtype": "params"},
     {"learning_rate": 0.01, "update_dtype": "params", "grafting": "sgd"},
@@ -42,7 +42,7 @@ WRAPPED = [
 
 
 def load(name: str, **replaced: Any) -> types.ModuleType:
-    """Import a module of tests. Before its first class is defined, the names in ``replaced`` get these values."""
+    """Import the test module ``name``, and set the variables in ``replaced`` before its first class is defined."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         pytest.skip(f"{name} is not installed")
@@ -78,10 +78,10 @@ def run(cases: type[unittest.TestCase], left_out: str = "nothing") -> tuple[dict
 
 def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: dict[str, tuple[int, str]],
           left_out: str = "nothing") -> None:  # fmt: skip
-    """Compare the numbers of passed and skipped tests, and the failures.
+    """Run the tests of a class. Check how many pass and how many are skipped, and check which tests fail.
 
-    For each pattern of names, ``expected`` has the number of failed tests with such names and a text that all of these
-    failures contain.
+    ``expected`` maps a regular expression to the number of failed tests whose names match, and to a string that each
+    of these failures contains. No other test may fail.
     """
     outcomes, found_skipped = run(cases, left_out)
     failed = {name: text for name, text in outcomes.items() if text}
@@ -95,7 +95,7 @@ def check(cases: type[unittest.TestCase], passed: int, skipped: int, expected: d
 
 
 def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that all tests pass, except those with complex parameters."""
+    """Checks that only tests with complex parameters fail. test_explicit_dtype is left out."""
     optimizers = [{"opt_name": "shampoo", "opt_kwargs": setting} for setting in SETTINGS]
     module = load("optax._src.alias_test", _OPTIMIZERS_UNDER_TEST=optimizers)
     monkeypatch.setattr(module.alias, "shampoo", shampoo, raising=False)
@@ -104,7 +104,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that all tests pass except one, which gives reduce_on_plateau the loss only with sgd and momo."""
+    """Checks that only one test fails: it calls reduce_on_plateau without a loss, except with sgd and momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]
@@ -121,5 +121,5 @@ def test_sharding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jax.device_count() == 8
     optimizers = {f"shampoo{number}": shampoo(**setting) for number, setting in enumerate(SETTINGS)}
     module = load("optax._src.sharding_test", OPTIMIZERS=optimizers)
-    monkeypatch.setattr(jax, "__version__", "9")  # the tests compare versions as text, in which 0.10 is less than 0.7
+    monkeypatch.setattr(jax, "__version__", "9")  # the tests compare versions as strings, and "0.10" < "0.7"
     check(module.ShardingTest, 9, 0, {}, left_out="test_microbatch")

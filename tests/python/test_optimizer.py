@@ -95,7 +95,7 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
         setattr(opt, name, value)
         assert [group[name] for group in opt.param_groups] == [value, value], name
         assert getattr(opt, name) == value
-    # Keys that only some methods read.
+    # The loop skips shampoo_beta and adam_lr, because method shampoo does not read these two keys.
     soap = libshampoo.Optimizer(params(), method="soap")
     soap.shampoo_beta = 0.5
     assert soap.shampoo_beta == 0.5
@@ -449,7 +449,7 @@ def test_an_optimizer_is_destroyed_with_its_last_reference() -> None:
     gc.disable()
     try:
         del opt
-        assert kept() is None, "a reference cycle keeps it alive until the garbage collector runs"
+        assert kept() is None, "a reference cycle keeps the optimizer alive until the garbage collector runs"
     finally:
         gc.enable()
     assert sys.getrefcount(array) < uses
@@ -564,7 +564,7 @@ def test_bfloat16_is_returned_as_uint16_without_ml_dtypes() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """Only Python's logging filters messages by level. Each record contains the complete message."""
+    """Checks that ``logging`` filters messages by level, and that a % in a message is not a format."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}

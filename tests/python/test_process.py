@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the process: its memory, other BLAS libraries, another version of the library, and its exit."""
+"""Tests of a process that uses the package: its memory, its exit, and its other libraries, such as BLAS and CUDA."""
 from __future__ import annotations
 
 import gc
@@ -79,7 +79,7 @@ def test_the_blas_of_numpy_does_not_change() -> None:
 
 
 def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
-    """The process has already loaded another library, which has all functions and reports the version 0.7.3."""
+    """LD_PRELOAD loads another library first. That library has all functions and reports the version 0.7.3."""
     compiler = shutil.which("cc")
     assert compiler is not None
     source = tmp_path / "other.c"
@@ -95,7 +95,7 @@ def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    # The package finds its own library first.
+    # With LD_LIBRARY_PATH, the package still loads its own library.
     subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, check=True)
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
     done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
@@ -109,7 +109,7 @@ def test_the_module_reports_its_library() -> None:
 
 
 def make_nvidia(folder: Path, name: str, version: int) -> Path:
-    """Compile a library of this name with one function, as a substitute for NVIDIA's. Return its path."""
+    """Compile a substitute for NVIDIA's library ``name``, with one function. Return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     file = f"lib{name}.so.{version}"
     source = folder / "source.c"
@@ -120,7 +120,7 @@ def make_nvidia(folder: Path, name: str, version: int) -> Path:
 
 @pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])
 def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[str, str], tmp_path: Path) -> None:
-    """A plugin needs cuBLAS and cuSOLVER, which are in the folders of packages from PyPI."""
+    """The plugin needs cuBLAS and cuSOLVER. Both are in folders that NVIDIA's packages on PyPI use."""
     site = tmp_path / "site"
     libraries = [
         make_nvidia(site / "nvidia" / folder / "lib", name, version)
@@ -141,7 +141,7 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     found = subprocess.run([sys.executable, "-c", program, plugin, site], capture_output=True, text=True)
     assert "UnsupportedError" in lost.stderr and "cannot be loaded" in lost.stderr
     assert found.stdout.split() == [str(path) for path in libraries]
-    # All libraries that the plugin needs were found, so its interface could be checked.
+    # All libraries that the plugin needs were found. Loading fails later, when the plugin's interface is checked.
     assert "UnsupportedError" in found.stderr and "is not a CUDA backend" in found.stderr
 
 

@@ -40,7 +40,7 @@ def in_threads(function: Any, count: int = THREADS) -> list[Any]:
 
 
 class Pair:
-    """Two ranks in threads. In each all-gather of a step, the ranks of all pairs wait at one barrier."""
+    """Two ranks in threads. While ``stepping`` is true, each all-gather first waits at the barrier ``meeting``."""
 
     def __init__(self, meeting: threading.Barrier) -> None:
         self.meeting, self.own = meeting, threading.Barrier(2)
@@ -73,7 +73,7 @@ def meeting(tmp_path: Path) -> ctypes.CDLL:
 
 
 def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
-    """Each step waits in an all-gather for all others. If a step held the GIL, the all-gather would time out."""
+    """Each step waits in an all-gather for the other steps. If a step held the GIL, the all-gather would time out."""
 
     def train(number: int) -> Any:
         w = np.ones((6, 4), np.float32)

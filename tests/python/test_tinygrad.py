@@ -202,7 +202,7 @@ def test_views_are_rejected_and_constants_become_arrays() -> None:
         Shampoo({"w": base[1:]})
     with pytest.raises(ValueError, match="param1.*overlaps the parameter"):
         Shampoo([base, base.reshape(24)])
-    zeros = Tensor.zeros(4, 3)  # a constant without memory; Shampoo makes it an array
+    zeros = Tensor.zeros(4, 3)  # a constant has no memory; Shampoo turns it into an array
     opt = Shampoo([zeros], lr=0.5)
     zeros.grad = Tensor.ones(3, 4).contiguous().realize().T
     opt.step()

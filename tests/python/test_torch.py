@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the interface of libshampoo.torch, and that its results are those of libshampoo.Optimizer."""
+"""Tests libshampoo.torch.Shampoo. Its results must be bit-identical to those of libshampoo.Optimizer."""
 from __future__ import annotations
 
 import copy
@@ -223,7 +223,7 @@ def test_cycling_a_momentum_of_zero_is_rejected(name: str) -> None:
 
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
-    with pytest.raises(ValueError, match="cycle_momentum"):  # raised by PyTorch
+    with pytest.raises(ValueError, match="cycle_momentum"):  # PyTorch raises this error
         schedule(opt)
     opt.param_groups[0]["momentum"] = 0.9
     fill_grads(model, 1)
@@ -385,7 +385,7 @@ def test_wrong_states_are_rejected_and_change_nothing() -> None:
     rejects("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
     rejects("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
     rejects("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
-    # This key has its default in the optimizer, because the constructor did not set it.
+    # `opt` was created without use_nesterov, so its value is the default.
     rejects("key use_nesterov is True, but the optimizer was created with False, and this key cannot change",
             broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
     for value in (-1.0, torch.tensor(float("nan"))):
@@ -404,7 +404,7 @@ def test_describe_sets_roles_and_row_splits() -> None:
     assert not any(key.startswith("embed/0/factor") for key in opt.optimizer.state_dict())
     for other in (copy.deepcopy(opt), pickle.loads(pickle.dumps(opt))):
         assert [(block.param, block.shape) for block in other.optimizer.plan.blocks] == blocks
-    options["qkv"] = {}  # describe is called only once for each parameter
+    options["qkv"] = {}  # has no effect, because describe was already called for qkv
     options["head"] = {}
     opt.add_param_group({"params": [("head", torch.ones(3, 2))]})
     assert [(block.param, block.shape) for block in opt.optimizer.plan.blocks][:4] == blocks
@@ -480,7 +480,7 @@ def test_parameters_that_were_moved_are_updated() -> None:
 def test_a_parameter_whose_strides_changed_is_rejected() -> None:
     weight = torch.nn.Parameter(torch.zeros(2, 2))
     opt = Shampoo([weight], lr=0.1)
-    weight.data = weight.data.t()  # the same address
+    weight.data = weight.data.t()  # changes the strides, but not the address
     weight.grad = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
     with pytest.raises(ValueError, match=r"'param0': its strides \(1, 2\)"):
         opt.step()
@@ -622,13 +622,13 @@ def test_the_state_of_a_parameter_is_current() -> None:
     assert state["step"] == 1 and len(state) == len(saved) > 3 and set(state) == set(saved)
     assert all(isinstance(value, torch.Tensor) and torch.equal(value, saved[name]) for name, value in state.items())
     assert "step" in state and "more" not in state and weight in opt.state and torch.ones(1) not in opt.state
-    state["0/filtered_grad"].zero_()  # a copy
+    state["0/filtered_grad"].zero_()  # changes only a copy of the state
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
     state["0/filtered_grad"] = torch.zeros_like(saved["0/filtered_grad"])
     assert not state["0/filtered_grad"].any()
     opt.state[weight] = saved
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
-    # Some trainers move a state to a device in this way.
+    # Some trainers move a state to a device with such an assignment.
     opt.state[weight] = type(state)(OrderedDict((name, value.to("cpu")) for name, value in state.items()))
     assert opt.state[weight]["step"] == 1 and copy.deepcopy(state)["step"] == 1
     with pytest.raises(ValueError, match="no such entry; it has step"):
@@ -761,7 +761,7 @@ def test_states_of_other_dtypes_are_loaded_and_states_of_other_optimizers_are_re
 COMPILE = """
 import warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of SGD cause this warning, too
 import torch, libshampoo.torch
 torch.manual_seed(0)
 inputs = torch.randn(4, 5)

@@ -116,7 +116,7 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
-    """Checks that the scheduler sets the same values as on SGD, that steps use them, and that a run can be resumed."""
+    """Checks that steps use the lr and momentum that the scheduler sets on SGD, and that a run can be resumed."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:
@@ -544,11 +544,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "complex": (lambda: Shampoo([torch.ones(3, dtype=torch.complex64)]), ValueError, "'param0': dtype complex64"),
     "integers": (lambda: Shampoo([torch.ones(3, dtype=torch.int32)]), ValueError, "'param0': dtype int32"),
     "sparse": (lambda: Shampoo([torch.ones(3, 3).to_sparse()]), ValueError, "layout torch.sparse_coo"),
-    "twice in groups": (lambda: twice(), ValueError, "more than one parameter group"),
-    "meta": (lambda: Shampoo([torch.ones(3, device="meta")]), ValueError, "on device meta"),
+    "a parameter in two groups": (lambda: twice(), ValueError, "more than one parameter group"),
+    "device meta": (lambda: Shampoo([torch.ones(3, device="meta")]), ValueError, "on device meta"),
     "lr below 0": (lambda: Shampoo([torch.ones(3)], lr=-1.0), ValueError, "key lr: the value -1"),
     "lr nan": (lambda: Shampoo([torch.ones(3)], lr=float("nan")), ValueError, "key lr"),
-    "lr of two": (lambda: Shampoo([torch.ones(3)], lr=torch.ones(2)), ValueError, r"lr: a tensor of shape \(2,\)"),
+    "lr of shape 2": (lambda: Shampoo([torch.ones(3)], lr=torch.ones(2)), ValueError, r"lr: a tensor of shape \(2,\)"),
     "lr None": (lambda: Shampoo([torch.ones(3)], lr=None), ValueError, "lr: None"),
     "momentum": (lambda: Shampoo([torch.ones(3)], momentum=1.5), ValueError, "key momentum: the value 1.5"),
     "weight decay": (lambda: Shampoo([torch.ones(3)], weight_decay=-0.1), ValueError, "key weight_decay"),
@@ -561,7 +561,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an unknown key": (lambda: Shampoo([torch.ones(3)], wieght_decay=0.1), TypeError, "did you mean weight_decay"),
     "uninitialized": (lambda: Shampoo([torch.nn.UninitializedParameter()]), ValueError, "'param0': not initialized"),
     "channels_last": (lambda: channels_last(), ValueError, "'weight': .*torch.contiguous_format"),
-    "same memory": (lambda: same_memory(), ValueError, "overlaps"),
+    "two parameters in the same memory": (lambda: same_memory(), ValueError, "overlaps"),
 }
 
 
@@ -650,7 +650,7 @@ def test_gradients_of_channels_last_activations_are_read() -> None:
 COMPILE = """
 import sys, warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # about the loss after backward; SGD causes it, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of SGD cause this warning, too
 import torch, libshampoo.torch
 from test_torch_conformance import backward, make, train, assert_same
 for number in range(2):
@@ -711,7 +711,7 @@ def run(net, opt, batches, ranks=True):
         opt.zero_grad()
         if ranks:
             net(batch[rank::2]).square().mean().backward()
-        else:  # the mean of both, like DistributedDataParallel
+        else:  # averages the gradients of both ranks, like DistributedDataParallel
             for part in (batch[0::2], batch[1::2]):
                 (net(part).square().mean() / 2).backward()
         opt.step()
@@ -727,15 +727,15 @@ reference = make()
 reference_opt = Shampoo(reference.parameters(), lr=0.01, **KEYS)
 run(reference, reference_opt, batches[:3], ranks=False)
 
-for name, options in (("alone", {}), ("group", {"comm": torch.distributed.group.WORLD})):
+for name, options in (("without comm", {}), ("with comm", {"comm": torch.distributed.group.WORLD})):
     model = make()
     parallel = DistributedDataParallel(model)
     opt = Shampoo(parallel.parameters(), lr=0.01, **options, **KEYS)
     run(parallel, opt, batches[:3])
-    check(f"ddp {name}: like one process", close(model, reference))
+    check(f"ddp {name}: parameters are close to those of one process", close(model, reference))
     parts = [torch.zeros_like(model[0].weight) for _ in range(2)]
     torch.distributed.all_gather(parts, model[0].weight.detach())
-    check(f"ddp {name}: equal ranks", torch.equal(*parts))
+    check(f"ddp {name}: both ranks have equal weights", torch.equal(*parts))
     again = make()
     again.load_state_dict(model.state_dict())
     again_parallel = DistributedDataParallel(again)
@@ -744,19 +744,19 @@ for name, options in (("alone", {}), ("group", {"comm": torch.distributed.group.
     run(parallel, opt, batches[3:6])
     run(again_parallel, again_opt, batches[3:6])
     assert_same(model, again)
-    check(f"ddp {name}: a loaded state continues", True)
+    check(f"ddp {name}: a loaded state continues bit-identically", True)
     saved = dcp_state.get_optimizer_state_dict(parallel, opt)
-    check(f"ddp {name}: distributed state dict", saved["state"]["0.weight"]["step"] == 6)
+    check(f"ddp {name}: the distributed state dict has the right step", saved["state"]["0.weight"]["step"] == 6)
 
 model = make()
 parallel = DistributedDataParallel(model)
 zero = ZeroRedundancyOptimizer(parallel.parameters(), optimizer_class=Shampoo, lr=0.01, **KEYS)
 run(parallel, zero, batches[:3])
-check("zero: like one process", close(model, reference))
+check("zero: parameters are close to those of one process", close(model, reference))
 zero.consolidate_state_dict(to=0)
 shared = [zero.state_dict() if rank == 0 else None]
 torch.distributed.broadcast_object_list(shared, 0)
-check("zero: a state of every parameter", sorted(shared[0]["state"]) == [0, 1, 2, 3])
+check("zero: the consolidated state dict has all parameters", sorted(shared[0]["state"]) == [0, 1, 2, 3])
 again = make()
 again.load_state_dict(model.state_dict())
 again_parallel = DistributedDataParallel(again)
@@ -765,7 +765,7 @@ again_zero.load_state_dict(shared[0])
 run(parallel, zero, batches[3:6])
 run(again_parallel, again_zero, batches[3:6])
 assert_same(model, again)
-check("zero: a loaded state continues", True)
+check("zero: a loaded state continues bit-identically", True)
 torch.distributed.barrier()
 torch.distributed.destroy_process_group()
 print("done")
@@ -810,7 +810,7 @@ def test_distributed_checkpoints_can_be_saved_in_files(tmp_path: Path) -> None:
     opt, other = Shampoo(model.parameters(), lr=0.1, **KEYS), Shampoo(other_model.parameters(), lr=0.1, **KEYS)
     train(model, opt)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about running in one process
+        warnings.simplefilter("ignore")  # PyTorch warns that there is only one process
         checkpoint.save({"opt": dcp.get_optimizer_state_dict(model, opt)}, checkpoint_id=str(tmp_path / "ckpt"))
         target = {"opt": dcp.get_optimizer_state_dict(other_model, other)}
         checkpoint.load(target, checkpoint_id=str(tmp_path / "ckpt"))

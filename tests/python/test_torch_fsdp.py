@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that libshampoo.torch steps DTensors of FSDP2 as shards, and rejects all other DTensors."""
+"""Checks that libshampoo.torch updates DTensors of FSDP2 as shards, and rejects all other DTensors."""
 from __future__ import annotations
 
 import os
@@ -53,7 +53,7 @@ def test_fsdp2_is_bit_identical_to_one_process(copies: int, shards: int, mode: s
 
 
 def guide() -> list[str]:
-    """Return the blocks of Python in docs/cuda.md: the program, and the communicator for GPUs."""
+    """Return the Python code of section From PyTorch in docs/cuda.md: a program, and the function nccl_comm."""
     page = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
     section = page.partition("### From PyTorch")[2].partition("\n### ")[0]
     return [textwrap.dedent(code) for code in re.findall(r"^ *```python\n(.*?)^ *```", section, re.S | re.M)]
@@ -79,7 +79,7 @@ def test_the_guide_runs(tmp_path: Path) -> None:
 
 
 def test_the_guide_finds_the_communicator_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test replaces NCCL by substitutes, because it must run without a GPU."""
+    """Checks that nccl_comm of the guide passes PyTorch's communicator to NcclComm. NCCL is replaced by a fake."""
     program, code = guide()
     assert "Shampoo" in program
     names: dict[str, Any] = {"torch": torch}
@@ -159,7 +159,7 @@ def test_parameters_that_are_divided_in_different_ways_are_refused(ranks: int) -
     refused(params, "parameter 'v': a DTensor on the mesh .*, but 'w' is on the mesh .* optimizer for each mesh")
     uneven = dtensor(line, Shard(0), shape=torch.Size([10, 3]), stride=(3, 1))  # torch.chunk gives 3 rows to rank 0
     refused([("w", uneven)], r"parameter 'w': rank 0 of 4 holds a part of shape \(2, 3\), .*expected .* \(3, 3\)")
-    elsewhere = DeviceMesh("cpu", [2, 3])  # without this rank
+    elsewhere = DeviceMesh("cpu", [2, 3])  # does not contain this rank, which is 0
     refused([("w", dtensor(elsewhere, Shard(0)))], "parameter 'w': this rank is not in the mesh")
 
 
@@ -234,7 +234,7 @@ def test_steps_are_in_place(ranks: int) -> None:
     opt.step()
     assert param.to_local().data_ptr() == address and bool((param.to_local() < 1).all())
     assert param._version > version
-    param._local_tensor = torch.ones(6, 3)  # FSDP2 does this when a model is moved
+    param._local_tensor = torch.ones(6, 3)  # FSDP2 replaces this tensor when Module.to() is called
     assert param.to_local().data_ptr() != address
     opt.step()
     assert bool((param.to_local() < 1).all())

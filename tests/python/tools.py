@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that several tests share."""
+"""Helpers that several Python tests share."""
 from __future__ import annotations
 
 import os
@@ -13,12 +13,12 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# Recorded trajectories of the reference implementation, and of rules that the reference implementation does not have.
+# Trajectories that were recorded from the reference implementation, and from the NumPy model in tests/golden/rules.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 
 def from_environment(name: str) -> Path:
-    """Return a path that ctest passes in the environment."""
+    """Return the path in the environment variable `name`, which ctest sets."""
     if name not in os.environ:
         pytest.skip(f"{name} is not set; ctest sets it")
     return Path(os.environ[name])
@@ -29,7 +29,7 @@ def bfloat16() -> Any:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the tensors of a recorded file, bit for bit, and the description of its case."""
+    """Return the tensors of a recorded file, without conversion, and the settings of the recorded case."""
     kinds = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4"}
     tensors, case = recorded.read(path)
     found = {}
@@ -40,7 +40,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 class OnlyDlpack:
-    """An array that supports only DLPack, like an array of another package."""
+    """An array that can only be read through DLPack, like an array of a package that NumPy does not know."""
 
     def __init__(self, array: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
         self.array, self.device = array, device
@@ -48,7 +48,7 @@ class OnlyDlpack:
     def __dlpack__(self, **options: Any) -> Any:
         try:
             return self.array.__dlpack__(**options)
-        except TypeError:  # NumPy 1
+        except TypeError:  # NumPy 1 does not accept all options
             return self.array.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:

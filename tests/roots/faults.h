@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+// Specifies which root solvers fail in faults_test.cc. The solvers in faulty_solver.cc fail accordingly.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,11 @@
 
 namespace shampoo::roots_test {
 
-// The kind of failure of a solver.
+// How a solver fails.
 enum class Fault {
-  kReported,  // the solver reports it: LAPACK's info, or an iteration that does not converge
+  kReported,  // the solver reports the failure, by LAPACK's info or as an iteration that does not converge
   kNan,       // the solver reports success, but the result contains NaN
-  kGarbage,   // the solver reports success, but the result is wrong, although finite
+  kGarbage,   // the solver reports success, but the result is wrong; all elements are finite
 };
 
 // Specifies which solver calls fail. A call is identified by its factor matrix (its index in the order of the plan),
@@ -28,8 +29,9 @@ class FaultPlan {
 
   void Clear();
   void Add(int64_t matrix, Rung rung, Fault fault, int64_t call = kEveryCall);
-  // Counts a call and returns whether it must fail. The solvers of faulty_solver.cc call this function.
+  // Counts a call and returns whether the call must fail. If so, sets *fault.
   bool Find(int64_t matrix, Rung rung, Fault* fault);
+  // Returns the number of calls that Find() has counted.
   int64_t Calls(int64_t matrix, Rung rung);
 
  private:
@@ -44,6 +46,7 @@ class FaultPlan {
   std::map<std::pair<int64_t, Rung>, int64_t> calls_;
 };
 
+// Returns the plan that all solvers use.
 FaultPlan& Faults();
 
 }  // namespace shampoo::roots_test

@@ -22,8 +22,9 @@ using shampoo::roots_test::Fault;
 using shampoo::roots_test::FaultPlan;
 using shampoo::roots_test::Faults;
 
-// Two parameters with four factor matrices: first/0/factor.0 is number 0, second/0/factor.1 is number 3.
-constexpr int64_t kFaulty = 2;  // second/0/factor.0
+// The default parameters of Fixture have four factor matrices, numbered from first/0/factor.0 (0) to second/0/factor.1
+// (3). The solvers fail for the matrix kFaulty.
+constexpr int64_t kFaulty = 2;
 constexpr const char* kFaultyName = "second/0/factor.0";
 constexpr const char* kFaultyInverse = "second/0/inverse.0";
 
@@ -44,14 +45,14 @@ struct Fixture {
     host.FillGradients(random);
     host.Step();
   }
-  // Makes a step with new gradients, which must fail and change nothing.
+  // Makes a step with new gradients. The step must fail with a message that contains `says`, and change nothing.
   void StepFails(std::initializer_list<const char*> says) {
     host.FillGradients(random);
     host.Bind();
     host.CheckStepFails(SHAMPOO_E_NUMERIC, says);
   }
-  // Makes steps in which one root fails. Each step reuses the previous root and logs one message, which contains
-  // `says`.
+  // Makes steps and calls `check` after each. Each step must reuse one previous root and log exactly one message, which
+  // contains `says`.
   void CheckReused(
       int steps, std::initializer_list<const char*> says, const std::function<void()>& check = [] {}) {
     Listener listener(1);
@@ -74,7 +75,8 @@ struct Fixture {
   Host host;
 };
 
-// Checks that another solver has computed nearly the same numbers. If `with_any_sign` is true, their signs may differ.
+// Checks that `got`, from another solver, is nearly equal to `expected`. If `with_any_sign` is true, elements may have
+// the opposite sign.
 void CheckNear(const Array& got, const Array& expected, bool with_any_sign = false) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double one = got.Values()[i], other = expected.Values()[i];
@@ -86,7 +88,7 @@ void CheckNear(const Array& got, const Array& expected, bool with_any_sign = fal
 struct Ladder {
   const char* method;
   const char* root_dtype;
-  std::vector<std::pair<Rung, const char*>> rungs;  // each with the statistic that counts its roots
+  std::vector<std::pair<Rung, const char*>> rungs;  // each rung, with the statistic that counts its roots
 };
 
 const std::vector<Ladder>& Ladders() {
@@ -101,7 +103,7 @@ const std::vector<Ladder>& Ladders() {
       {"newton", "f32", {{Rung::kRequested, "root_newton"}, wide, eigen, dsyevr, dsyev}},
       {"newton", "f64", {{Rung::kRequested, "root_newton"}, eigen, dsyevr, dsyev}},
       {"higher_order", "f32", {{Rung::kRequested, "root_higher_order"}, wide, eigen, dsyevr, dsyev}},
-      // Method cans computes in float64 for every root_dtype.
+      // Method cans always computes in float64, so its ladder has no rung kFloat64.
       {"cans", "f32", {{Rung::kRequested, "root_cans"}, eigen, dsyevr, dsyev}},
       {"higher_order", "f64", {{Rung::kRequested, "root_higher_order"}, eigen, dsyevr, dsyev}},
   };
@@ -109,7 +111,7 @@ const std::vector<Ladder>& Ladders() {
 }
 
 TEST_CASE(
-    "when a rung fails, the next one gives the same root, is counted, and is logged once with the factor matrix") {
+    "when a rung fails, the next rung gives the same root and is counted, and one message names the factor matrix") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -138,7 +140,7 @@ TEST_CASE(
         REQUIRE(messages.size() == 1);
         CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "could not be computed at first", "recovered by"}),
                       messages[0]);
-        // Method cans detects every wrong result by its residual.
+        // With method cans, the ladder detects every wrong result by the residual, and calls it unconverged.
         const bool is_cans = std::string(ladder.method) == "cans";
         if (fault == Fault::kGarbage)
           CHECK_MESSAGE(Has(messages[0], {is_cans ? "did not converge" : "wrong result"}), messages[0]);
@@ -172,7 +174,7 @@ TEST_CASE(
     fixture.StepFails({kFaultyName, "3 refreshes in a row", "root_failure_tolerance (2)", "nothing", "larger epsilon",
                        "learning rate"});
 
-    // The error is reported once: the next step succeeds. A step with a copy of the state gives the same result.
+    // The error is reported once: the next step succeeds. An optimizer with a copy of the state makes the same step.
     Fixture other(Basic(ladder.method, ladder.root_dtype));
     FailEverywhere(kFaulty);
     other.CopyFrom(fixture);
@@ -182,7 +184,7 @@ TEST_CASE(
     CHECK(host.Everything() == other.host.Everything());
     CHECK(host.Stat("root_reused") == 4);
 
-    // A successful refresh resets the count.
+    // A successful refresh resets the count of failures.
     CHECK(shampoo_optimizer_step(host.optimizer, nullptr) == SHAMPOO_E_NUMERIC);
     Faults().Clear();
     host.Step();
@@ -194,9 +196,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "if the solver of inverse square roots without eigenvectors fails, the root is computed in float64 and counted") {
+    "if the solver that needs no eigenvectors fails, rung kFloat64 computes the inverse square root and is counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
-  // Factor matrices of size 9 and 12; only/0/factor.1 is number 1.
+  // The factor matrices have sizes 9 and 12. The root of number 1, only/0/factor.1, fails.
   const std::vector<shampoo_param_desc> only = {Param("only", {9, 12})};
   Fixture sound(keys, only, 1);
   sound.Step();
@@ -208,7 +210,7 @@ TEST_CASE(
     Faults().Add(1, Rung::kRequested, fault);
     Listener listener(1);
     faulty.Step();
-    // The solver without eigenvectors was called once, and then no eigendecomposition in float32 was tried.
+    // The solver that needs no eigenvectors was called, but no eigendecomposition in float32 was tried afterwards.
     CHECK(Faults().Calls(1, Rung::kRequested) == 1);
     CHECK(faulty.host.Stat("root_retried") == 1);
     CHECK(faulty.host.Stat("root_retried_float64") == 1);
@@ -219,9 +221,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a root_failure_tolerance of 0 reports the first failure, and one failed call affects one refresh") {
+TEST_CASE("with root_failure_tolerance 0, one failed refresh makes the next step fail, but no later step") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
-  // The refresh of step 3 makes the third call of the requested method, and the first calls of the other rungs.
+  // Step 3 makes the third call of rung kRequested and, because that call fails, the first calls of the other rungs.
   for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
     Faults().Add(kFaulty, rung, Fault::kReported, rung == Rung::kRequested ? 2 : 0);
   }
@@ -240,7 +242,7 @@ Keys BasisKeys(const Keys& method, const char* frequency) {
 const std::vector<Keys> kMethodsInEigenbases = {
     {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
-TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments and the eigenvalues of its dim") {
+TEST_CASE("if the basis of a dim cannot be computed, this dim keeps its basis and eigenvalues and rotates no moments") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     CAPTURE(method.size());
@@ -264,21 +266,21 @@ TEST_CASE("a refresh that cannot compute a basis keeps the basis, the moments an
         const bool is_same = fixture.host.Read(entry) == kept.host.Read(key);
         const bool never_turns = key == "second/0/gradient_count" || key.find("factor") != std::string::npos;
         const bool is_of_failed_dim = key.back() == '0';
-        CHECK(is_same == (both || never_turns || is_of_failed_dim));  // moments follow the basis of the other dim
+        CHECK(is_same == (both || never_turns || is_of_failed_dim));  // the new basis of dim 1 rotates the moments
       }
       CHECK(!(fixture.host.Read("first/0/basis.0") == kept.host.Read("first/0/basis.0")));
     }
   }
 }
 
-TEST_CASE("repeated failures of an eigenbasis are an error that changes nothing, as for an inverse root") {
+TEST_CASE("if several refreshes in a row cannot compute an eigenbasis, the next step fails and changes nothing") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     Fixture fixture(BasisKeys(method, "1"));
     Host& host = fixture.host;
     FailEverywhere(kFaulty);
     fixture.CheckReused(3, {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"});
-    // The basis could not be computed at the first gradient either, so it is the identity.
+    // No refresh could compute the basis, not even that of the first gradient, so the basis is still the identity.
     const std::vector<double> basis = host.Read("second/0/basis.0").Values();
     for (size_t i = 0; i < basis.size(); ++i) CHECK(basis[i] == (i % 5 == 0 ? 1 : 0));
     for (const double value : host.tensors[1].w.Values()) CHECK(std::isfinite(value));
@@ -292,7 +294,7 @@ TEST_CASE("repeated failures of an eigenbasis are an error that changes nothing,
   }
 }
 
-TEST_CASE("when a rung fails, the next one gives the same basis and is counted") {
+TEST_CASE("when a rung fails, the next rung gives the same basis and is counted") {
   const std::pair<Rung, const char*> rungs[] = {{Rung::kRequested, "root_eigen"},
                                                 {Rung::kFloat64, "root_retried_float64"},
                                                 {Rung::kEigenRrr, "root_retried_dsyevr"},
@@ -331,7 +333,8 @@ TEST_CASE("results after injected failures are the same for every number of thre
   CHECK(results[0] == results[2]);
 }
 
-TEST_CASE("shampoo_matrix_inverse_root uses the recovery ladder of steps and reports how many rungs it tried") {
+TEST_CASE(
+    "shampoo_matrix_inverse_root uses the same recovery ladder as steps and reports the number of further attempts") {
   std::vector<float> a = {4, 1, 0, 1, 3, 1, 0, 1, 5};
   std::vector<float> x(9);
   for (const Ladder& ladder : Ladders()) {

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Replaces core/roots/solver.cc with the same solvers, which fail according to the fault plan.
+// Replaces core/roots/solver.cc. The functions call the same solvers, and then fail if Faults() demands it.
 #include <algorithm>
 #include <limits>
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Checks the recorded residuals, and the methods eigen, newton and higher_order on every recorded matrix. The replay
-// tool does neither: it computes each root only with the method of its case.
+// Tests residuals and inverse roots with the recorded data in tests/golden. The methods eigen, newton and higher_order
+// run on every recorded matrix. In contrast, shampoo_replay runs only the method that the case of a matrix names.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<Case> Cases(const char* suite) {
   return cases;
 }
 
-TEST_CASE("tracked residuals equal the recorded ones") {
+TEST_CASE("computed residuals equal the recorded residuals") {
   const std::vector<Case> cases = Cases("residuals");
   CHECK(cases.size() == 18);
   const BlasFixture blas;
@@ -63,7 +63,8 @@ TEST_CASE("tracked residuals equal the recorded ones") {
   }
 }
 
-// Checks that a root is as accurate as docs/roots.md states or that its status reports otherwise.
+// Checks that a root is as accurate as docs/roots.md states, or that the call reports a failure. Increments the counter
+// *accurate or *reported.
 template <typename Real>
 void Check(const Case& one, RootMethod method, int64_t* accurate, int64_t* reported) {
   const golden::Tensor& tensor = one.file.At("A");

@@ -8,7 +8,7 @@
 namespace shampoo::roots_test {
 namespace {
 
-// Applies one rotation that makes a[p][q] zero (Golub and Van Loan, Matrix Computations, 8.5).
+// Applies the rotation that makes a[p][q] zero to *a and *v (Golub and Van Loan, Matrix Computations, 8.5).
 void Rotate(int64_t n, int64_t p, int64_t q, Matrix* a, Matrix* v) {
   auto at = [n](Matrix& m, int64_t i, int64_t j) -> Wide& { return m[static_cast<size_t>(i * n + j)]; };
   const Wide apq = at(*a, p, q);

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+// Simple computations in more than double precision, as references for tests of inverse roots.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +9,11 @@
 
 namespace shampoo::roots_test {
 
-using Wide = long double;  // on x86: 64 bits of mantissa
+using Wide = long double;  // has a mantissa of 64 bits on x86
 using Matrix = std::vector<Wide>;
 
-// Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations. The eigenvectors are the columns of
-// `vectors`. The algorithm is slow and simple, but accurate to the last bits, so it is a reference for the tests.
+// Eigendecomposition of a symmetric n x n matrix by cyclic Jacobi rotations, which are slow but very accurate. The
+// eigenvectors are the columns of `vectors`.
 struct Eigen {
   std::vector<Wide> values;
   Matrix vectors;
@@ -35,7 +36,7 @@ Matrix Apply(int64_t n, const Eigen& eigen, Function&& f) {
   return result;
 }
 
-// Returns max |X - E| / max |E| of a matrix X and the exact result E, or NaN if X has NaN.
+// Returns max |X - E| / max |E|, where E is the exact value of the matrix X. Returns NaN if X contains NaN.
 double RelativeError(const Matrix& x, const Matrix& exact);
 
 // Returns max |B X^power - I|, computed in quadruple precision.

@@ -16,7 +16,8 @@ int64_t Integer(int64_t least, int64_t most, std::mt19937_64* random) {
   return std::uniform_int_distribution<int64_t>(least, most)(*random);
 }
 
-// Computes A <- H A H with a random Householder reflection H on rows and columns [first, last).
+// Computes A <- H A H with a random Householder reflection H on rows and columns [first, last). If `strength` is small,
+// H is nearly diagonal.
 void Reflect(int64_t n, int64_t first, int64_t last, double strength, std::mt19937_64* random, Matrix* a) {
   std::vector<Wide> v(static_cast<size_t>(n), 0);
   Wide square = 0;
@@ -63,7 +64,7 @@ std::vector<Wide> Eigenvalues(const std::string& kind, int64_t n, std::mt19937_6
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random) {
   RandomMatrix made;
   made.kind = kKinds[Integer(0, std::size(kKinds) - 1, random)];
-  // Small matrices are more frequent, to cover all of their structures.
+  // The exponent 2.5 makes small matrices more frequent, so that they cover all kinds.
   made.n = std::max<int64_t>(1, static_cast<int64_t>(64 * std::pow(Uniform(0, 1, random), 2.5)));
   const int64_t n = made.n;
   const std::vector<Wide> values = Eigenvalues(made.kind, n, random);

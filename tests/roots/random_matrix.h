@@ -9,7 +9,7 @@
 
 namespace shampoo::roots_test {
 
-// A symmetric matrix that is difficult for solvers. Its elements are exact in float32 or in float64.
+// A symmetric matrix whose inverse roots are difficult to compute.
 struct RandomMatrix {
   std::string kind;
   int64_t n = 0;
@@ -19,7 +19,8 @@ struct RandomMatrix {
 
 // Draws a matrix with n in 1 to 63. The kind determines the eigenvalues (condition up to 1e30, rank 0 to n, repeated,
 // clustered, slightly negative or denormal) and the structure (dense, block-diagonal, nearly diagonal or diagonal).
-// Half of the matrices of other kinds than denormal are multiplied by a number from 1e-30 to 1e30.
+// Unless the kind is denormal, half of the matrices are multiplied by a number from 1e-30 to 1e30. Elements are rounded
+// to float32 if `float32` is true, otherwise to float64.
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random);
 
 }  // namespace shampoo::roots_test

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Inverse roots of random difficult matrices. Each root must be finite with the stated residual, or have a status that
-// explains the failure. Of the roots whose condition number allows a comparison, at least 99 % must exist and agree
-// with a reference in higher precision.
+// Computes inverse roots of random difficult matrices (random_matrix.h). Each result must be finite and have the
+// reported residual, or the status must give the reason for the failure. If the condition number is small enough, the
+// result is compared with a reference in higher precision. At least 99 % of these results must exist and be right.
+// docs/roots.md explains the columns of the printed table.
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
@@ -18,6 +19,7 @@
 namespace shampoo::roots_test {
 namespace {
 
+// The root to compute: the power -denominator / numerator of a matrix.
 struct Wanted {
   RootMethod method;
   int64_t numerator;
@@ -25,19 +27,20 @@ struct Wanted {
   Settings settings;
 };
 
+// A row of the printed table: the results of one method in one dtype.
 struct Row {
   int64_t all = 0;
   int64_t by_rung[kRungCount] = {};
-  int64_t unconverged = 0;  // stopped at root_max_iterations, as the status reports
-  int64_t refused = 0;      // the call returned an error
-  int64_t judged = 0;       // refused, or compared with the reference
+  int64_t unconverged = 0;  // roots whose iteration stopped at root_max_iterations
+  int64_t refused = 0;      // calls that returned an error
+  int64_t judged = 0;       // roots with a condition number that allows a comparison, even if the call failed
   int64_t judged_right = 0;
-  double worst = 0;  // largest error relative to the tolerance among the correct roots
+  double worst = 0;  // largest ratio of error and tolerance of the right roots
 };
 
 constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
 
-// Returns the index in kMethods.
+// Returns the index of the method in kMethods.
 int MethodIndex(const Wanted& wanted) {
   const bool pseudo_inverse = wanted.settings.root_rank_handling == RankHandling::kPseudoInverse;
   return pseudo_inverse ? 3 : static_cast<int>(wanted.method);
@@ -92,8 +95,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       InverseRoot(wanted.settings, wanted.numerator, wanted.denominator, n, a.data(), x.data(), &result);
   ++row->all;
 
-  // The root is that of A + shift I. If the root could not be computed, the result has no shift, so the test computes
-  // the exact shift of the method.
+  // InverseRoot() computes the root of A + shift I. If the call fails, it returns no shift, so the test computes the
+  // shift that the method uses.
   const Eigen eigen = JacobiEigen(n, matrix.a);
   const auto [least, largest] = std::ranges::minmax(eigen.values);
   double shift = result.outcome.shift;
@@ -122,9 +125,10 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) fail("x was written although the call failed", static_cast<double>(value));
     }
-    // A pseudo-inverse keeps no eigenvalue below unit times the largest one.
+    // The least eigenvalue that method eigen keeps. A pseudo-inverse keeps none below unit times the largest one. In
+    // other cases, none is below epsilon after the shift.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
-    // After the shift no eigenvalue is below epsilon.
+    // If the root of this eigenvalue does not overflow, method eigen must succeed.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
       fail(status.message().c_str(), lowest);
     }
@@ -147,14 +151,14 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     Matrix b = matrix.a;
     for (int64_t i = 0; i < n; ++i) b[static_cast<size_t>(i * n + i)] += static_cast<Wide>(shift);
     const double residual = QuadResidual(n, b, root, wanted.numerator);
-    // The stated residual has the rounding error of its computation in float64.
+    // The library computes the reported residual in float64, so the test allows rounding errors.
     const double size = static_cast<double>(largest + static_cast<Wide>(shift));
     const double rounding = 64.0 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() *
                             (1 + size * std::pow(norm, static_cast<double>(wanted.numerator)));
     if (!std::isnan(result.residual) && !(residual <= 2 * result.residual + rounding)) {
-      fail("the residual is above the stated one", residual / result.residual);
+      fail("the residual is above the reported residual", residual / result.residual);
     }
-    if (std::isnan(result.residual) && judged) fail("no residual is stated", residual);
+    if (std::isnan(result.residual) && judged) fail("no residual is reported", residual);
   }
   if (!judged) return;
   const Matrix exact = Apply(n, eigen, [&](Wide value) {
@@ -167,7 +171,7 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     ++row->judged_right;
     row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
-    // The status reports success, and the stated residual is too small for this error.
+    // The call succeeded, and the reported residual is too small for this error.
     fail("the root is wrong, but its status reports success", relative / allowed);
   }
 }

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
 
-Builds examples/rust_digits as a user would, with the crates as packages and the library installed in PREFIX. The build
-runs in its own folder, without the repository, and its CARGO_HOME contains only these packages. The losses must be
-bit-identical to those of TRAINER, the example in C, with the defaults and with the preset soap.
+Builds examples/rust_digits as a user would: with packages of the two crates, and with the library that is installed in
+PREFIX. The build runs on a copy of the example. Cargo can take dependencies only from these packages. The script then
+runs the built program and TRAINER, the program of examples/c_mlp. It checks that both programs compute bit-identical
+losses, with the defaults and with the preset soap.
 """
 import argparse
 import csv
@@ -30,7 +31,7 @@ shutil.rmtree(options.out, ignore_errors=True)
 home, packages, project = (options.out / name for name in ("home", "packages", "rust_digits"))
 home.mkdir(parents=True)
 
-# The packages, in the form in which a registry provides them.
+# Package the two crates, and unpack the packages into a folder that replaces crates.io.
 for crate in ("libshampoo-sys", "libshampoo"):
     command = [options.cargo, "package", "--quiet", "--no-verify", "--allow-dirty", "-p", crate]
     subprocess.run(command, cwd=options.root / "bindings/rust", check=True)
@@ -45,14 +46,14 @@ home.joinpath("config.toml").write_text(
     f'[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "{packages}"\n', encoding="utf-8"
 )
 
-# The example, without the paths into the repository, so that Cargo takes the crates from the packages.
+# Copy the example without the paths into the repository, so that Cargo takes the crates from the packages.
 shutil.copytree(options.root / "examples/rust_digits", project, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
 manifest = project / "Cargo.toml"
 text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_text(encoding="utf-8"))
 assert replaced == 2, text
 manifest.write_text(text, encoding="utf-8")
 
-# The build gets no environment variables except those of the toolchain, of Cargo and of pkg-config.
+# The build gets only these environment variables. SHAMPOO_LIB_DIR is missing, so pkg-config must find the library.
 environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME") if name in os.environ}
 environment.update(CARGO_HOME=str(home), CARGO_NET_OFFLINE="true")
 environment["PKG_CONFIG_PATH"] = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)
@@ -66,17 +67,17 @@ def read(path):
 
 
 def compare(kind, epochs, *more):
-    """Train in both languages. Return the losses after each epoch."""
+    """Compare the losses of the programs in Rust and in C. Return the loss before training and after each epoch."""
     rows, tables = {}, {}
     for name, program in (("rust", project / "target/release/train_digits"), ("c", options.trainer)):
         files = [options.out / f"{name}_{kind}.{suffix}" for suffix in ("losses", "csv")]
         arguments = ["--data", data, "--epochs", epochs, "--step-losses", files[0], "--csv", files[1], *more]
-        # The example's build.rs sets an rpath, which finds the library.
+        # LD_LIBRARY_PATH is not set: the program finds the library by the rpath that the example's build.rs sets.
         subprocess.run([program, *map(str, arguments)], env={"PATH": os.environ["PATH"]}, check=True)
         rows[name], tables[name] = map(read, files)
     assert len(rows["c"]) == epochs * 22, len(rows["c"])
     assert rows["rust"] == rows["c"], next(pair for pair in zip(rows["rust"], rows["c"]) if pair[0] != pair[1])
-    # The curves contain the same numbers; C writes nine digits.
+    # The CSV files are compared with a tolerance, because the program in C writes only nine digits.
     assert len(tables["c"]) == len(tables["rust"]) == epochs + 1, tables
     for one, other in zip(tables["rust"], tables["c"]):
         assert len(one) == 5 and all(math.isclose(*pair, rel_tol=1e-8) for pair in zip(one, other)), (one, other)
@@ -84,7 +85,7 @@ def compare(kind, epochs, *more):
     return [row[1] for row in tables["rust"]]
 
 
-# 12 epochs, about half of the default, suffice to make a difference of one bit visible.
+# After 12 epochs, about half of the default, even an initial difference of one bit is visible in the losses.
 defaults = compare("defaults", 12)
 soap = compare("soap", 1, "--set", "preset=soap")
 assert soap[0] == defaults[0] > 2 and soap[1] < 1, (soap, defaults)  # measured: 2.36 and 0.40

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""finding.py CARGO FOLDER VERSION: checks how the build of libshampoo-sys fails.
+"""finding.py CARGO FOLDER VERSION: checks the error messages of the build of libshampoo-sys.
 
-The error message must explain that the library was not found, or that another version was found.
+The build must fail with such a message if the library is missing, or if pkg-config finds another version than VERSION.
 """
 import os
 import subprocess
@@ -22,14 +22,14 @@ bare.update(CARGO_TARGET_DIR=str(folder / "target"), PKG_CONFIG_LIBDIR=str(empty
 def expect(words: list[str], features: str = "", **changes: str) -> None:
     command = [cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys", "--features", features]
     run = subprocess.run(command, env={**bare, **changes}, stderr=subprocess.PIPE, text=True)
-    assert run.returncode != 0, f"{changes}: the library has been found"
+    assert run.returncode != 0, f"{changes}: the build succeeded; expected an error"
     missing = [word for word in ["libshampoo was not found", "PKG_CONFIG_PATH", *words] if word not in run.stderr]
     assert not missing, f"{changes}: {missing} not in\n{run.stderr}"
 
 
 expect(["SHAMPOO_LIB_DIR", str(empty), "libshampoo.so"], SHAMPOO_LIB_DIR=str(empty))
 expect(["shampoo"])
-# The feature static needs the static library.
+# The feature static needs libshampoo.a, but the folder `shared` has only libshampoo.so.
 shared.mkdir(parents=True, exist_ok=True)
 shared.joinpath("libshampoo.so").touch()
 shared.joinpath("shampoo.pc").write_text(
@@ -39,5 +39,5 @@ for changes in ({"SHAMPOO_LIB_DIR": str(shared)}, {"PKG_CONFIG_LIBDIR": str(shar
     expect([str(shared), "libshampoo.a", "-DSHAMPOO_STATIC=ON"], "static", **changes)
 expect(["/no/such/pkg-config"], PKG_CONFIG="/no/such/pkg-config")
 expect(["9.7.5", "this crate needs"], PKG_CONFIG_LIBDIR=str(other))
-# Documentation needs no library.
+# If DOCS_RS is set, as on docs.rs, the build succeeds without the library.
 subprocess.run([cargo, "check", "--quiet", "--locked", "-p", "libshampoo-sys"], env={**bare, "DOCS_RS": "1"}, check=True)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files with which a test compares the layout of the Rust declarations.
+"""Writes two files for the test rust.layout, which compares the layouts of the declarations in C and in Rust.
 
     layout.py --header shampoo.h --exports exports.txt --compiler cc --out FOLDER
 
-The names of structs, fields and constants come from SWIG, their layouts from two compilers: FOLDER/expected.txt is the
-output of a C program that includes the header, and FOLDER/layout.rs computes the same lines in Rust.
+SWIG reads the names of structs, fields, constants and functions from the header. FOLDER/expected.txt has the
+sizes, offsets, initial values and constants that a C program prints, and then a line for each exported function.
+FOLDER/layout.rs is Rust code that must produce the same lines.
 """
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ int main(void) {
 
 
 def questions(found: Declarations) -> tuple[list[str], list[str]]:
-    """Return the lines of the C program and those of the Rust file."""
+    """Return the lines of the C program, and the lines of layout.rs."""
     c, rust = [], []
     for name in found.constants:
         c.append(f"CONSTANT({name})")
@@ -68,7 +69,7 @@ def main() -> None:
     subprocess.run([options.compiler, "-std=c11", f"-I{include}", f"{program}.c", "-o", str(program)], check=True)
     printed = subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout
     names = options.exports.read_text(encoding="ascii").split()
-    names.remove("shampoo_get_api")  # declared in api.h, for hosts that load the library at run time
+    names.remove("shampoo_get_api")  # declared in api.h, which the Rust declarations do not include
     exported = "".join(f"function {name}\n" for name in names)
     (options.out / "expected.txt").write_text(printed + exported, encoding="ascii")
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """other_version.py COMPILER EXPORTS PROGRAM: runs the test library::another_version_is_rejected.
 
-The script builds a library of another version for the test. The library has all functions, but each of them except
-shampoo_version() ends the process.
+The script builds a library with all functions of libshampoo, whose names are in the file EXPORTS. In this library,
+shampoo_version() returns version 9.7.5, and all other functions abort the process.
 """
 import os
 import subprocess

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """static.py --root REPOSITORY --cargo CARGO --archive libshampoo.a --prefix PREFIX --out FOLDER
 
-Runs the first program of docs/rust.md with `cargo run`, the feature static and no build.rs: once with the archive in
-the folder SHAMPOO_LIB_DIR, and once with the library installed in PREFIX. The program must not need the shared library.
+Runs the first program of docs/rust.md with `cargo run` and the feature static. The program has no build.rs. In the
+first run, SHAMPOO_LIB_DIR is a folder with the archive. In the second run, pkg-config finds the library that is
+installed in PREFIX. The script checks that the program does not need the shared library.
 """
 import argparse
 import os
@@ -35,7 +36,7 @@ project.joinpath("Cargo.toml").write_text(
 )
 project.joinpath("src/main.rs").write_text(source, encoding="utf-8")
 
-# Without the variables by which the shared library could be found.
+# None of these variables lets Cargo or the program find the shared library.
 environment = {name: os.environ[name] for name in ("PATH", "RUSTC", "HOME", "CARGO_HOME") if name in os.environ}
 environment.update(CARGO_NET_OFFLINE="true", CARGO_TARGET_DIR=str(options.out / "target"))
 installed = str(next(options.prefix.glob("lib*/**/shampoo.pc")).parent)

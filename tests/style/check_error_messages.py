@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_error_messages.py ROOT: checks the form of the error messages in core and capi/src.
 
-A text is the sequence of string literals in a call such as Invalid("key ", name, " is ", value, "; expected ", range).
-In a text, "{}" represents a value, and "|" separates alternatives. No text may match a pattern of FORBIDDEN. Every text
-of Invalid must also contain the expected value or the next step (GUIDANCE), unless it contains a key of EXCEPTIONS.
-Literals outside of such a call, for example in a variable, are not checked.
+A call of one of FUNCTIONS, such as Invalid("key ", name, " is ", value, "; expected ", range), creates an error. The
+string literals of the call form a text. In a text, "{}" represents a value, and "|" separates alternatives. No text may
+match a pattern of FORBIDDEN. Every text of Invalid must also contain a word of GUIDANCE, which introduces the expected
+value or the next step, unless the text contains a key of EXCEPTIONS. Literals outside of such calls are not checked.
 """
 import re
 import sys
@@ -22,21 +22,21 @@ VALUE, ALTERNATIVE = "{}", "|"
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
                    r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
 
-# Words with a capital letter that may begin a text.
+# Names with a capital letter with which a text may begin.
 NAMES = ("SHAMPOO_", "CUDA", "NCCL", "NaN", "BLAS", "LAPACK", "MPI")
 
-# Patterns that no text may match -> what is wrong with a text that does.
+# Patterns that no text may match -> what is wrong with a text that matches.
 FORBIDDEN = (
     (re.compile(rf"^(?!{'|'.join(NAMES)})[A-Z]"), "begins with a capital letter"),
     (re.compile(r"\b([Tt]old|[Tt]ells?|[Dd]ear|[Ss]tands?|[Ss]tood)\b"),
-     "contains a word that docs/style.md replaces"),
+     "contains a word that docs/style.md forbids"),
     (re.compile(r"!"), "contains an exclamation mark"),
     (re.compile(r"(?<!\.\.)\.$"), "ends with a period"),
     (re.compile(r"  "), "contains two blanks in a row"),
     (re.compile(r"^ | $"), "begins or ends with a blank"),
 )
 
-# Words that introduce the expected value, or begin the next step in the imperative. Each of them occurs in some text.
+# Words that introduce the expected value, or imperatives that introduce the next step.
 GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lists|did you mean|see|add|bind|call|"
                       r"check|choose|create|give|leave|make|pass|put|read|save|set|use)\b", re.IGNORECASE)
 
@@ -44,7 +44,7 @@ GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lis
 MAX_EXCEPTIONS = 10
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
-    "checkpoints store names as UTF-8": "the encoding of checkpoints is the expected one",
+    "checkpoints store names as UTF-8": "the text names UTF-8, which is the expected encoding",
     "key root_rank_rtol is auto": "the text explains why a query has no number to return",
 }
 
@@ -84,7 +84,7 @@ def texts(source):
 
 
 def joined(pieces, rest):
-    """Join the literals of a call. Code between two literals is a value, unless it only separates them."""
+    """Return the text of a call. Code between literals becomes "{}" or "|", unless it only separates the literals."""
     text = ""
     for code, literal in pieces:
         code = code.strip()
@@ -120,7 +120,7 @@ def main():
     if len(EXCEPTIONS) > MAX_EXCEPTIONS:
         failures.append(f"there are {len(EXCEPTIONS)} exceptions, expected at most {MAX_EXCEPTIONS}")
     print("\n".join(failures + [f"{count} error messages, {len(failures)} problems"]))
-    # If there is no text, the search is broken.
+    # Fail if no text was found, because then the search is wrong.
     return 1 if failures or not count else 0
 
 

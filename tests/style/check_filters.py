@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_filters.py ROOT: checks that every filter of test cases in CMake files and scripts matches a test case.
 
-A filter is a pattern of doctest's options --test-case and --test-case-exclude. Filters that contain variables are not
-checked.
+A filter is a pattern in the option --test-case or --test-case-exclude of doctest, the framework of the C++ tests. A
+filter that contains a variable is not checked.
 """
 import fnmatch
 import re
@@ -18,7 +18,7 @@ FILES = ("CMakeLists.txt", "*.cmake", "*.sh")
 
 
 def filters_of(root):
-    """Yield (file, pattern) for every pattern without variables."""
+    """Yield (file, pattern) for every filter that contains no variable."""
     for path in sorted(path for kind in FILES for path in root.glob(f"tests/**/{kind}")):
         for found in FILTERS.findall(path.read_text(encoding="utf-8")):
             yield from ((path, pattern) for pattern in found.split(",") if pattern.strip() and "$" not in pattern)
@@ -30,7 +30,7 @@ def main():
     failures = [f"{path.relative_to(root)}: no test case matches {pattern!r}" for path, pattern in filters
                 if not any(fnmatch.fnmatchcase(case, pattern) for case in cases)]  # fmt: skip
     print(*failures, f"{len(filters)} filters, {len(failures)} without a test case", sep="\n")
-    # If there is no filter, the search is broken.
+    # Fail if no filter was found, because then the search is wrong.
     sys.exit(1 if failures or not filters else 0)
 
 

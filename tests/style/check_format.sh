@@ -11,5 +11,5 @@ if ! git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   echo "skipped: this is not a git checkout"
   exit 77
 fi
-# Files in the root are ignored, because a user may keep programs of their own there.
+# Files in the root of the repository are not checked, because users may keep their own programs there.
 git ls-files -z --cached --others --exclude-standard -- '*/*.c' '*/*.cc' '*/*.cu' '*/*.h' | xargs -0 "$1" --dry-run --Werror

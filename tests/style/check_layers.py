@@ -1,10 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that files of the core include no file of a folder above their own in the table of docs/architecture.md.
+"""Checks the includes of the core against the table of folders in docs/architecture.md.
 
-If a row of the table says "It includes only", files of this folder include only what the row lists. The script also
-checks that files of the core in different folders have different names, and that the modules of the Python package and
-of the Rust crate have no cycles of imports.
+A file must not include a file of a folder that is higher in the table than its own folder. If the row of a folder says
+"It includes only", files of this folder may include only each other and what the row lists. The script also checks that
+files of the core in different folders have different names. It checks that the modules of the Python package do not
+import each other in a cycle, nor do the modules of the Rust crate libshampoo.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SOURCES = (".h", ".cc", ".cu", ".cuh")
 
 
 def layers(root: pathlib.Path) -> list[str]:
-    """Return the folders of the core, the highest first."""
+    """Return the folders of the core in the order of the table, which begins with the highest."""
     table = root.joinpath("docs/architecture.md").read_text(encoding="utf-8")
     return re.findall(r"(?m)^\| `(core/[\w/]+)` \|", table)
 
@@ -35,7 +36,7 @@ def allowed_includes(root: pathlib.Path) -> dict[str, list[str]]:
 
 
 def folder_of(path: str, order: list[str]) -> str:
-    """Return the folder of the table in which a file is; "" if there is none."""
+    """Return the folder of the table that contains the file. Return "" if no folder does."""
     return max((folder for folder in order if path.startswith(f"{folder}/")), key=len, default="")
 
 
@@ -60,7 +61,7 @@ def wrong_includes(root: pathlib.Path) -> Iterator[str]:
 
 
 def repeated_names(root: pathlib.Path) -> Iterator[str]:
-    """Yield a line for each name that files in different folders have. A header and its sources are in one folder."""
+    """Yield a line for each file name, without its suffix, that occurs in several folders of the core."""
     folders = defaultdict(set)
     for path in sources(root):
         folders[path.stem].add(str(path.parent.relative_to(root)))
@@ -70,7 +71,7 @@ def repeated_names(root: pathlib.Path) -> Iterator[str]:
 
 
 def python_imports(root: pathlib.Path) -> Graph:
-    """Return the modules that each module of the package imports, including imports for type checkers only."""
+    """Return the modules that each module of the package imports, also those that it imports only for type checkers."""
     folder = root / "bindings/python/libshampoo"
     names = {path.stem for path in folder.glob("*.py")}
     graph = {}
@@ -92,7 +93,7 @@ def rust_imports(root: pathlib.Path) -> Graph:
 
 
 def cycle_in(graph: Graph) -> list[str]:
-    """Return the modules of a cycle, or an empty list."""
+    """Return the modules of a cycle, if there is one. Otherwise return an empty list."""
     done: set[str] = set()
 
     def visit(module: str, way: list[str]) -> list[str]:
@@ -113,7 +114,7 @@ def cycle_in(graph: Graph) -> list[str]:
 
 
 def main() -> int:
-    """Print the problems. The exit status is 0 if there are none."""
+    """Print the problems. Return the exit status: 1 if there are problems, otherwise 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=pathlib.Path)
     root = parser.parse_args().root

@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
-tests/mutations/run.sh runs the tests with the patches, which takes too long for `bash tests/run.sh`. This script does not
-check tests in languages that the build does not include. Of the names of test cases, it checks only those of doctest.
+tests/mutations/run.sh applies each patch and runs the test that the patch names. This takes too long for
+`bash tests/run.sh`, which runs this script instead. If the build does not include a language, the script accepts all
+names of tests in this language. It checks names of test cases only for the areas core and cuda, which use doctest, the
+framework of the C++ tests.
 """
 import re
 import subprocess
@@ -24,7 +26,7 @@ def is_test(root, tests, pattern):
     is_built = any(name.startswith(f"{kind}.") for name in tests)
     if not is_built or (root / f"tests/{kind}/test_{suite}.py").exists():
         return True
-    # The build may lack what this test needs.
+    # CMakeLists.txt names the test, but may leave it out because a program or package that it needs is missing.
     lists = root / f"tests/{kind}/CMakeLists.txt"
     return lists.exists() and f"NAME {pattern}\n" in lists.read_text(encoding="utf-8")
 
@@ -32,7 +34,7 @@ def is_test(root, tests, pattern):
 def problems_of(root, tests, cases, patch):
     header = HEADER.match(patch.read_text(encoding="utf-8"))
     if header is None:
-        yield 'expected the lines "change:", "test:" and perhaps "case:", an empty line, and the patch'
+        yield 'expected the lines "change:", "test:" and optionally "case:", an empty line, and the patch'
     elif not is_test(root, tests, header["test"]):
         yield f"there is no test {header['test']}"
     elif header["case"] and patch.parent.name in DOCTEST_AREAS and header["case"] not in cases:

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_urls.py ROOT BUILD: checks that the project's URL and issue tracker are the same in all files.
 
-cmake/urls.cmake sets both URLs. The script prints each file with a different URL. BUILD is the build folder, which
-contains the files that CMake generates. The script also searches for the placeholder URL of the first version. Find
-other old URLs with `git grep`.
+cmake/urls.cmake sets both URLs. The script prints each file that has a different URL in a field of FIELDS or MADE. It
+also prints each file that still contains PLACEHOLDER, the URL of the first version. BUILD is the build folder, which
+contains the files that CMake generates. To find other old URLs, use `git grep`.
 """
 import re
 import subprocess
@@ -30,7 +30,7 @@ FIELDS = (
     ("docs/troubleshooting.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
     ("docs/faq.md", r"\[issue tracker\]\((.*?)\)", "SHAMPOO_ISSUES_URL"),
 )
-# The same for generated files in the build folder.
+# Entries with the form of FIELDS, for files that CMake generates in the build folder.
 MADE = (
     ("capi/shampoo.pc", r"(?m)^URL: (.*)$", "SHAMPOO_URL"),
     ("CPackConfig.cmake", r'(?m)^set\(CPACK_DEBIAN_PACKAGE_HOMEPAGE "(.*)"\)$', "SHAMPOO_URL"),

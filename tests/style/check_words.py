@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_words.py ROOT: checks that words that docs/style.md replaces, and renamed identifiers, are not used again.
+"""check_words.py ROOT: checks that no file contains a word that docs/style.md replaces, or a renamed identifier.
 
-Searches all text files that git tracks or would track, except recorded data, this file, and docs/style.md, which lists
-the words. Prints every line that contains such a word or identifier.
+The script searches the text files in FOLDERS, except files that git ignores and those in LEFT_OUT: recorded data, this
+file, and docs/style.md, which lists the words. It prints every line that matches a pattern of WORDS.
 """
 import re
 import subprocess
@@ -16,7 +16,7 @@ FOLDERS = (
 )  # fmt: skip
 LEFT_OUT = ("docs/style.md", "tests/golden/data", "tests/style/check_words.py")
 
-# A pattern, and what to write instead.
+# Patterns of forbidden words and of old names -> what to write instead.
 WORDS = {
     r"[Tt]old\b|[Tt]ells|Tell[A-Z]|\btell\b|Told": "report, return, log, describe",
     r"[Ff]oretell|[Ff]oretold": "estimate, predict",
@@ -32,14 +32,14 @@ WORDS = {
     r"factor_keep|factor_add|moment_keep|moment_add": "factor_decay, factor_weight, moment_decay, moment_weight",
     r"SHAMPOO_U8": "nothing: there is no such constant",
 }
-# Lines that contain such letters by chance, or names from other projects.
+# A line that matches one of these patterns is not checked. They are words from outside this project.
 EXCEPTIONS = (
-    r"ftell",  # the C function
+    r"ftell",  # the function of the C library
 )
 
 
 def main() -> None:
-    """Check all files."""
+    """Print the lines that match. Exit with status 1 if there are any, otherwise with 0."""
     root = Path(sys.argv[1])
     listed = subprocess.run(
         ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS],

@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the names of the test cases in the sources, for checks of patches and scripts that name test cases."""
+"""Finds the names of all doctest cases in the C++ tests, for check_filters.py and check_mutations.py."""
 import re
 
 
 def doctest_cases(root):
-    """Return the names of all test cases. A name can consist of several literals."""
+    """Return the names of all test cases. In the sources, a name can be split into several adjacent string literals."""
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/**/*.cc")))
     literals = re.findall(r'TEST_CASE(?:_TEMPLATE)?\(\s*("(?:[^"\\]|\\.|"\s*")*")', sources)
     return {re.sub(r'"\s*"', "", literal)[1:-1] for literal in literals}

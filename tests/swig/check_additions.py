@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_additions.py REPOSITORY SWIG: checks that additions to the header appear in every binding automatically.
 
-Adds a function, a field and a constant to a copy of the header, generates the declarations of each binding from the
-copy and from the original, and searches them for the names.
+The script adds a function, a field and a constant to a copy of the header. It generates the declarations of each
+binding from this copy and from the original header. The additions must appear in the declarations from the copy, and
+must not appear in those from the original.
 """
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 root, swig = Path(sys.argv[1]), sys.argv[2]
 HEADER = root.joinpath("capi/include/shampoo/shampoo.h").read_text(encoding="utf-8")
-ADDED = {  # each value is inserted before its key, a text of the header
+ADDED = {  # each value is inserted before its key, which is a string in the header
     "shampoo_status shampoo_matrix_inverse_root(": "shampoo_status shampoo_optimizer_added(shampoo_optimizer* opt, "
     "int32_t number, const char* text, double* value_out);\n",
     "} shampoo_plan_desc;": "  /** A field that is added. */\n  int64_t added_field;\n",
@@ -44,7 +45,7 @@ def generate_rust(include: Path, out: Path) -> None:
     subprocess.run([*command, "--out", out / "bindings.rs"], check=True)
 
 
-# The generator of each binding, and where the additions must appear.
+# For each binding: its generator, and the strings that each generated file must contain after the additions.
 BINDINGS = {
     "Python": (
         generate_python,
@@ -92,7 +93,7 @@ def generated_files(header: str, generate, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Search the generated files for the additions."""
+    """Check that the additions appear in the files of every binding, and only after they were added to the header."""
     text = HEADER
     for place, addition in ADDED.items():
         assert text.count(place) == 1, f"the header has {place!r} {text.count(place)} times"
@@ -105,7 +106,7 @@ def main() -> None:
                 for part in parts:
                     assert part in added[file], f"{binding}: {file} has no {part!r}"
             for file, content in unchanged.items():
-                # "dded_field" is in added_field, and in Added_field of the names in Java.
+                # "dded_field" matches added_field, and also the names setAdded_field and getAdded_field in Java.
                 for word in ("optimizer_added", "dded_field", "SHAMPOO_ADDED"):
                     assert word not in content, f"{binding}: {file} has {word} without the addition"
 

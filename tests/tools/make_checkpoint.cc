@@ -1,21 +1,22 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a small model for some steps and saves it, once or several times, using only the public header.
+// Trains a small model for some steps and saves a checkpoint, once or several times. Uses only the public API.
 //
 //   make_checkpoint DIRECTORY [OPTIONS]      a number in parentheses is the default of an option
-//     --copies N, --shards N    numbers of replicas and of flat shards; each rank is a thread (1)
+//     --copies N                number of replicas (1); each rank is a thread
+//     --shards N                number of flat shards of each replica (1)
 //     --steps N                 number of steps before each save (3)
 //     --saves N                 number of saves, one after another, into the directory (1)
 //     --seed N                  seed of parameters and gradients (1)
 //     --set KEY=VALUE           sets a key of the optimizer and of group 0
 //     --set1 KEY=VALUE          sets a key of group 1
 //     --shape NAME=9x7          sets the shape of a parameter, or adds a parameter; NAME= removes it
-//     --load FROM               loads a checkpoint instead of making the steps before the first save
+//     --load FROM               loads the checkpoint FROM instead of making the steps before the first save
 //     --poke KEY=nan,-0         before the last save, writes these numbers to the first elements of the f32 state entry
 //                               KEY of rank 0
-//     --dump FOLDER             after the last save, writes all entries of the state of all ranks, read with
-//                               shampoo_state_read, as FOLDER/<rank>-<number>, and FOLDER/entries.json with their names
+//     --dump FOLDER             after the last save, writes the result of shampoo_state_read() for every state entry of
+//                               every rank to a file FOLDER/<rank>-<number>; FOLDER/entries.json describes the files
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -112,7 +113,7 @@ void Require(Grid* grid, const char* what) {
   if (!grid->All(SHAMPOO_OK)) Fail(std::string(what) + " failed:\n" + grid->Errors());
 }
 
-// Writes numbers to a state entry. poke: KEY=a,b
+// Writes numbers to a state entry of the rank. `poke` is the value of the option --poke, such as KEY=1,nan.
 void Poke(const Rank& rank, const std::string& poke) {
   const size_t equals = poke.find('=');
   std::vector<float> numbers;

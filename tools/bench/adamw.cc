@@ -12,7 +12,7 @@ namespace {
 
 struct AdamwScalars {
   float lr, beta1, beta2, epsilon, decay;
-  float correction1, correction2;  // 1 - beta^t
+  float correction1, correction2;  // 1 - beta1^t and 1 - beta2^t
 };
 
 void AdamwStep(const AdamwScalars& s, const float* __restrict g, float* __restrict w, float* __restrict m,

@@ -6,8 +6,8 @@
 
 namespace bench {
 
-// Returns the seconds of one step of AdamW over the tensors of a case, the shortest of several runs. The step is a
-// plain loop for each tensor, as in an application. It is compiled with -O3 and without options for a newer processor.
+// Makes `runs` steps of AdamW with the tensors of a case, and returns the seconds of the shortest step. A step is a
+// plain loop over each tensor, as an application might contain it. The loop is compiled with -O3 and without -march.
 double TimeAdamw(const Case& model, int runs);
 
 }  // namespace bench

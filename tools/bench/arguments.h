@@ -8,12 +8,13 @@
 
 namespace bench {
 
-// Parse values of the command line. A wrong value ends the program with a message that names the option.
+// These functions parse values of the command line. If a value is wrong, the program ends with a message that names the
+// option.
 
-// Splits "a,b,c" and drops empty parts. At least one part must remain.
+// Splits "a,b,c" at the commas. Drops empty parts; at least one part must not be empty.
 std::vector<std::string> SplitList(const std::string& text, const std::string& option);
 
-// Splits "1,2,8" into integers of at least 1. Int is int or int64_t.
+// Splits "1,2,8" into integers from 1 to 2^30. Int is int or int64_t.
 template <typename Int>
 std::vector<Int> SplitInts(const std::string& text, const std::string& option);
 

@@ -26,7 +26,7 @@ void StayOn(int processor) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one);  // if it is not permitted, the thread is not pinned
+    sched_setaffinity(0, sizeof one, &one);  // if the call fails, the thread is not pinned
     return;
   }
 #else

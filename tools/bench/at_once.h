@@ -6,10 +6,10 @@
 
 namespace bench {
 
-// Runs work(thread) in parallel on several threads, `runs` times. The time of a run is from the first start to the last
-// end on any thread. Returns the time of the shortest run in seconds. In the first half of the runs, the system places
-// the threads, and may put two threads on one processor while other programs are busy. In the second half, each thread
-// is pinned to its own processor.
+// Runs work(thread) on several threads in parallel, `runs` times. A run begins when the first thread starts its work
+// and ends when the last thread has finished. Returns the seconds of the shortest run. In the first half of the runs,
+// the operating system chooses processors. It may put two threads on one processor while other programs are busy. In
+// the second half, each thread is pinned to a processor of its own, if there are enough.
 double ShortestParallelRun(int threads, int runs, const std::function<void(int)>& work);
 
 }  // namespace bench

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the rates of the matrix products of a step on one thread, for the decisions 9 and 10 in docs/adr. Some
-// operations use full n x n matrices. Others use an array with rows of n + 1 elements, of which one triangle stores a
-// symmetric n x n matrix.
+// Measures, on one thread, the flops per second of the matrix products that a step uses. Decisions 9 and 10 in docs/adr
+// rely on these rates. symm_upper and syrk_lower store a symmetric n x n matrix in one triangle of an array that
+// has rows of n + 1 elements. All other operations use full n x n matrices.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Matrices {
 
 struct Operation {
   const char* name;
-  double flops_of_cube;  // flops / n^3; only one triangle of a symmetric result counts
+  double flops_of_cube;  // number of flops / n^3; of a symmetric result, one triangle is counted
   void (*run)(Matrices& m);
 };
 

@@ -21,7 +21,8 @@ Tensors Transformer() {
   return tensors;
 }
 
-// Four stages of bottleneck blocks. Each convolution has no bias, and a normalization with weight and bias follows it.
+// The model has four stages of residual units. No convolution has a bias. After each convolution comes a normalization,
+// which has a weight and a bias.
 Tensors ResNet50() {
   Tensors tensors;
   const auto add_convolution = [&tensors](const std::string& name, int64_t out, int64_t in, int64_t side) {
@@ -48,7 +49,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// 124 million parameters. The output layer is the token embedding, so it has no parameters of its own.
+// 124 million elements. The output layer shares its weight with the token embedding, so it adds no tensor.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -73,9 +74,9 @@ Tensors Gpt2() {
   return tensors;
 }
 
-// The two MLPs of a deep learning recommendation model (DLRM) with 26 embedding tables of width 128. The inputs of the
-// second MLP are 27 * 26 / 2 products and 128 dense features. The tables are left out, because Shampoo is not used for
-// them.
+// The two MLPs of a deep learning recommendation model (DLRM) with 26 embedding tables of width 128. The second MLP has
+// 479 inputs: the 128 outputs of the first MLP, and 27 * 26 / 2 products of pairs of vectors. The embedding tables are
+// left out, because Shampoo is not used for them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {
@@ -102,19 +103,19 @@ Tensors Vectors(int count, const Dims& sizes) {
 
 const std::vector<Case>& AllCases() {
   static const std::vector<Case> cases = {
-      {"transformer", "8 of 512x512 and 4 of 2048x512", Transformer(), {64, 128, 256, 512, 1024, 2048}},
+      {"transformer", "8 matrices of 512x512 and 4 of 2048x512", Transformer(), {64, 128, 256, 512, 1024, 2048}},
       {"resnet50", "convolutions, normalizations and classifier of ResNet-50", ResNet50(), {1024}},
       {"gpt2", "GPT-2 124M", Gpt2(), {1024}},
       {"recommendation", "the MLPs of a DLRM with their biases", Recommendation(), {1024}},
       {"small_vectors",
-       "1000 vectors of 64 to 1024",
+       "1000 vectors of 64 to 1024 elements",
        Vectors(1000, {64, 96, 128, 192, 256, 384, 512, 768, 1024}),
        {1024}},
       {"tiny_vectors",
-       "1000 vectors of 1 to 8: the overhead per block",
+       "1000 vectors of 1 to 8 elements, which show the overhead per block",
        Vectors(1000, {1, 2, 3, 4, 5, 6, 7, 8}),
        {1024}},
-      {"huge", "8192x8192, in blocks of 1024 and in one", {{"weight", {8192, 8192}}}, {1024, 8192}},
+      {"huge", "one matrix of 8192x8192", {{"weight", {8192, 8192}}}, {1024, 8192}},
   };
   return cases;
 }

@@ -15,7 +15,7 @@ struct Tensor {
   Dims shape;
 };
 
-// A named list of parameters, with the block sizes that are measured by default.
+// A model: a named list of parameters, and the values of max_preconditioner_dim that are measured by default.
 struct Case {
   std::string name;
   std::string about;
@@ -34,6 +34,6 @@ Case CaseOfFile(const std::string& path);
 
 int64_t Elements(const Dims& shape);
 int64_t Parameters(const Case& model);
-std::string ShapeName(const Dims& shape);  // "4096x1024"
+std::string ShapeName(const Dims& shape);  // such as "4096x1024"
 
 }  // namespace bench

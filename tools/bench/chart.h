@@ -9,7 +9,7 @@ namespace bench {
 
 struct Curve {
   std::string name;
-  std::vector<double> y;  // one for each x, above 0
+  std::vector<double> y;  // one number above 0 for each x of the chart
 };
 
 struct Panel {
@@ -18,7 +18,7 @@ struct Panel {
   std::vector<Curve> dashed;  // curves for comparison, drawn as dashed lines
 };
 
-// Two panels side by side with the same x and logarithmic axes.
+// A chart with two panels side by side. The panels have the same x values, and all axes are logarithmic.
 struct Chart {
   std::string title;
   std::string note;
@@ -27,7 +27,7 @@ struct Chart {
   Panel panels[2];
 };
 
-// Writes a chart as JSON, which draw_chart.py draws.
+// Writes a chart to a JSON file. draw_chart.py makes a picture from the file.
 void WriteChart(const Chart& chart, const std::string& path);
 
 }  // namespace bench

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the cost of the gradient check, which scans a 1024 x 1024 float32 gradient. The scan is compared with a step
-// of the same parameter that refreshes no roots. Both run on one thread. The last lines are the ratios.
+// Measures the cost of the gradient check, which is a scan of a 1024 x 1024 float32 gradient. Compares the time of the
+// scan with that of a step of the same parameter that refreshes no roots. The scan and the step run on one thread. The
+// last lines of the output are the ratios.
 #include <benchmark/benchmark.h>
 #include <shampoo/shampoo.h>
 
@@ -22,9 +23,10 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// So many gradients that no cache holds them all, so that each scan reads from memory.
+// Number of gradients that scan_cold scans in turn. No cache holds all of them, so each scan reads from memory.
 constexpr int64_t kColdGradients = 64;
-// So large that only step kFrequency refreshes roots. This step is made before the measured steps.
+// Roots are refreshed in step kFrequency and its multiples. The measured steps follow step kFrequency, and are so few
+// that none of them refreshes roots.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 constexpr double kAim = 2;  // the check should take at most this share of a step, in percent
 
@@ -99,7 +101,7 @@ void BenchStep(benchmark::State& state) {
   buffers.grad = gradient.data();
   Try(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
   SetStep(optimizer, kFrequency - 1);
-  Try(shampoo_optimizer_step(optimizer, nullptr));  // the first step with preconditioning, which computes the roots
+  Try(shampoo_optimizer_step(optimizer, nullptr));  // step kFrequency, which computes the roots
   for (auto _ : state) Try(shampoo_optimizer_step(optimizer, nullptr));
   double roots = 0;
   Try(shampoo_optimizer_stat(optimizer, "root_computed", &roots));
@@ -111,7 +113,7 @@ void BenchStep(benchmark::State& state) {
   shampoo_optimizer_destroy(optimizer);
 }
 
-// Keeps the shortest time of each benchmark among its repetitions, because other load on the machine only adds time.
+// Keeps the shortest time of all repetitions of each benchmark, because other load on the machine can only add time.
 class ShortestTimes : public benchmark::ConsoleReporter {
  public:
   ShortestTimes() : ConsoleReporter(OO_None) {}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the report of shampoo_checkpoint_bench and that the program removes its files. Does not judge the rates.
+"""Checks the JSON report of shampoo_checkpoint_bench, and checks that the program removes its files.
 
 check_checkpoint.py PROGRAM
 """
@@ -31,8 +31,8 @@ def main() -> None:
         require(not os.listdir(disk), f"the program left files behind: {os.listdir(disk)}; expected none")
         with open(report, encoding="utf-8") as file:
             written = json.load(file)
-    # The state has 20 bytes for each element of a matrix, and the program chooses as many matrices as fit into MIB. The
-    # files are slightly larger than `least`, which leaves out headers, and counts a triangle as half of its matrix.
+    # A matrix has 20 bytes of state for each element, and the program uses as many matrices as fit into MIB MiB.
+    # `least` leaves out headers, and counts a triangle as half of its matrix, so the files are slightly larger.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
     require(least < written["bytes"] < 1.2 * least,
             f"the data files have {written['bytes']} bytes; expected slightly more than {least}")

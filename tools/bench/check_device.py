@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks shampoo_bench --device cuda and --period with the fake CUDA: rows, counts and errors. Times are ignored.
+"""Checks the JSON and the errors of shampoo_bench with --device cuda and with --period, on the fake CUDA.
 
-check_device.py PROGRAM PLUGIN
+check_device.py PROGRAM PLUGIN    PLUGIN is the CUDA backend that uses the fake CUDA
 """
 import json
 import os
@@ -48,7 +48,7 @@ def check_rows(program: str, plugin: str, folder: str) -> None:
         report = measure(program, plugin, folder, "--device", "cuda", "--set", f"root_method={method}", "--set",
                          "root_max_iterations=20")
         require(report["device"] == "cuda" and report["periods"] == [] and len(report["rows"]) == 1,
-                f"wrong device, or not exactly one row and no periods: {report}")
+                f"expected the device cuda, one row and no periods: {report}")
         row = report["rows"][0]
         check_settings(row, {"root_method": method, "root_max_iterations": "20"})
         for kind in ("ordinary", "with_roots"):
@@ -56,7 +56,7 @@ def check_rows(program: str, plugin: str, folder: str) -> None:
                     f"a time or a count of {kind} is not positive: {row}")
         for frequency in (1, 10, 50):
             mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency
-            require(abs(row["mean_ms"][str(frequency)] - mean) <= 1e-6 * mean, f"wrong mean at {frequency}: {row}")
+            require(abs(row["mean_ms"][str(frequency)] - mean) <= 1e-6 * mean, f"wrong mean_ms at {frequency}: {row}")
 
 
 def check_periods(program: str, plugin: str, folder: str) -> None:
@@ -64,7 +64,7 @@ def check_periods(program: str, plugin: str, folder: str) -> None:
         for key, value in (("root_spread", "true"), ("root_async", "2"), ("beta1", "0.9")):
             report = measure(program, plugin, folder, "--device", device, "--threads", "1", "--period", str(PERIOD), "--set",
                              f"{key}={value}")
-            require(report["device"] == device and report["rows"] == [], f"wrong device, or unexpected rows: {report}")
+            require(report["device"] == device and report["rows"] == [], f"wrong device, or there are rows: {report}")
             row = report["periods"][0]
             check_settings(row, {key: value})
             require(row["period"] == PERIOD, f"wrong period: {row}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the counts of shampoo_placement for a small model on 8 ranks with counts that are computed here.
+"""Compares numbers that shampoo_placement reports, mostly for one small model, with numbers that this script computes.
 
 check_placement.py PROGRAM
 """
@@ -23,8 +23,8 @@ BLOCK = 40
 RANKS = 8
 FREQUENCY = 20
 FLOPS, SHAMPOO_FLOPS, ROOT_FLOPS, LINK, LATENCY, TOKENS = 2e12, 3e11, 1e11, 4e9, 5e-6, 1000
-HEADER = 64  # bytes, at the start of a rank's segment
-COUNTERS, ARENA = 64, 256  # bytes before the blocks' state, and the unit to which an arena is rounded up
+HEADER = 64  # bytes at the start of the segment that a rank sends in an all-gather
+COUNTERS, ARENA = 64, 256  # bytes for the step counters in an arena; unit to which the size of an arena is rounded up
 RATES = ("--flops", FLOPS, "--shampoo-flops", SHAMPOO_FLOPS, "--root-flops", ROOT_FLOPS, "--link", LINK, "--latency",
          LATENCY)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,7 +40,7 @@ def require_near(value: float, expected: float, text: str) -> None:
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Split a shape into chunks. No two neighboring dims of the shapes in this file can be merged."""
+    """Return the shapes of the blocks of a parameter. No dims are merged: products of neighbors exceed BLOCK."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
@@ -51,7 +51,7 @@ def seconds_of(block: tuple[int, ...]) -> float:
 
 
 def owners_by_bytes(blocks: list[tuple[int, ...]], ranks: int = RANKS) -> list[int]:
-    """Assign blocks greedily, the largest first. The size of a block is that of its updates, rounded up to 64 bytes."""
+    """Assign blocks to owners greedily, largest first. The size of a block is aligned_bytes(block)."""
     sizes = [aligned_bytes(block) for block in blocks]
     loads = [(0, rank) for rank in range(ranks)]
     owners = [0] * len(blocks)
@@ -63,6 +63,7 @@ def owners_by_bytes(blocks: list[tuple[int, ...]], ranks: int = RANKS) -> list[i
 
 
 def aligned_bytes(block: tuple[int, ...]) -> int:
+    """Return the bytes of the update of a block, rounded up to a multiple of 64."""
     return (4 * math.prod(block) + 63) // 64 * 64
 
 
@@ -82,7 +83,7 @@ def check_consistent(row: dict, ranks: int, where: str) -> None:
     require_near(row["updates"]["mean"] * ranks, row["elements"], f"{where}: summed elements")
     require(row["sent"] >= 4 * row["updates"]["largest"] + HEADER, f"{where}: the segment is too short")
     for load in ("updates", "state", "compute_seconds"):
-        require(row[load]["largest"] >= row[load]["mean"] * (1 - 1e-12), f"{where}: mean {load} above the largest")
+        require(row[load]["largest"] >= row[load]["mean"] * (1 - 1e-12), f"{where}: mean {load} exceeds the largest")
     gather = (ranks - 1) * row["sent"] / LINK + math.log2(ranks) * LATENCY
     require_near(row["gather_seconds"], gather, f"{where}: time of the all-gather")
 
@@ -101,12 +102,13 @@ def check_row(row: dict, train_seconds: float) -> None:
     if row["balance"] == "bytes":
         owners = owners_by_bytes(blocks)
         require_near(row["compute_seconds"]["largest"], max(per_rank(owners, seconds)), f"{where}: longest time")
-        require(row["sent"] == HEADER + max(per_rank(owners, list(map(aligned_bytes, blocks)))), f"{where}: segment")
-        require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: wrong ranks without a block")
+        require(row["sent"] == HEADER + max(per_rank(owners, list(map(aligned_bytes, blocks)))),
+                f"{where}: wrong size of a segment")
+        require(row["ranks_without_block"] == RANKS - len(set(owners)), f"{where}: wrong ranks_without_block")
 
 
 def check_shards(row: dict, by_replicas: dict) -> None:
-    """Check a row of shard_mode gather. Blocks have the same owners as with an equal number of replicas."""
+    """Check a row of shard_mode gather. by_replicas is a row of as many replicas; its blocks have the same owners."""
     ranks = row["world"]
     where = f"{ranks} shards"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
@@ -116,10 +118,10 @@ def check_shards(row: dict, by_replicas: dict) -> None:
     require(row["blocks"] == len(blocks), f"{where}: {row['blocks']} blocks, not {len(blocks)}")
     for own in ("state", "ranks_without_block"):
         require(row[own] == by_replicas[own], f"{where}: {own} is {row[own]}, not {by_replicas[own]}")
-    require(by_all_to_all["sent"]["largest"] == max(expected.sent), f"{where}: largest bytes sent")
+    require(by_all_to_all["sent"]["largest"] == max(expected.sent), f"{where}: wrong largest number of bytes sent")
     require_near(by_all_to_all["sent"]["mean"], sum(expected.sent) / ranks, f"{where}: mean bytes sent")
     segments = sum(expected.segments)
-    require(by_all_gather["sent"] == {"largest": segments, "mean": segments}, f"{where}: segments of the all-gathers")
+    require(by_all_gather["sent"] == {"largest": segments, "mean": segments}, f"{where}: wrong size of the segments")
     require(row["gathered"] == ranks * segments, f"{where}: gathered is not the size of {ranks} segments")
     for load in ("workspace", "total"):
         more = by_all_gather[load]["mean"] - by_all_to_all[load]["mean"]
@@ -127,13 +129,13 @@ def check_shards(row: dict, by_replicas: dict) -> None:
     for mode in (by_all_to_all, by_all_gather):
         require_near(mode["total"]["mean"], row["state"]["mean"] + mode["workspace"]["mean"], f"{where}: total")
         for load in mode.values():
-            require(load["largest"] >= load["mean"] * (1 - 1e-12), f"{where}: a mean above the largest")
+            require(load["largest"] >= load["mean"] * (1 - 1e-12), f"{where}: a mean is above the largest value")
     require_near(row["even"]["sent"], 12 * row["elements"] / ranks, f"{where}: bytes sent if spread evenly")
     require_near(row["even"]["total"], sum(row["alone"].values()) / ranks, f"{where}: memory if spread evenly")
 
 
 def draw(chart: str) -> xml.etree.ElementTree.Element:
-    """Draw the chart and return the picture."""
+    """Draw a chart with draw_chart.py and return the root element of the SVG file."""
     script = os.path.join(os.path.dirname(__file__), "draw_chart.py")
     subprocess.run([sys.executable, script, chart, chart + ".svg"], check=True)
     return xml.etree.ElementTree.parse(chart + ".svg").getroot()
@@ -184,7 +186,7 @@ def main() -> None:
             check_row(row, model["train_seconds"])
         require("| overhead" in text and "|---" in text, "the printed table has no head")
         curves = list(draw(chart).iter(SVG + "polyline"))
-        require(len(curves) == 2, f"{len(curves)} curves in the plot")
+        require(len(curves) == 2, f"the plot has {len(curves)} curves; expected 2")
 
         report, _ = run(*small, "--world", "12,8,6", "--shards", 3, "--group", 3, "--step-seconds", 0.5)
         model = report["models"][0]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the modes of shampoo_bench: its JSON is complete, its counts of work are right, its fractions are plausible.
+"""Checks the modes of shampoo_bench: complete JSON, correct counts of flops and bytes, plausible fractions.
 
     check_smoke.py PROGRAM --tables docs/measure/bench_table.py
 
-The problem is tiny, and times are ignored. Flops and bytes are computed here from the shapes.
+Each mode measures tiny shapes. The script computes the expected flops and bytes from the shapes.
 """
 import argparse
 import itertools
@@ -27,13 +27,13 @@ ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_byt
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Split into chunks. No two neighboring dims can be merged: even the product 5 * 9 of (5, 9, 40) is too large."""
+    """Return the shapes of the blocks of a parameter. No dims are merged: even 5 * 9 in (5, 9, 40) is above BLOCK."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
 def expected_work(state_dtype: str) -> dict[str, dict[str, int]]:
-    """Return the work by the formulas of work.h. Grafting adam has the states E and V in addition to the parameter."""
+    """Return the work of a step by the formulas of work.h. The states in the shape of the parameter are E and V."""
     state = DTYPE_BYTES[state_dtype]
     work = {phase: {"flops": 0, "bytes": 0} for phase in PHASES}
     for shape in SHAPES:
@@ -44,7 +44,7 @@ def expected_work(state_dtype: str) -> dict[str, dict[str, int]]:
             work["check"]["bytes"] += 4 * n
             work["elementwise"]["flops"] += 20 * n
             work["elementwise"]["bytes"] += 12 * n + 2 * 2 * state * n
-            if len(block) == 1:  # vectors use the grafting method alone
+            if len(block) == 1:  # vectors have no factor matrices
                 continue
             work["factor_update"]["flops"] += n * sum(block)
             work["factor_update"]["bytes"] += 4 * n + state * sum(d * (d + 1) for d in block)
@@ -73,26 +73,27 @@ def check_row(row: dict) -> None:
     work, expected = row["work"], expected_work(row["state_dtype"])
     for phase in PHASES:
         for what in ("flops", "bytes"):
-            # The JSON has rounded numbers.
+            # The numbers in the JSON file are rounded.
             require(abs(work[phase][what] - expected[phase][what]) <= 1e-9 * expected[phase][what],
                     f"{where}: work is {work}, not {expected}")
-    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0, f"{where}: keys or root_retried")
+    require(row["keys"] == {"momentum_dtype": "f32"} and row["root_retried"] == 0,
+            f"{where}: wrong keys or root_retried")
     require(row["ordinary_runs"] >= 2 and row["with_roots_runs"] >= 2, f"{where}: too few runs")
     for frequency in FREQUENCIES:
         mean = row["ordinary_ms"] + (row["with_roots_ms"] - row["ordinary_ms"]) / frequency
-        require(abs(row["mean_ms"][str(frequency)] - mean) < 1e-6 * mean, f"{where}: mean at {frequency}")
+        require(abs(row["mean_ms"][str(frequency)] - mean) < 1e-6 * mean, f"{where}: wrong mean_ms at {frequency}")
     require_fraction(row["fraction_of_peak"], f"{where}: fraction_of_peak")
     require_fraction(row["fraction_of_limit"], f"{where}: fraction_of_limit")
     require(row["phases"] is None or sorted(row["phases"]) == sorted(PHASES), f"{where}: wrong phases")
     for name, phase in (row["phases"] or {}).items():
-        if phase is not None:  # None: too short for the clock
-            require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: {name}")
-            # The data of this problem fits into the first-level cache, which may be far faster than the second-level
-            # cache, whose rate is the limit.
+        if phase is not None:  # None if the phase was too short for the clock
+            require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: wrong phase {name}")
+            # The limit is the rate of the second-level cache. The data of these shapes fits into the first-level cache,
+            # which may be far faster, so the fraction may be far above 1.
             if phase["bound_by"] == "flops":
-                require_fraction(phase["fraction_of_limit"], f"{where}: {name}")
+                require_fraction(phase["fraction_of_limit"], f"{where}: fraction_of_limit of {name}")
             else:
-                require(phase["fraction_of_limit"] > 0, f"{where}: {name}")
+                require(phase["fraction_of_limit"] > 0, f"{where}: fraction_of_limit of {name} is not positive")
 
 
 def check_machines(report: dict, threads: list[int]) -> None:
@@ -146,7 +147,7 @@ def main() -> None:
         require([row["block"] for row in report["rows"]] == [20, 40], "wrong blocks in the grid")
         require("bytes/parameter" in text, "the printed grid has no head")
         curves = list(xml.etree.ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}polyline"))
-        require(len(curves) == len(FREQUENCIES) + 1 + 3, f"{len(curves)} curves in the plot")
+        require(len(curves) == len(FREQUENCIES) + 1 + 3, f"wrong number of curves in the plot: {len(curves)}")
 
         report, _ = run("simulation.json", "--simulate", "--case", "tiny_vectors", "--block", "8")
         check_machines(report, [1])

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares shampoo_save and shampoo_load of one rank with dd on the same disk. Runs of the library and of dd alternate.
-// dd writes the same number of bytes, with fsync, and reads the files of the checkpoint. Before each write the file
-// system is synced. Before each read the files are dropped from the page cache.
+// Compares the rates of shampoo_save and shampoo_load, on one rank, with those of dd on the same disk. Runs of the
+// library and of dd alternate. dd writes as many bytes as the checkpoint has, with fsync, and reads the files of the
+// checkpoint. Before each write, the file system is synced. Before each read, the files to read are dropped from the
+// page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,11 +33,12 @@ Options ReadOptions(int argc, char** argv) {
     if (option == "--help" || i + 1 == argc) {
       std::puts(
           "shampoo_checkpoint_bench [--dir DIRECTORY] [--mib N] [--dim N] [--runs N] [--json FILE]\n"
-          "  --dir   directory on the disk to measure (.); files that are created there are removed\n"
+          "A number in parentheses is a default.\n"
+          "  --dir   directory on the disk to measure; default: the current one. Created files are removed\n"
           "  --mib   approximate size of the state in MiB (1024)\n"
           "  --dim   rows and columns of each matrix; half of the matrices are one block, the others are four blocks "
           "(1024)\n"
-          "  --runs  number of runs, of which medians are printed (7)");
+          "  --runs  number of runs; the medians of all runs are printed, too (7)");
       std::exit(option == "--help" ? 0 : 2);
     }
     const std::string value = argv[i + 1];
@@ -78,7 +80,7 @@ Json JsonOf(const CheckpointRun& run) {
 
 void RunAll(const Options& options) {
   CheckpointRuns bench(options.size, options.directory);
-  std::printf("%lld MB in files, MB/s\n", static_cast<long long>(bench.bytes() / 1000000));
+  std::printf("The checkpoint has %lld MB. All rates are in MB/s.\n", static_cast<long long>(bench.bytes() / 1000000));
   std::printf("%8s %10s %10s %9s %10s %10s %9s\n", "run", "dd write", "save", "of dd", "dd read", "load", "of dd");
   std::vector<CheckpointRun> runs;
   Json result = {{"bytes", bench.bytes()}, {"runs", Json::array()}};

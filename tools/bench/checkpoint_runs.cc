@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Returns a model with momentum and grafting from Adam. Its state takes 20 bytes for each element.
+// Returns a model with Adam grafting and momentum. The state takes 20 bytes for each element of a parameter.
 shampoo_test::RankSpec ModelOf(const CheckpointSize& size) {
   shampoo_test::RankSpec model;
   model.keys = {{"grafting", "adam"}, {"momentum", "0.9"}, {"max_preconditioner_dim", std::to_string(size.dim)}};
@@ -75,7 +75,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
   if (!fs::create_directory(folder_, error)) Fail("cannot make " + folder_ + ": " + error.message());
   rank_ = Make(model_);
   FillState(*rank_);
-  Save();  // the files show the number of bytes
+  Save();  // creates the files that are listed and measured below
   for (const auto& file : fs::directory_iterator(saved_)) {
     if (file.path().extension() != ".safetensors") continue;
     data_files_.push_back(file.path().string());
@@ -109,8 +109,8 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   fs::remove(dd_file_);
   const std::unique_ptr<shampoo_test::Rank> fresh = Make(model_);
   Sync(folder_);
-  // Layers below the file system may still cache the files. The first read is not timed, so that both programs benefit
-  // equally.
+  // Layers below the file system may cache the files. The next read is not timed. It fills these caches, so that dd and
+  // the library benefit equally from them.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
   (void)TimeDdRead(data_files_);
   for (const bool dd : {dd_first, !dd_first}) {

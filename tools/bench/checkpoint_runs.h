@@ -11,17 +11,17 @@
 
 namespace bench {
 
-// Size of the saved state.
+// The size of the model whose state is saved.
 struct CheckpointSize {
-  int64_t mib = 1024;  // approximate size of the state
-  int64_t dim = 1024;  // rows and columns of each parameter; half of the parameters are one block, the others four
+  int64_t mib = 1024;  // approximate size of the state in MiB
+  int64_t dim = 1024;  // rows and columns of each parameter; every second parameter has four blocks, the others one
 };
 
 struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// Times shampoo_save and shampoo_load of one rank, and dd for the same number of bytes, in a temporary directory.
+// Measures shampoo_save and shampoo_load on one rank, and dd with as many bytes, in a temporary directory.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);
@@ -39,7 +39,7 @@ class CheckpointRuns {
   shampoo_test::RankSpec model_;
   std::string folder_, saved_, dd_file_;
   std::unique_ptr<shampoo_test::Rank> rank_;
-  std::vector<std::string> data_files_;  // paths, the same after each save, because Save() deletes the directory first
+  std::vector<std::string> data_files_;  // every save creates files with the same paths
   int64_t bytes_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps on a GPU or with the fake CUDA, depending on the runtime that the program is linked with.
+// The devices of a program with CUDA. If the program is linked with the fake CUDA, no GPU is used.
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
 

@@ -9,11 +9,11 @@
 
 namespace bench {
 
-// A device on which an optimizer makes its steps. A failure ends the program.
+// A device on which an optimizer makes its steps. If a function fails, the program ends.
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int32_t type() const = 0;  // SHAMPOO_CUDA
+  virtual int32_t type() const = 0;  // device_type in the public header
   virtual void* stream() const = 0;  // the stream of all steps
   // Returns memory that contains only zeros.
   virtual void* Allocate(size_t bytes) = 0;
@@ -21,15 +21,15 @@ class Device {
   virtual void CopyTo(void* device, const void* host, size_t bytes) = 0;
   // Waits for all work of the device.
   virtual void Wait() = 0;
-  // Starts to measure the time of the work that is enqueued in the stream.
+  // Starts to time the work that the caller enqueues in the stream after this call.
   virtual void StartClock() = 0;
-  // Waits for the stream. Returns the seconds from the end of the work that was enqueued before StartClock() to the end
-  // of all work.
+  // Waits for all work in the stream. Returns the seconds from the end of the work enqueued before StartClock() to the
+  // end of the work enqueued after it.
   virtual double StopClock() = 0;
 };
 
-// Returns the device with the name on the command line, or nullptr for "cpu". plugin: the file of the backend; "": the
-// library finds the file. cuda_device.cc defines the function, or no_device.cc in a build without CUDA.
+// Returns the device that --device names, or nullptr for "cpu". plugin: the path of the backend. If plugin is "", the
+// library searches for the file. This function is defined in cuda_device.cc or, without CUDA, in no_device.cc.
 std::unique_ptr<Device> MakeDevice(const std::string& name, const std::string& plugin);
 
 }  // namespace bench

@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-constexpr double kTimeOfPeriods = 2;  // seconds for all periods; long periods are measured once
+constexpr double kTimeOfPeriods = 2;  // seconds in which a period is repeated; a longer period is measured once
 
 std::string KeysText(const Settings& settings) {
   std::string text;
@@ -62,7 +62,7 @@ Json PeriodJson(const PeriodRow& row) {
   return json;
 }
 
-// Returns the number of steps from a refresh to the step that begins to use its roots.
+// Returns the number of steps after which the roots of a refresh come into use: the value of root_async, or 0.
 int64_t AsyncSteps(const Settings& settings) {
   for (const auto& [key, value] : settings.keys) {
     if (key == "root_async") return std::stoll(value);
@@ -76,8 +76,9 @@ PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_run
   Session session(model, settings);
   PeriodRow row{.model = &model, .settings = settings, .work = session.work(), .memory = session.memory()};
   row.mean = std::numeric_limits<double>::infinity();
-  // End each measurement after a step that begins to use roots. Otherwise async roots could be computed between two
-  // measurements: waiting for the device does not wait for a thread that has not yet enqueued all of its work.
+  // Let each measurement end after a step that begins to use async roots. Otherwise these roots could be computed
+  // between two measurements, where nothing is timed: the end of a measurement waits for the device, but not for a
+  // thread that has not yet enqueued all of its work.
   (void)session.TimeSteps(AsyncSteps(settings));
   const double first = session.TimeSteps(settings.period);
   const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, max_runs);

@@ -16,17 +16,18 @@ struct PeriodRow {
   Settings settings;
   StepWork work;
   Memory memory;
-  double mean = 0;            // seconds per step in the shortest period, with one wait for the device at its end
-  double longest_host = 0;    // seconds of the longest call in a period with a wait after each step
-  double longest_device = 0;  // seconds of the longest work of a step in its stream, in the same period
+  double mean = 0;  // seconds per step in the shortest period; the host waits for the device after the last step
+  // Seconds of the longest step, in another period: the host waits for the device after each step.
+  double longest_host = 0;    // StepTime::host
+  double longest_device = 0;  // StepTime::device
   double root_retried = 0;
 };
 
-// Measures at most max_runs periods. They do not include the first period of the session, which computes the first
-// roots.
+// Measures at most max_runs periods for the mean, and one more for the longest step. The first period of the session,
+// which computes the first roots, is not counted.
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
-// Print rows with times only, because the limits of the device are not known.
+// These functions print only times, and no shares of limits, because the limits of the device are not known.
 void PrintDeviceHead(const std::vector<int64_t>& frequencies);
 void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies);
 void PrintPeriodHead();

@@ -8,14 +8,14 @@
 
 namespace bench {
 
-// Measurements of dd(1) on the same disk. Failures end the program.
+// Functions that time dd(1), or prepare the disk for a measurement. If a function fails, the program ends.
 
-// Returns the seconds that dd takes to write a new file from /dev/zero, including the fsync.
+// Returns the seconds that dd takes to write a new file of `bytes` zeros, including the fsync.
 double TimeDdWrite(const std::string& path, int64_t bytes);
 // Returns the seconds that dd takes to read these files, one after another.
 double TimeDdRead(const std::vector<std::string>& paths);
 
-// Writes pending data of the file system of a directory to the disk.
+// Writes pending data to the disk, for the whole file system that contains the directory.
 void Sync(const std::string& directory);
 // Drops a file from the page cache.
 void DropCache(const std::string& path);

@@ -5,7 +5,7 @@
 
     python3 tools/bench/draw_chart.py chart.json chart.svg
 
-Two panels are side by side. They have the same x values, and all axes are logarithmic. Needs nothing but Python.
+The chart has two panels side by side, with the same x values. All axes are logarithmic. No Python package is needed.
 """
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 import plot  # noqa: E402
 
-WIDTH, PANEL_LEFTS, PANEL_WIDTH = 1100, (70, 600), 340  # the names of curves are to the right of a panel
+WIDTH, PANEL_LEFTS, PANEL_WIDTH = 1100, (70, 600), 340  # to the right of each panel is space for names
 STYLE = plot.STYLE + ".tick{font-size:11.5px}.value{font-size:12px}"
 
 
 def number(value: float) -> str:
-    """Return the text of a number: three significant digits, or an integer from a thousand on."""
+    """Return a number as text: with three significant digits if it is below 1000, otherwise as an integer."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 

@@ -8,10 +8,10 @@
 
 namespace bench {
 
-// Prints the message and ends the program.
+// Prints the message to stderr and ends the program with status 1.
 [[noreturn]] void Fail(const std::string& text);
 
-// Ends the program with the library's last error unless status is SHAMPOO_OK.
+// If status is not SHAMPOO_OK, prints the library's last error and ends the program.
 void Try(shampoo_status status);
 
 }  // namespace bench

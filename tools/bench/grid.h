@@ -9,12 +9,12 @@
 
 namespace bench {
 
-// Print the head and a row of the table of block sizes and frequencies.
+// These functions print the head and a row of the table of --grid: step time and memory by block size.
 void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
-// Writes a chart of some of the rows: those with the largest number of threads, and with the grafting method and the
-// dtype of the first row.
+// Writes a chart of those rows that have the largest number of threads, and the grafting method and state dtype of the
+// first row.
 void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& frequencies, const std::string& path);
 
 }  // namespace bench

@@ -9,7 +9,7 @@ namespace bench {
 
 using Json = nlohmann::ordered_json;
 
-// Writes JSON to a file. Exits if this fails.
+// Writes JSON to a file. If writing fails, the program ends.
 void WriteJsonFile(const Json& json, const std::string& path);
 
 }  // namespace bench

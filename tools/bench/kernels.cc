@@ -9,12 +9,14 @@
 namespace bench {
 namespace {
 
-// Two multiply-add units with a latency of 4 cycles need 8 chains. With 12 chains, a stall of one chain has no effect.
+// Number of independent chains of multiply-adds. Two multiply-add units with a latency of 4 cycles are busy with 8
+// chains. With 12 chains, they stay busy while a chain stalls.
 constexpr int64_t kChains = 12;
 constexpr float kFactor = 0.999f;
 constexpr float kTerm = 0.001f;
 
-// Vectors of 128 bits, which every processor has. The compiler may contract multiply and add (see CMakeLists.txt).
+// Vectors of 128 bits, which every supported processor has. The compiler may combine a multiplication and an addition
+// into one instruction (-ffp-contract=fast in CMakeLists.txt).
 typedef float Vector4 __attribute__((vector_size(16)));
 
 float MultiplyAddBaseline(int64_t rounds) {

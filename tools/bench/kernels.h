@@ -6,15 +6,15 @@
 
 namespace bench {
 
-// Loops that measure the machine, in the widest vectors of this processor.
+// Loops whose speed is a limit of the machine (machine.h). They use the widest vector instructions of the processor.
 struct Kernels {
   const char* name;  // "avx512", "avx2", "baseline"
-  // Multiplies and adds in registers, in enough independent chains to hide the latency. The result depends on all of
-  // them, so that the compiler cannot remove any.
+  // Computes multiply-adds in registers, in so many independent chains that their latency does not matter. The result
+  // depends on all chains, so the compiler cannot remove a chain.
   float (*multiply_add)(int64_t rounds);
   int64_t flops_per_round;
-  // Computes a[i] = k a[i] + b[i] for n elements, a multiple of 32. It moves 12 bytes per element: it reads both arrays
-  // and writes one.
+  // Computes a[i] = k a[i] + b[i] for i < n. n must be a multiple of 32. For each i, 12 bytes are moved: a[i] and b[i]
+  // are read, and a[i] is written.
   void (*update)(float* a, const float* b, int64_t n);
 };
 

@@ -7,8 +7,8 @@
 namespace bench {
 namespace {
 
-// Returns the bandwidth of one thread: the bandwidth of the cache if states, parameters and gradients fit into half of
-// the last-level cache, otherwise the bandwidth of the memory.
+// Returns one thread's share of the bandwidth, in bytes per second. If states, parameters and gradients together fit
+// into half of the last-level cache, it is the bandwidth of the cache, otherwise that of the memory.
 double MemoryRate(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
   const bool cached = touched < static_cast<double>(LastLevelCacheBytes()) / 2;
@@ -22,7 +22,8 @@ std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machi
                               row.work.elementwise};
   std::array<PhaseLimit, kPhases> phases;
   for (size_t i = 0; i < kPhases; ++i) {
-    // Elementwise flops include square roots and divisions, whose rate is not measured, so only bytes limit them.
+    // The flops of the elementwise phase include square roots and divisions, whose rate is not measured. Therefore the
+    // limit of this phase is the time of its bytes.
     const double by_flops = i == kElementwise ? 0 : work[i].flops / (machine.peak / machine.threads);
     const double by_bytes = work[i].bytes / MemoryRate(row, machine);
     phases[i] = {kPhaseNames[i], work[i], row.phases[i], std::max(by_flops, by_bytes), by_flops >= by_bytes};
@@ -33,7 +34,7 @@ std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machi
 double StepLimit(const Row& row, const Machine& machine) {
   double seconds = 0;
   const std::array<PhaseLimit, kPhases> phases = PhaseLimits(row, machine);
-  for (size_t i = 1; i < kPhases; ++i) {  // without the check, which reads only what other phases read
+  for (size_t i = 1; i < kPhases; ++i) {  // skips phase 0, the check: other phases read the same data
     if (i != kRoots) seconds += phases[i].limit;
   }
   return seconds / machine.threads;

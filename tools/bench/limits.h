@@ -9,23 +9,23 @@
 
 namespace bench {
 
-// The measured time of a phase and the least possible time of its work. The least time is the time of the flops or
-// the time of the bytes, whichever is longer; for elementwise work it is the time of the bytes. Seconds are summed over
-// threads.
+// The measured time of a phase of a step (kPhaseNames), and the least possible time of its work. The least time is the
+// time of the flops or the time of the bytes, whichever is longer; for elementwise work it is the time of the bytes.
+// All times are in seconds, summed over threads.
 struct PhaseLimit {
   const char* name = "";
   Work work;
-  double seconds = 0;  // measured time, or 0 if it is not known
-  double limit = 0;    // least possible time
-  bool bound_by_flops = true;
+  double seconds = 0;          // measured time, or 0 if it is not known
+  double limit = 0;            // least possible time
+  bool bound_by_flops = true;  // false if the bytes take longer than the flops
 };
 std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine);
 
-// Returns the least possible seconds of an ordinary step on all threads: factor updates, preconditioning and
-// elementwise work.
+// Returns the least possible time in seconds of a step without roots, on all threads. It is the sum of the limits of
+// factor update, preconditioning and elementwise work.
 double StepLimit(const Row& row, const Machine& machine);
 
-// Returns the flop rate of the matrix products of an ordinary step, divided by the peak of the machine.
+// Returns the flop rate of the matrix products in a step without roots, divided by the peak rate of the machine.
 double FractionOfPeak(const Row& row, const Machine& machine);
 
 }  // namespace bench

@@ -17,11 +17,10 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kMinRemeasureInterval =
-    std::chrono::seconds(5);  // shortest time between two measurements of MeasureAgain
+constexpr auto kMinRemeasureInterval = std::chrono::seconds(5);  // MeasureAgain measures at most once in this time
 
-// Returns the size of the cache of a level, or 0 if the system does not report it. The files contain texts such as
-// "32768K".
+// Returns the size in bytes of the cache of a level, or 0 if the system does not report it. The system reports a size
+// in the form "32768K".
 int64_t CacheBytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
@@ -40,11 +39,12 @@ struct Free {
 };
 using Floats = std::unique_ptr<float[], Free>;
 
-// Runs are short (a few milliseconds) and many, so that some are not disturbed by other load on the machine.
+// Number of runs of each measurement. A run takes only a few milliseconds, so that other load on the machine does not
+// disturb all runs.
 constexpr int kRuns = 96;
 
-// Returns the bytes per second of Kernels::update. Each thread updates one slice of its two arrays `passes` times. Each
-// run uses the next slice.
+// Returns the bytes per second that Kernels::update moves on all threads. Each thread has two arrays, which are divided
+// into slices. In each run, a thread updates the next slice `passes` times.
 double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t passes) {
   const Kernels& kernels = KernelsOfThisCpu();
   const int64_t n = std::max<int64_t>(bytes_per_array / slices / 4 / 32 * 32, 32);  // elements per slice
@@ -90,7 +90,8 @@ Machine MeasureMachine(int threads) {
   Machine machine;
   machine.threads = threads;
   machine.peak = MeasurePeak(threads);
-  // Several times the last-level cache, but small enough for small machines.
+  // Three times the last-level cache, so that most accesses miss it, but from 64 to 256 MiB. The upper limit is for
+  // machines with little memory.
   const int64_t large = std::clamp(3 * LastLevelCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
   machine.memory_rate = MeasureRate(threads, large / threads, 16, 1);
   const int64_t second = CacheBytes(2) > 0 ? CacheBytes(2) : int64_t{512} << 10;

@@ -12,14 +12,14 @@ namespace bench {
 struct Machine {
   int threads = 1;
   double peak = 0;         // flops per second of multiply-adds in registers
-  double memory_rate = 0;  // bytes per second from memory: two arrays are read, one is written
-  double cache_rate = 0;   // the same, with arrays that fill half of each core's second-level cache
-  std::chrono::steady_clock::time_point when;
+  double memory_rate = 0;  // bytes per second from memory: each thread reads two arrays and writes one of them
+  double cache_rate = 0;   // bytes per second if the arrays of a thread fill half of a core's second-level cache
+  std::chrono::steady_clock::time_point when;  // time of the last measurement
 };
 
 Machine MeasureMachine(int threads);
-// Measures again and keeps the better values, because other load on the machine only reduces them. Does nothing within
-// five seconds of the last measurement.
+// Measures again, and keeps the higher of the old and the new rates, because other load on the machine only reduces
+// rates. Does nothing within five seconds of the last measurement.
 void MeasureAgain(Machine* machine);
 
 // Returns the size of the third-level cache, or 32 MiB if the system does not report it.

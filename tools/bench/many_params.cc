@@ -23,6 +23,7 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 int64_t SizeOfParam(int64_t i) { return 1 + i % 8; }
 
+// Times are in seconds.
 struct Times {
   double plan = 0;
   double create = 0;

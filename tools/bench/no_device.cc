@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of a program without CUDA.
+// Defines MakeDevice() (device.h) for builds without CUDA, in which the CPU is the only device.
 #include "tools/bench/device.h"
 #include "tools/bench/fail.h"
 

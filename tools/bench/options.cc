@@ -14,33 +14,36 @@ namespace bench {
 namespace {
 
 constexpr char kUsage[] =
-    R"(shampoo_bench [options]: measures steps, and compares them with the limits of the machine in the same run
+    R"(shampoo_bench [options]: measures the times of steps. On the CPU, also compares the times with limits of the
+machine that are measured in the same run. An ordinary step computes no inverse roots.
 
 what
-  --case NAME,...|all|list   all (default): a fixed selection of rows from all cases; list: prints the cases
+  --case NAME,...|all|list   models. all (default): a fixed selection of cases and settings; list: prints all cases
   --shapes 4096x1024,1024    parameters of these shapes, instead of a case
-  --shapes-file FILE         the same from lines "name d0 d1 ..."
-  --period N                 N consecutive steps with precondition_frequency N, instead of single steps: the mean time
-                             per step, and the longest step. Only with --period, root_spread and root_async can be set
-  --grid                     a table of step time and memory by block size and frequency
-  --roots                    time of one inverse square root by size, on one thread, compared with matrix products
-  --orthogonalize            time of a Newton-Schulz iteration by shape, on one thread
-  --simulate                 efficiency of the schedule on many threads, for gpt2 and resnet50 or --case
-how (each list gives a row for every value)
+  --shapes-file FILE         parameters from a file with lines "name d0 d1 ...", instead of a case
+  --period N                 measures N consecutive steps with precondition_frequency N, instead of single steps, and
+                             prints the mean time per step and the longest step. The keys root_spread and root_async
+                             can be set only with --period
+  --grid                     prints a table of step time and memory by block size and precondition_frequency
+  --roots                    measures inverse square roots and matrix products of several sizes, on one thread
+  --orthogonalize            measures Newton-Schulz iterations of several shapes, on one thread
+  --simulate                 predicts the efficiency of many threads, for gpt2 and resnet50 or for the cases of --case
+how (each combination of the listed values is a row; the values of --frequency are columns)
   --device cpu|cuda          default: cpu. On cuda, "ordinary ms" and "with roots" are times of the device, and
                              "its call" is the time that the host needs for the same step
-  --plugin FILE              libshampoo_cuda.so; default: in the folder of libshampoo.so
-  --threads 1,2              default: 1,2; on cuda 1
+  --plugin FILE              path of libshampoo_cuda.so; default: in the folder of libshampoo.so
+  --threads 1,2              numbers of threads; default: 1,2, or 1 on cuda
   --block 64,...             max_preconditioner_dim; default: the block sizes of the case
-  --frequency 1,10,50        for the mean time per step; default: 1,10,50
+  --frequency 1,10,50        values of precondition_frequency, for the mean times per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
   --set KEY=VALUE            any other key of the library; may be repeated. All remaining keys have their defaults;
                              preset=shampoo_2024 has the defaults of the reference implementation
-  --min-runs N               number of runs, of which the shortest counts; default: 10. Steps above 2 s have fewer runs
+  --min-runs N               least number of runs, of which the shortest counts (with --roots: the median); default: 10.
+                             Steps above 2 s have fewer runs. With --period, N is the largest number of periods
 output
-  --json FILE                all results, for programs (docs/measure/bench_table.py makes tables of it)
-  --chart FILE               with --grid: the plot as JSON, which tools/bench/draw_chart.py draws
+  --json FILE                writes all results as JSON, of which docs/measure/bench_table.py makes tables
+  --chart FILE               with --grid: writes a plot as JSON, which tools/bench/draw_chart.py draws
 
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
@@ -52,21 +55,21 @@ const std::map<std::string, Mode> kModes = {{"--grid", Mode::kGrid},
                                             {"--orthogonalize", Mode::kOrthogonalization}};
 
 void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
-  // Keys that vary between rows, or that the measurement sets.
+  // These keys vary between rows, or the measurement sets them.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "refresh_growth"}) {
-    if (pair.first == own) Fail("--set " + pair.first + ": this program sets it itself; --help lists its options");
+    if (pair.first == own) Fail("--set " + pair.first + ": the program sets this key itself; --help lists all options");
   }
   for (const char* const needs_period : {"root_spread", "root_async"}) {
     if (pair.first == needs_period && mode != Mode::kPeriod) {
-      Fail("--set " + pair.first + ": expected --period N, because single steps do not show its effect");
+      Fail("--set " + pair.first + ": expected --period N, because single steps do not show the effect of this key");
     }
   }
 }
 
 void CheckTogether(const Options& options) {
   const bool shapes = !options.shapes.empty() || !options.shapes_file.empty();
-  if (shapes && !options.cases.empty()) Fail("--case and --shapes exclude each other");
+  if (shapes && !options.cases.empty()) Fail("--case excludes --shapes and --shapes-file");
   if (!options.shapes.empty() && !options.shapes_file.empty()) Fail("--shapes and --shapes-file exclude each other");
   if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
     Fail("--grid needs --shapes, --shapes-file or one --case");

@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kSteps = 5;
 
-// Returns the flops of kSteps steps on a matrix X with s = min(rows, columns) and l = max(rows, columns). X X^T and
-// A A^T with A = X X^T are symmetric, so only half of their 2 s^2 l and 2 s^3 flops are counted. The product with X has
-// 2 s^2 l.
+// Returns the flops of kSteps Newton-Schulz steps on a matrix X, where s = min(rows, columns), l = max(rows, columns)
+// and A = X X^T. A step computes A, A A^T and a product with X, which has 2 s^2 l flops. A and A A^T are symmetric, so
+// only half of their flops are counted: s^2 l and s^3.
 double Flops(int64_t rows, int64_t columns) {
   const auto s = static_cast<double>(std::min(rows, columns));
   const auto l = static_cast<double>(std::max(rows, columns));
@@ -60,7 +60,8 @@ IterationTimes MeasureShape(const shampoo::Settings& settings, int64_t rows, int
     total += time(&shortest.steps, [&] {
       if (!shampoo::Orthogonalize<float>(settings, rows, columns, x.data(), {memory.data()})) Fail("LAPACK failed");
     });
-    // The product with X, which takes half of the flops of a step on a square.
+    // The table compares the rate of a step with the rate of this product. If X is square, the product has half of the
+    // flops of a step.
     const int64_t s = std::min(rows, columns);
     total += time(&shortest.product, [&] {
       if (rows <= columns) {
@@ -82,12 +83,13 @@ void MeasureOrthogonalization(int min_runs) {
   shampoo::Settings settings;
   settings.ns_steps = kSteps;
   std::string canonical;
-  if (!shampoo::ParseNsCoefficients("polar_express", &settings.ns_coefficients, &canonical)) Fail("no coefficients");
+  if (!shampoo::ParseNsCoefficients("polar_express", &settings.ns_coefficients, &canonical))
+    Fail("ns_coefficients polar_express is unknown");
   Machine machine = MeasureMachine(1);
   std::printf(
-      "\nFive steps of Newton-Schulz in float32 on one thread (ns_coefficients polar_express). Of the symmetric\n"
-      "products only half of the flops are counted. The shortest of all runs counts. Peak rate of a thread: %.1f\n"
-      "Gflop/s at the start.\n\n"
+      "\nFive steps of Newton-Schulz in float32 on one thread (ns_coefficients polar_express). Only half of the flops\n"
+      "of symmetric products are counted. The shortest of all runs counts. Peak rate of a thread: %.1f Gflop/s at\n"
+      "the start.\n\n"
       "| shape | ms | Gflop/s | of the peak rate | of the rate of one product with X |\n|---|---:|---:|---:|---:|\n",
       machine.peak / 1e9);
   constexpr int64_t kShapes[][2] = {{128, 128},  {256, 256},  {512, 512},  {1024, 1024},

@@ -4,9 +4,10 @@
 
 namespace bench {
 
-// Prints a table of the Newton-Schulz iteration in float32 by shape: the time of five steps on one thread, and their
-// flop rate, compared with the peak rate of a thread and with the rate of a product. Both are measured in the same run.
-// Times are processor times of this thread, the shortest of at least min_runs runs.
+// Prints a table of the Newton-Schulz iteration in float32. A row has the time of five steps on one thread for a shape,
+// and the flop rate of these steps. The row compares this rate with the peak rate of a thread and with the rate of a
+// matrix product, which are measured in the same run. A time is the processor time of this thread in the shortest of at
+// least min_runs runs.
 void MeasureOrthogonalization(int min_runs);
 
 }  // namespace bench

@@ -1,16 +1,16 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes, without the library, the bytes that ranks send each other with shard_mode gather and equal flat chunks."""
+"""Computes for check_placement.py, without the library, the bytes that ranks send each other with shard_mode gather."""
 import collections
 import itertools
 import math
 from collections import Counter
 
 HEADER = 16  # bytes at the start of the data that one rank sends to another
-# Unit to which the bytes of one block that a rank sends to another rank are rounded up. Gradients, parameters and
-# updates are rounded up separately.
+# For each block, the bytes that one rank sends to another rank are rounded up to a multiple of PART. Gradients,
+# parameters and updates are rounded up separately.
 PART = 16
-BUFFER = 64  # unit to which a buffer is rounded up
+BUFFER = 64  # the size of a buffer is rounded up to a multiple of BUFFER
 
 
 def round_up(value: int, to: int) -> int:
@@ -18,7 +18,7 @@ def round_up(value: int, to: int) -> int:
 
 
 def holders_of(shape: tuple[int, ...], block: int, ranks: int) -> list[Counter[int]]:
-    """Return for each block how many of its elements each rank has."""
+    """Return, for each block, how many elements each rank has, if ranks hold equal chunks of the flattened tensor."""
     chunk = -(-math.prod(shape) // ranks)
     strides = [math.prod(shape[k + 1:]) for k in range(len(shape))]
     ranges = [[range(first, min(first + block, d)) for first in range(0, d, block)] for d in shape]
@@ -32,7 +32,7 @@ class Exchange:
     """Count the bytes of float32 gradients and parameters sent to the owners of blocks, and of updates sent back."""
 
     def __init__(self, holders: list[Counter[int]], owners: list[int], ranks: int) -> None:
-        collect = [[HEADER] * ranks for _ in range(ranks)]  # from, to
+        collect = [[HEADER] * ranks for _ in range(ranks)]  # [sender][receiver]
         deliver = [[HEADER] * ranks for _ in range(ranks)]
         for block, owner in zip(holders, owners):
             for holder, elements in block.items():
@@ -41,5 +41,5 @@ class Exchange:
         self.sent = [sum(row) - row[rank] for rank, row in enumerate(collect)]
         self.sent = [sent + sum(row) - row[rank] for rank, (sent, row) in enumerate(zip(self.sent, deliver))]
         self.segments = [max(map(sum, collect)), max(map(sum, deliver))]
-        # Memory for the segments that an all-gather receives from all ranks.
+        # Memory for the data that an all-gather receives: one segment from each rank.
         self.gathered = round_up(ranks * max(self.segments), BUFFER)

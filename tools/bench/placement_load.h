@@ -6,12 +6,13 @@
 
 namespace bench {
 
-// Distribution of a load over the ranks.
+// The largest and the mean load of all ranks. A load is any number that each rank has, such as its bytes of state.
 struct Load {
   double largest = 0;
   double mean = 0;
   double Imbalance() const { return mean > 0 ? largest / mean : 1; }
 
+  // ranks: the load of each rank. There must be at least one rank.
   static Load Of(const std::vector<double>& ranks);
 };
 

@@ -8,7 +8,7 @@
 namespace bench {
 namespace {
 
-constexpr int64_t kTokens = 8192;
+constexpr int64_t kTokens = 8192;  // tokens of one rank in a step
 
 class Tensors {
  public:
@@ -21,7 +21,7 @@ class Tensors {
     Add(name + ".weight", {width});
     Add(name + ".bias", {width});
   }
-  // Adds a layer of an encoder or of GPT. It has biases, and the hidden layer of its MLP has four times the width.
+  // Adds a transformer layer of ViT or GPT-2, with biases. The width of the hidden layer of the MLP is 4 * width.
   void AddLayer(const std::string& name, int64_t width) {
     AddNorm(name + ".norm1", width);
     AddLinear(name + ".qkv", 3 * width, width);
@@ -50,7 +50,7 @@ std::vector<Tensor> VitLarge() {
   return tensors.list();
 }
 
-// The output layer is the token embedding, so it has no parameters of its own.
+// The output layer uses the parameters of the token embedding.
 std::vector<Tensor> Gpt2Xl() {
   const int64_t width = 1600;
   Tensors tensors;
@@ -61,7 +61,7 @@ std::vector<Tensor> Gpt2Xl() {
   return tensors.list();
 }
 
-// A LLaMA model has no biases and a gated MLP. It may have fewer heads for keys and values than for queries.
+// A LLaMA model has a gated MLP and no biases. key_width is below width if several query heads share a key head.
 std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
   const int64_t vocabulary = 32000;
   Tensors tensors;

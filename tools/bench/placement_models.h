@@ -10,12 +10,12 @@
 
 namespace bench {
 
-// A model, and the work of one rank in a training step of it.
+// A model, and the work of one rank in a training step of the model.
 struct Model {
   std::string name;   // name on the command line
   std::string title;  // title in tables and plots
   Case shapes;
-  // If above 0, the tokens of one rank in a step. The step is then estimated as 6 flops for each parameter and token.
+  // Tokens of one rank in a step, or 0. If above 0, a step is estimated to take 6 flops for each parameter and token.
   int64_t tokens = 0;
   double step_seconds = 0;  // assumed time of a step if tokens is 0
   std::string batch;        // description of the batch of one rank
@@ -30,8 +30,8 @@ struct ModelChoice {
   double step_seconds = 0;
 };
 
-// Returns the models that the options name, or all predefined models if there are no names and no shapes. Shapes are
-// one model, which is treated as a transformer with 8192 tokens per rank. Exits after an error.
+// Returns the models that the options name, or all predefined models if the options contain no names and no shapes. All
+// shapes together form one model, which is treated as a transformer with 8192 tokens per rank. Exits after an error.
 std::vector<Model> ChooseModels(const ModelChoice& choice);
 
 }  // namespace bench

@@ -16,7 +16,7 @@
 namespace bench {
 namespace {
 
-constexpr int kLargestWorld = 1 << 20;  // limit of a plan
+constexpr int kLargestWorld = 1 << 20;  // largest number of ranks that a plan can have
 
 constexpr char kUsage[] =
     R"(shampoo_placement [options]: shows how a plan divides the blocks of a model among many ranks, and predicts
@@ -25,38 +25,40 @@ the time of a step. Nothing is measured; docs/scaling.md has the formulas.
 what
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
   --shapes 4096x1024,...  parameters of these shapes, instead of a model
-  --shapes-file FILE      the same from lines "name d0 d1 ..."
+  --shapes-file FILE      parameters from a file with lines "name d0 d1 ...", instead of a model
   --world 8,16,...        numbers of ranks; default: the powers of two from 8 (with gather: from 2) to 4096
   --balance bytes,cost    values of the key balance; default: both
-  --shard-mode NAME       local or gather; default: local. gather: the ranks hold the shards of one copy, equal chunks
-                          of each flattened parameter, and blocks are gathered at their owners. Prints bytes sent and
-                          memory, with all-to-all and with all-gather. The rates have no effect, and --shards and
-                          --group are errors
-  --shards N              N ranks hold the shards of one copy, divided along the first dim, and world / N ranks hold
-                          each shard (HSDP). Numbers of ranks that are not multiples of N are left out. Default: 1
-  --group N               the ranks that hold the same parameters form groups of at most N. Each group does the whole
-                          work, and divides it among its ranks. Default: one group
+  --shard-mode NAME       local or gather; default: local. With gather, each flattened parameter is divided into equal
+                          chunks, one for each rank, and each block is gathered at its owner. The program then prints
+                          bytes sent and memory, both for all-to-all and for all-gather. The rates have no effect, and
+                          --shards and --group are errors
+  --shards N              each parameter is divided along its first dim into N shards, and world / N ranks hold each
+                          shard (HSDP). Numbers of ranks that are not multiples of N are left out. Default: 1
+  --group N               the ranks that hold the same parameters form groups of at most N. Each group computes the
+                          updates of all blocks, and divides the blocks among its ranks. Default: one group
 how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
   --steps N               the cost of roots is averaged over the first N steps of a run; default: 10000
   --preset NAME           preset of the keys that have no option here; default: shampoo_2024
-  --grafting NAME         default: adam
+  --grafting NAME         the key grafting; default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank
   --flops X               flop/s of the training step; default: 400e12
   --shampoo-flops X       flop/s of Shampoo's products; default: 40e12
   --root-flops X          flop/s of inverse roots, each counted as 10 n^3; default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
-  --latency X             seconds for each doubling of the ranks of an all-gather; default: 10e-6
-  --tokens N              tokens per rank in a training step, which takes 6 * parameters * tokens / flops;
-                          default: 8192, for vit-l 64 * 197
-  --step-seconds X        seconds of a training step without Shampoo; default: computed from the tokens, for resnet50
-                          0.1 and for recommendation 0.01
+  --latency X             latency of an all-gather in seconds, for each doubling of the number of ranks;
+                          default: 10e-6
+  --tokens N              tokens per rank in a training step. The step takes 6 * parameters * tokens / flops seconds.
+                          Default: 8192; for vit-l 64 * 197
+  --step-seconds X        seconds of a training step without Shampoo. Default: computed from the tokens; for resnet50
+                          0.1; for recommendation 0.01
 output
-  --json FILE             all results, for programs
-  --chart FILE            a plot by the number of ranks, as JSON, which tools/bench/draw_chart.py draws: overhead and
-                          state of all models; with gather, bytes sent and memory of the first model
+  --json FILE             writes all results as JSON
+  --chart FILE            writes a plot by the number of ranks, as JSON that tools/bench/draw_chart.py draws. The plot
+                          shows the overhead and the state of all models, or, with gather, bytes sent and memory of
+                          the first model
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -86,7 +88,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   return pair;
 }
 
-// Returns whether the mode is gather.
+// Returns true for gather and false for local.
 bool ReadShardMode(const std::string& text) {
   if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
   return text == "gather";
@@ -151,7 +153,7 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
   }
   options.models = ChooseModels(choice);
   if (options.gather && (options.shards != 1 || options.group != 0)) {
-    Fail("--shard-mode gather: all ranks are shards of one copy, so --shards and --group cannot be used");
+    Fail("--shard-mode gather: all ranks hold shards of one copy, so --shards and --group cannot be used");
   }
   if (worlds.empty()) {
     for (int world = options.gather ? 2 : 8; world <= 4096; world *= 2) worlds.push_back(world);
@@ -160,7 +162,8 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
     if (world % options.shards == 0) options.worlds.push_back(world);
   }
   std::sort(options.worlds.begin(), options.worlds.end());
-  if (options.worlds.empty()) Fail("--shards " + std::to_string(options.shards) + ": no --world is a multiple of it");
+  if (options.worlds.empty())
+    Fail("--shards is " + std::to_string(options.shards) + ": expected a divisor of a number of ranks in --world");
   if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
   return options;
 }

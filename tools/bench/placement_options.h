@@ -10,7 +10,8 @@
 
 namespace bench {
 
-// Rates of the processor and the link of a rank, for predicted times.
+// Assumed rates of the processor and the network link of a rank, from which times are predicted. Flops and bytes are
+// per second, and the latency is in seconds. The output of --help describes each rate.
 struct Rates {
   double train_flops = 400e12;
   double shampoo_flops = 40e12;
@@ -24,7 +25,7 @@ struct PlacementOptions {
   std::vector<Model> models;
   std::vector<int> worlds;
   std::vector<std::string> balances = {"bytes", "cost"};
-  bool gather = false;  // shard_mode
+  bool gather = false;  // whether shard_mode is gather, not local
   int shards = 1;
   int group = 0;  // largest number of replicas in a group; 0: all replicas are one group
   int block = 1024;

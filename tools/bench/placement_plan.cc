@@ -27,7 +27,7 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// Returns the mean number of refreshes of a block's roots per step, over the steps that --steps selects.
+// Returns how often the roots of a block are refreshed per step: the mean over the first options.steps steps of a run.
 double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;
@@ -41,7 +41,7 @@ double MeanRefreshes(const shampoo_config* config, const PlacementOptions& optio
 int64_t LengthOfFirst(int64_t length, int64_t shards) { return (length + shards - 1) / shards; }
 
 // Sets the shard of `param` to the first of `shards` chunks. All chunks are equally long, except that the last ones may
-// be shorter or empty.
+// be shorter or empty. flat: whether the flattened parameter is divided, instead of the first dim.
 void SetFirstShard(int shards, bool flat, shampoo_param_desc* param) {
   if (shards == 1) return;
   if (flat) {

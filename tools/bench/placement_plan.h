@@ -12,8 +12,8 @@
 
 namespace bench {
 
-// The plan of a model on the first rank. With shard_mode local, this rank holds the first rows of each parameter. With
-// gather, it holds the first of equal chunks of each flattened parameter.
+// The plan of a model on the first rank. With shard_mode local, each parameter is divided along its first dim, and
+// this rank holds the first shard. With gather, this rank holds the first of equal chunks of each flattened parameter.
 class ModelPlan {
  public:
   ModelPlan(const Case& shapes, int replicas, int shards, const std::string& balance, const PlacementOptions& options);

@@ -8,7 +8,7 @@
 
 namespace bench {
 
-// All rows of a model, for each world and each balance.
+// The rows of a model: one for each combination of a number of ranks and a value of the key balance.
 struct Placement {
   Model model;
   std::vector<PlacementRow> rows;
@@ -17,8 +17,9 @@ struct Placement {
 // Prints the rows to stdout as Markdown.
 void PrintPlacement(const Placement& placement, const PlacementOptions& options);
 
-// Writes bytes and seconds in plain units. If the path is empty, nothing is written.
+// Writes all numbers to options.json, in bytes and seconds. If the path is empty, nothing is written.
 void WritePlacementJson(const std::vector<Placement>& placements, const PlacementOptions& options);
+// Writes a plot of overhead and state to options.chart. If the path is empty, nothing is written.
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options);
 
 }  // namespace bench

@@ -11,7 +11,8 @@
 namespace bench {
 namespace {
 
-// Returns the time of a mean step: factor update, preconditioning, elementwise work, and roots averaged over steps.
+// Returns the seconds that the owner of a block computes in a mean step: factor update, preconditioning, elementwise
+// work and roots. refreshes: how often the roots are refreshed per step.
 double BlockSeconds(const shampoo_block_info& block, double elements, double refreshes, const Rates& rates) {
   double products = 20 * elements;
   double roots = 0;

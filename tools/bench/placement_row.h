@@ -10,26 +10,27 @@
 
 namespace bench {
 
-// A model on a number of ranks: sizes of its plan, and times by the formulas of docs/scaling.md. With shards, the row
-// describes the ranks that hold the first shard of each parameter, which is the largest one.
+// A model on a number of ranks: sizes from a plan, and times by the formulas of docs/scaling.md. If parameters are
+// divided into shards, the row describes the ranks that hold the first shard of each parameter. No shard is larger.
 struct PlacementRow {
   int world = 0;
   std::string balance;
-  int replicas = 0;  // ranks that divide the blocks
+  int replicas = 0;  // ranks among which the blocks are divided
 
   int64_t elements = 0;  // elements of the shard
   int64_t blocks = 0;
-  int64_t blocks_state = 0;  // bytes, summed over blocks
-  int64_t ranks_state = 0;   // bytes, summed over ranks, with counters and rounding
+  int64_t blocks_state = 0;  // bytes of state, summed over blocks
+  int64_t ranks_state = 0;   // bytes of state, summed over ranks, including counters and rounding
   int64_t idle = 0;          // ranks without a block
   int64_t sent = 0;          // bytes that each rank sends in a step, including padding to equal sizes
-  Load updates;              // elements
+  Load updates;              // elements of the blocks that a rank owns
   Load state;                // bytes
-  Load compute;              // seconds of a mean step
+  Load compute;              // seconds that a rank computes in a mean step
 
   double gather_seconds = 0;
-  double train_seconds = 0;  // without Shampoo
+  double train_seconds = 0;  // seconds of a training step without Shampoo
 
+  // Returns the bytes that each rank receives in an all-gather, including the bytes of the rank itself.
   int64_t Gathered() const { return sent * replicas; }
   double Overhead() const { return (compute.largest + gather_seconds) / train_seconds; }
 };

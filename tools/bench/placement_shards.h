@@ -17,7 +17,7 @@ struct ShardsLoad {
   Load total;
 };
 
-// A model with shard_mode gather, of which each of `world` ranks holds an equal chunk of every flattened parameter.
+// A model with shard_mode gather. Each of `world` ranks holds an equal chunk of every flattened parameter.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -28,15 +28,16 @@ struct ShardsRow {
   Load state;
   ShardsLoad all_to_all;
   ShardsLoad all_gather;  // the same numbers for a communicator that has no all_to_all
-  // Sizes of a single rank with the whole model.
+  // Bytes on a single rank that holds the whole model.
   double alone_state = 0;
   double alone_workspace = 0;
 
-  // Return how many bytes a rank would send, or allocate, if everything were distributed evenly and without overhead.
-  // Gradients, parameters and updates are sent once each, in float32.
+  // Returns how many bytes a rank would send if the load were distributed evenly and without overhead. Gradients,
+  // parameters and updates are sent once each, in float32.
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
+  // Returns how many bytes a rank would allocate if the load were distributed evenly and without overhead.
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
-  // Returns how many bytes a rank receives with all_gather: the segments of all ranks, including its own.
+  // Returns how many bytes a rank receives with all_gather: the data of all ranks, including the rank itself.
   double Gathered() const { return all_gather.sent.largest * world; }
 };
 

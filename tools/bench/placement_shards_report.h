@@ -8,13 +8,14 @@
 
 namespace bench {
 
-// The rows of a model: one for each combination of world and balance.
+// The rows of a model: one for each combination of a number of ranks and a value of the key balance.
 struct Shards {
   Model model;
   std::vector<ShardsRow> rows;
 };
 
-// These functions correspond to those of placement_report.h, for placements over shards.
+// These functions report on shard_mode gather, as the functions of placement_report.h report on shard_mode local. The
+// chart shows only the first model.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);
 void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& options);

@@ -18,7 +18,7 @@ import libshampoo
 
 
 def main() -> None:
-    """Time both ways, and print a line."""
+    """Time the optimizers one after another and at the same time, and print the speedup."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=256, help="rows and columns of each parameter")
     parser.add_argument("--steps", type=int, default=20)

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures ordinary steps of a model whose blocks are divided among ranks, and the share of communication. Ranks are
-// threads of this process, each with one thread for its step, and an all-gather is a copy in memory. The results show
-// the balance of the work and the cost of waiting, but not the cost of a network.
+// Measures ordinary steps (steps that compute no inverse roots) of a model whose blocks are divided among ranks, and
+// the share of communication in the time of a step. Each rank is one thread of this process. An all-gather is a copy in
+// memory. Therefore the results show the balance of the work and the cost of waiting, but not the cost of a network.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The callbacks of a rank's communicator, with timed all-gathers.
+// The callbacks of a rank's communicator, and the seconds that the rank has spent in all-gathers.
 struct TimedOps {
   shampoo_comm_ops inner;
   double seconds = 0;
@@ -93,7 +93,7 @@ void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
 
 struct Measured {
   double step = 0;           // seconds of the slowest rank in the shortest run
-  double communication = 0;  // seconds of this run in all-gathers, including waiting: mean over ranks
+  double communication = 0;  // seconds in all-gathers in the shortest run, including waiting; the mean of all ranks
 };
 
 Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64_t* state, int64_t* sent) {
@@ -129,7 +129,7 @@ Measured Measure(const shampoo_test::RankSpec& model, int world, int runs, int64
       if (rank->status != SHAMPOO_OK) Fail(rank->error);
     }
     const double step = *std::max_element(seconds.begin(), seconds.end());
-    if (run == 0 || (run > 1 && step >= best.step)) continue;  // the first run only touches all memory
+    if (run == 0 || (run > 1 && step >= best.step)) continue;  // the first run is a warm-up
     best = {step, 0};
     for (const TimedOps& of_rank : timed) best.communication += of_rank.seconds / world;
   }

@@ -11,16 +11,17 @@
 
 namespace bench {
 
-// Machines by number of threads.
+// The limits of the machine, by number of threads.
 using Machines = std::map<int, Machine>;
 
 // Prints the library and the processor. with_phases: also prints a note if the library cannot measure phases of a step.
 void PrintLibrary(bool with_phases);
-// Prints the limits of the machine for each number of threads. when: a text such as "at start".
+// Prints the limits of the machine for each number of threads. when: a string such as "at start".
 void PrintMachines(const char* when, const Machines& machines);
 
-// Print the head of the table, and a row with a line for each phase.
+// Prints the head of a table whose rows PrintRow() prints.
 void PrintHead(const std::vector<int64_t>& frequencies);
+// Prints a row of the table. If the phases were measured, prints a line for each phase below the row.
 void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>& frequencies);
 
 }  // namespace bench

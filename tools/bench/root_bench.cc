@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures one inverse 4th root on one thread, by method, dtype and size of the matrix: the time of the recovery
-// ladder for one factor matrix, without allocations. docs/measure/roots_table.py makes a table of its JSON.
+// Measures the time of one inverse 4th root on one thread, by root method, dtype and size of the matrix. The timed
+// function is ComputeRoot() (core/roots/ladder.h); allocations are not timed. docs/measure/roots_table.py makes a table
+// of the JSON that this program prints with --benchmark_format=json.
 #include <benchmark/benchmark.h>
 #include <lapacke.h>
 
@@ -32,8 +33,8 @@ struct Method {
 constexpr Method kMethods[] = {
     {"eigen", RootMethod::kEigen}, {"newton", RootMethod::kNewton}, {"higher_order", RootMethod::kHigherOrder}};
 
-// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues from 1 / kCondition to 1. The
-// caller must have a ScratchUse.
+// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues from 1 / kCondition to 1. A
+// ScratchUse must exist on this thread.
 std::vector<double> MakeMatrix(int64_t n) {
   const auto count = static_cast<size_t>(n * n);
   const auto size = static_cast<lapack_int>(n);
@@ -46,7 +47,7 @@ std::vector<double> MakeMatrix(int64_t n) {
       LAPACKE_dorgqr(LAPACK_COL_MAJOR, size, size, size, q.data(), size, tau.data()) != 0) {
     return {};
   }
-  // Row i of q is an eigenvector: A = B^T B with row i of B = sqrt(l_i) q_i.
+  // Row i of q is an eigenvector q_i. The result is A = B^T B, where row i of B is sqrt(l_i) q_i.
   for (int64_t i = 0; i < n; ++i) {
     const double root = std::pow(kCondition, -0.5 * static_cast<double>(i) / static_cast<double>(n - 1));
     for (int64_t j = 0; j < n; ++j) q[static_cast<size_t>(i * n + j)] *= root;
@@ -57,7 +58,7 @@ std::vector<double> MakeMatrix(int64_t n) {
   return a;
 }
 
-// Returns the n x n matrix, which is the same for all methods and dtypes. The first call for an n makes it.
+// Returns the n x n matrix, which is the same for all methods and dtypes. The first call with a new n makes the matrix.
 const std::vector<double>& MatrixOf(int64_t n) {
   static std::map<int64_t, std::vector<double>> matrices;
   auto found = matrices.find(n);

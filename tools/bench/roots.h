@@ -4,9 +4,10 @@
 
 namespace bench {
 
-// Prints a table of inverse square roots in float32 by size: the times of the default method and of the method eigen,
-// and the flop rate of the default method, compared with the rate of products of the same size. Times are processor
-// times of this thread, the medians of at least min_runs runs. Runs of roots and of products alternate.
+// Prints a table of inverse square roots in float32 by size. A row has the time of the default method, which computes
+// no eigenvectors, and the time of a root by eigenvectors. The row also compares the flop rate of the default method
+// with the rates of matrix products of the same size. A time is the median processor time of this thread in at least
+// min_runs runs. Runs of roots and of products alternate.
 void MeasureRoots(int min_runs);
 
 }  // namespace bench

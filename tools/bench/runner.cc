@@ -10,8 +10,8 @@ namespace bench {
 namespace {
 
 constexpr double kLongStep = 2;         // seconds; longer steps have fewer runs
-constexpr double kLongStepsTotal = 20;  // seconds for all runs of such steps
-constexpr double kTimePerRun = 0.02;    // seconds for each requested run; if a step takes less, more runs are made
+constexpr double kLongStepsTotal = 20;  // seconds for all runs of a longer step
+constexpr double kTimePerRun = 0.02;    // seconds for each requested run; if a step is shorter, more runs are made
 constexpr int kMaxRuns = 1000;
 
 int RunsOf(double seconds, int min_runs) {
@@ -20,7 +20,7 @@ int RunsOf(double seconds, int min_runs) {
 }
 
 // Returns the shortest of several runs of time_step, which makes one step and returns its time. The first step is a
-// warm-up and counts only if it is long.
+// warm-up. It counts only if it takes more than kLongStep.
 template <typename TimeStep>
 Shortest ShortestOf(int min_runs, const TimeStep& time_step) {
   StepTime time = time_step();
@@ -34,7 +34,8 @@ Shortest ShortestOf(int min_runs, const TimeStep& time_step) {
   return shortest;
 }
 
-// Uses its own session with track_times, whose clocks would slow the steps that MeasureRow times.
+// Returns the seconds of each phase (Row::phases). Uses a separate session, because the clocks of track_times would
+// slow the steps that MeasureRow times.
 std::array<double, kPhases> MeasurePhases(const Case& model, Settings settings, int min_runs) {
   settings.track_times = true;
   Session session(model, settings);

@@ -15,7 +15,7 @@ namespace bench {
 struct Shortest {
   double seconds = 0;  // StepTime::device
   int runs = 0;
-  double host_seconds = 0;  // the shortest StepTime::host of all runs, possibly of another run
+  double host_seconds = 0;  // the shortest StepTime::host of all runs; `seconds` may be of another run
 };
 
 inline constexpr size_t kPhases = 5;
@@ -24,7 +24,7 @@ inline constexpr const char* kPhaseNames[kPhases] = {"check", "factor_update", "
 inline constexpr size_t kRoots = 2;  // index of the phase that only steps with roots have
 inline constexpr size_t kElementwise = 4;
 
-// Measurements of one model with one choice of settings.
+// Measurements of one model with one choice of settings. An ordinary step computes no inverse roots.
 struct Row {
   const Case* model = nullptr;
   Settings settings;
@@ -32,11 +32,13 @@ struct Row {
   Memory memory;
   Shortest ordinary;
   Shortest with_roots;
-  double root_retried = 0;  // roots that needed the recovery ladder, in all steps
-  // Seconds summed over threads: roots from a step with roots, the other phases from an ordinary step.
-  bool has_phases = false;
+  double root_retried = 0;  // roots for which the first attempt failed, in all steps
+  bool has_phases = false;  // whether phases were measured
+  // Seconds of each phase, summed over threads. The phase roots is from a step with roots, and the other phases are
+  // from ordinary steps.
   std::array<double, kPhases> phases{};
 
+  // Returns the mean seconds per step if precondition_frequency is `frequency`.
   double Mean(int64_t frequency) const {
     return ordinary.seconds + (with_roots.seconds - ordinary.seconds) / static_cast<double>(frequency);
   }
@@ -45,11 +47,11 @@ struct Row {
   }
 };
 
-// Measures a model with at least min_runs runs, or fewer if a step takes more than two seconds. with_phases: also
-// measures the phases, in a second pass.
+// Measures a model with at least min_runs runs, or fewer if a step takes more than two seconds. If with_phases is true,
+// also measures the phases, in additional steps.
 Row MeasureRow(const Case& model, const Settings& settings, int min_runs, bool with_phases);
 
-// Returns the shortest of at least min_runs steps.
+// Times steps with or without roots, in as many runs as MeasureRow(), and returns the shortest.
 Shortest TimeSteps(Session* session, bool with_roots, int min_runs);
 
 }  // namespace bench

@@ -52,7 +52,7 @@ std::deque<Phase> PhasesOf(const BlockTask& block) {
     const int tiles = Tiles(d * d);
     roots.push_back(k >= kSplitRoot ? Piece{root / 2, tiles, root / 2 / tiles} : Piece{root, 0, 0});
   }
-  // Pieces are taken from the back: the longest first.
+  // Threads take pieces from the back, so the longest piece comes last.
   std::sort(roots.begin(), roots.end(), [](const Piece& a, const Piece& b) { return a.seconds < b.seconds; });
   if (block.roots > 0) products.push_front(roots);
   products.push_front(factors);
@@ -73,7 +73,7 @@ struct Progress {
   }
 };
 
-// Simulates a step.
+// Simulates a step by the model that schedule_model.h describes. An event is the end of a piece on a thread.
 class Engine {
  public:
   Engine(const std::vector<BlockTask>& blocks, int threads)
@@ -100,8 +100,8 @@ class Engine {
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // First, each idle thread continues with its own block if this block has work. Then all other idle threads look for
-  // work in other blocks.
+  // First, each idle thread continues with its own block (own_) if this block has waiting pieces. Then all threads that
+  // are still idle look for work in other blocks.
   void Assign() {
     for (const bool own_only : {true, false}) {
       std::erase_if(idle_, [&](size_t thread) {
@@ -148,7 +148,7 @@ class Engine {
 
   using Event = std::tuple<double, size_t, size_t>;  // time, thread, block
   std::vector<Progress> blocks_;
-  std::vector<size_t> own_;  // the block that each thread took last
+  std::vector<size_t> own_;  // for each thread, the block that it started last, or kNone
   std::vector<Piece> running_;
   std::vector<size_t> idle_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

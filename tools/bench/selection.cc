@@ -18,7 +18,7 @@ class Rows {
     }
   }
 
-  // Adds every combination of the lists in the options.
+  // Adds a row for every combination of the values in the lists of the options.
   void AddAll(const Case& model) {
     const auto or_one = [](std::vector<std::string> list, const char* otherwise) {
       if (list.empty()) list.emplace_back(otherwise);
@@ -31,8 +31,8 @@ class Rows {
     }
   }
 
-  // Adds the rows of --case all, which take half an hour on two cores. 8192x8192 in one block is left out, because this
-  // row alone would take as long.
+  // Adds the rows of --case all, which together take half an hour on two cores. The case huge in one block of 8192x8192
+  // is left out, because this row alone would take half an hour.
   void AddSelection() {
     const Case& transformer = FindCase("transformer");
     for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);

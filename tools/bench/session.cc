@@ -17,8 +17,8 @@ double ElapsedSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Roots are computed only at multiples of this frequency. For a step with roots, TimeStep sets the step counter just
-// before such a multiple.
+// The precondition_frequency of sessions without a period: roots are computed only in steps that are multiples of
+// kFrequency. For a step with roots, TimeStep sets the step counter just before a multiple.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 int64_t FrequencyOf(const Settings& settings) { return settings.period > 0 ? settings.period : kFrequency; }
@@ -27,7 +27,7 @@ void Set(shampoo_config* config, const std::string& key, const std::string& valu
   Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
-// Sets the keys of a row that its method reads.
+// Sets keys to the settings of a row. Omits keys that the method does not read: they are errors.
 void SetMethodKeys(const Settings& settings, shampoo_config* config) {
   for (const char* state : {"filtered_grad", "momentum"}) {
     Set(config, std::string(state) + "_dtype", settings.state_dtype);
@@ -44,7 +44,7 @@ void SetMethodKeys(const Settings& settings, shampoo_config* config) {
   }
   if (!is_shampoo && method != "soap" && method != "kl_shampoo") return;
   Set(config, "factor_dtype", settings.state_dtype);
-  // Times do not depend on whether 16-bit second moments can decrease.
+  // Otherwise, some decays are errors with 16-bit second moments. Times do not depend on the decay.
   Set(config, "allow_stalled_moments", "true");
   Set(config, "max_preconditioner_dim", std::to_string(settings.block));
   Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));
@@ -121,7 +121,7 @@ Session::~Session() {
 }
 
 void Session::BindBuffers(const Case& model) {
-  // Buffers start at a multiple of 64 bytes, as in most trainers.
+  // Each parameter and each gradient starts at a multiple of 64 bytes, as in most trainers.
   const auto padded = [](const Tensor& tensor) { return static_cast<size_t>((Elements(tensor.shape) + 15) / 16 * 16); };
   size_t elements = 16;
   for (const Tensor& tensor : model.tensors) elements += padded(tensor);
@@ -183,7 +183,7 @@ void Session::FillFactors() {
 void Session::SetStepCounter(int64_t step) {
   Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
   // With soap and kl_shampoo, the first gradient of a block makes no update. A block with `step` updates has therefore
-  // had one gradient more.
+  // received step + 1 gradients.
   const int64_t gradients = step + 1;
   for (const int64_t entry : count_entries_) {
     Try(shampoo_state_write(optimizer_, entry, 0, 1, &gradients, sizeof gradients, SHAMPOO_CPU, stream()));

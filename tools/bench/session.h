@@ -15,32 +15,34 @@
 
 namespace bench {
 
-// Settings of a run.
+// Settings of an optimizer that is measured.
 struct Settings {
   int threads = 1;
   int64_t block = 1024;
   std::string grafting = "adam";
   std::string state_dtype = "f32";
-  std::vector<std::pair<std::string, std::string>> keys;  // other keys
+  std::vector<std::pair<std::string, std::string>> keys;  // other keys, with their values
   bool track_times = false;
-  // precondition_frequency of consecutive steps. 0: steps are measured one by one, and only TimeStep(true) computes
-  // roots.
+  // If above 0, consecutive steps are measured, and period is their precondition_frequency. If 0, steps are measured
+  // one by one, and only TimeStep(true) computes roots.
   int64_t period = 0;
   Device* device = nullptr;  // nullptr: the CPU
 };
 
-// Seconds of a step. On the CPU both numbers are equal.
+// Seconds of a step. On the CPU, host and device are equal.
 struct StepTime {
   double host = 0;    // time of the call that makes or enqueues the step
-  double device = 0;  // time of the work of the step in its stream
+  double device = 0;  // time that the work of the step takes in the stream
 };
 
+// Bytes of an optimizer, as shampoo_plan_bytes() returns them.
 struct Memory {
   int64_t state = 0;
   int64_t workspace = 0;
 };
 
-// An optimizer over the parameters of a case. Times ordinary steps and steps that compute all roots.
+// An optimizer for the parameters of a case. Times ordinary steps, which compute no inverse roots, and steps that
+// compute all roots.
 class Session {
  public:
   Session(const Case& model, const Settings& settings);
@@ -48,12 +50,12 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Makes and times one step. with_roots: whether the step refreshes all inverse roots; sets the step counter so that a
-  // refresh is due. For sessions with a period of 0.
+  // Makes and times one step. If with_roots is true, first sets the step counter so that the step refreshes all inverse
+  // roots. Settings::period must be 0.
   StepTime TimeStep(bool with_roots);
   // Makes and times one step. The step refreshes roots only if a refresh is due (Settings::period).
   StepTime TimeNextStep();
-  // Makes consecutive steps and returns their seconds. Waits for the device only after the last one.
+  // Makes consecutive steps and returns their total seconds. Waits for the device only after the last step.
   double TimeSteps(int64_t steps);
   double Stat(const std::string& key) const;
 
@@ -65,7 +67,7 @@ class Session {
   void FillFactors();
   void SetStepCounter(int64_t step);
   void Step();
-  // Waits for the device, and for its report of the steps so far.
+  // Waits until a device has finished all steps. Ends the program if the device reports that a step failed.
   void Wait();
   void* stream() const { return device_ != nullptr ? device_->stream() : nullptr; }
 
@@ -75,15 +77,15 @@ class Session {
   shampoo_optimizer* optimizer_ = nullptr;
   std::vector<float> params_;  // empty on a device, like grads_
   std::vector<float> grads_;
-  std::vector<void*> device_memory_;  // the parameters, which are zeros, and the gradients; empty on the CPU
-  int64_t counter_entry_ = -1;
-  std::vector<int64_t> count_entries_;  // the state entries gradient_count
+  std::vector<void*> device_memory_;    // the parameters, which are zeros, and the gradients; empty on the CPU
+  int64_t counter_entry_ = -1;          // index of the state entry "group.0/step"
+  std::vector<int64_t> count_entries_;  // indices of the state entries named gradient_count
   bool square_roots_;
-  bool has_factors_ = false;  // false if all parameters are vectors that use the grafting method alone
+  bool has_factors_ = false;  // whether any block has factor matrices
 };
 
 // Returns whether all roots are inverse square roots that the default method computes in float32. Returns false if the
-// settings contain a key on which this depends, even if its value is the default.
+// settings contain a key that can change the method, dtype or power of roots, even if the key has its default value.
 bool UsesSquareRoots(const Settings& settings);
 
 // Returns the shapes of the blocks of a case.

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps of whole models through the public API, and compares them with the limits of the machine, measured in
-// the same run: multiply-adds in registers and bandwidth. --help lists the options.
+// Measures steps of whole models through the public API. Compares the times with limits of the machine that are
+// measured in the same run: the rate of multiply-adds in registers, and the bandwidth. --help lists the options.
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
@@ -64,14 +64,15 @@ void MeasureRows(const Options& options) {
     MeasureAgain(&machine);
     rows.push_back(MeasureRow(*spec.model, settings, options.min_runs, with_phases));
     grid ? PrintGridRow(rows.back(), options.frequencies) : PrintRow(rows.back(), machine, options.frequencies);
-    WriteJson(options.json, machines, rows, options.frequencies, {});  // after each row: a run may be interrupted
+    // The file is written after each row, because a run may be interrupted.
+    WriteJson(options.json, machines, rows, options.frequencies, {});
   }
   std::puts("");
   PrintMachines("at best", machines);
   if (!options.chart.empty()) WriteGridChart(rows, options.frequencies, options.chart);
 }
 
-// Measures rows without the limits of the machine: steps on a device, and whole periods.
+// Measures steps on a device, or whole periods, without a comparison with the limits of the machine.
 void MeasureTimes(const Options& options) {
   const std::unique_ptr<Device> device = MakeDevice(options.device, options.plugin);
   const std::optional<Case> shapes = OwnShapes(options);

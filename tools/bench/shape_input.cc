@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shapes from the command line or from a file.
+// Reads the shapes of parameters from the command line or from a file.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -24,7 +24,7 @@ int64_t ReadDim(const std::string& text, const std::string& where) {
 
 void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::string& where) {
   if (shape.empty() || shape.size() > kMaxDims)
-    Fail(where + " has " + std::to_string(shape.size()) + " dims, not 1..8");
+    Fail(where + " has " + std::to_string(shape.size()) + " dims: expected 1 to 8");
   for (const Tensor& other : to->tensors) {
     if (other.name == name) Fail(where + ": the name " + name + " is not unique");
   }

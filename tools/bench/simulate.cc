@@ -26,7 +26,7 @@ BlockTask TimeAlone(const Dims& shape, Settings settings, int min_runs) {
   for (int64_t i = 0; i < copies; ++i) alone.tensors.push_back({"block." + std::to_string(i), shape});
   settings.threads = 1;
   settings.block = *std::max_element(shape.begin(), shape.end());
-  settings.keys.emplace_back("use_merge_dims", "false");  // the shape is already that of a block
+  settings.keys.emplace_back("use_merge_dims", "false");  // `shape` is already the shape of a block
   Session session(alone, settings);
   const double with_roots = TimeSteps(&session, true, min_runs).seconds;
   const double ordinary = TimeSteps(&session, false, min_runs).seconds;

@@ -11,7 +11,8 @@
 
 namespace bench {
 
-// Efficiency on a number of threads: work of a step / (threads * time of the step). schedule_model.h computes the time.
+// Efficiency on a number of threads: work of a step / (threads * time of the step). Makespan() predicts the time of the
+// step (see schedule_model.h). An ordinary step computes no inverse roots.
 struct Efficiency {
   int threads = 0;
   double ordinary = 0;
@@ -28,11 +29,11 @@ struct Simulation {
   std::vector<Efficiency> efficiency;
 };
 
-// Measures a block of each shape on one thread, and computes from these times the time of a step of the whole model on
-// other numbers of threads.
+// Measures a block of each shape on one thread, and predicts from these times the efficiency of a step of the whole
+// model on several numbers of threads.
 Simulation Simulate(const Case& model, const Settings& settings, int min_runs);
 
-// Simulates each case (by default gpt2 and resnet50) and block size (1024 and 512), and prints a table.
+// Simulates each case (default: gpt2 and resnet50) with each block size (default: 1024 and 512), and prints a table.
 std::vector<Simulation> RunSimulations(const Options& options);
 
 }  // namespace bench

@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures steps of small models on one thread, and steps of a plain AdamW. Compares the mean step over a refresh
-// period with a bound, which is the sum of three terms:
+// Measures steps of small models on one thread, and steps of a plain AdamW (adamw.h). Compares the mean time of a step,
+// over a refresh period, with a bound. The bound is the sum of three terms:
 //   - 3 times the time of a step of AdamW;
 //   - 20 microseconds;
-//   - 1.5 times the time of the flops of the step. This time assumes the rate of a large model with blocks of the same
-//     size, which is measured in the same run.
-// --many measures how long a plan, the creation of an optimizer and a step take with very many parameters.
+//   - 1.5 times the time of the flops of the step. This time assumes the flop rate of a large model with blocks of the
+//     same size. The program measures this rate in the same run.
+// --many measures the times to make a plan, to create an optimizer and to make a step with very many parameters.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -33,9 +33,9 @@ constexpr char kUsage[] =
   --shapes 64x10,100    parameters of these shapes as the only model, instead of the predefined models
   --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
   --frequency N         precondition_frequency; default: 25
-  --min-runs N          smallest number of runs, of which the shortest counts; default: 50
-  --many 10000,100000   instead: times of a plan, of creating an optimizer and of a step, with these numbers of tiny
-                        parameters
+  --min-runs N          least number of runs, of which the shortest counts; default: 50
+  --many 10000,100000   with these numbers of tiny parameters, measures the times to make a plan, to create an optimizer
+                        and to make a step. Nothing else is measured
 )";
 
 struct Options {
@@ -83,8 +83,8 @@ std::vector<Case> Models(const Options& options) {
   return models;
 }
 
-// Flops per second of ordinary steps of a large model in blocks of d x d, as shampoo_bench measures them. For d below
-// 64, blocks of 64 x 64 are measured.
+// Measures the flops per second of ordinary steps (steps that compute no inverse roots) of a large model in blocks of
+// d x d, as shampoo_bench does. For d below 64, blocks of 64 x 64 are measured.
 class Rates {
  public:
   explicit Rates(double peak) : peak_(peak) {}
@@ -113,7 +113,7 @@ class Rates {
   std::map<int64_t, double> rates_;
 };
 
-// Returns the seconds that the flops of a mean step take at the rates of its blocks.
+// Returns the seconds of the flops of a mean step if each block runs at the rate that `rates` has for its size.
 double FlopSeconds(const Case& model, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;
@@ -135,7 +135,7 @@ void MeasureModels(const Options& options) {
   settings.keys.insert(settings.keys.end(), options.keys.begin(), options.keys.end());
   const Machine machine = MeasureMachine(1);
   Rates rates(machine.peak);
-  std::printf("one thread, roots every %" PRId64 " steps; %.1f Gflop/s of multiply-adds; microseconds\n",
+  std::printf("one thread, roots every %" PRId64 " steps; %.1f Gflop/s of multiply-adds; times in microseconds\n",
               options.frequency, machine.peak / 1e9);
   std::printf("%-17s %9s %9s %11s %9s %9s %9s %7s %6s\n", "model", "AdamW", "ordinary", "with roots", "mean", "flops",
               "bound", "% bound", "holds");

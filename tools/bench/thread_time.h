@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// Returns the processor time of this thread.
+// Returns the processor time of the calling thread in seconds.
 inline double ThreadSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -12,8 +12,8 @@
 namespace bench {
 namespace {
 
-constexpr double kElementwiseFlops = 20;
-constexpr double kElementBytes = 4;  // bytes of an element of parameters, gradients and intermediate results
+constexpr double kElementwiseFlops = 20;  // for each element of a block
+constexpr double kElementBytes = 4;       // bytes of an element of parameters, gradients and intermediate results
 
 double BytesOf(int32_t dtype) {
   switch (dtype) {
@@ -40,8 +40,8 @@ void AddBlock(const shampoo_block_info& block, StepWork* work) {
 
 // The factor matrices of a block.
 struct Factors {
-  std::vector<double> sizes;  // the dims of the block
-  double contractions = 1;    // the number of products with a matrix of each dim: an inverse root or an eigenbasis
+  std::vector<double> sizes;  // the size of each factor matrix, which is the length of a dim of the block
+  double contractions = 1;    // for each dim, the number of products with the inverse root or eigenbasis of the dim
 };
 
 void AddFactors(const Factors& factors, bool square_roots, StepWork* work) {
@@ -91,8 +91,8 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
     if (std::strncmp(name, "/factor.", 8) == 0) {
       factors_of[std::string(entry.key, name)].sizes.push_back(static_cast<double>(entry.shape[0]));
     }
-    // The gradient is rotated into the eigenbases, and the direction is rotated back. With factor_correction kl, there
-    // is one more contraction.
+    // With eigenbases, the gradient is rotated into the bases, and the direction is rotated back: two contractions.
+    // With factor_correction kl, there is one more contraction.
     if (std::strcmp(name, "/basis.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
     if (std::strcmp(name, "/kl_scale.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
   }

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// The least work of a phase. Flops: products with a symmetric result count one triangle. Bytes: each array is read and
-// written once.
+// The least work of a phase of a step. For products with a symmetric result, only the flops of one triangle are
+// counted. The bytes assume that a phase reads each of its inputs once and writes each of its results once.
 struct Work {
   double flops = 0;
   double bytes = 0;
 };
 
-// The work of a step that computes the roots of all blocks. For a block with dims d_k and N elements:
+// The work of a step that computes the roots of all blocks. A block with dims of lengths d_k and N elements adds:
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor, read and written
 //   roots             sum RootFlops(d_k)     -
@@ -35,14 +35,14 @@ struct StepWork {
   Work preconditioning;
   Work elementwise;
 
-  // Returns the flops of the products of an ordinary step.
+  // Returns the flops of the products of an ordinary step, which computes no roots.
   double ProductFlops() const { return factor_update.flops + preconditioning.flops; }
 };
 
-// Returns the flops of an inverse root of a d x d matrix. With eigenvectors it is about 10 d^3: 9 for the
-// eigendecomposition and 1 to build the root. An inverse square root in float32 of size 8 to 512 needs no eigenvectors
-// and takes 8/3 d^3: 4/3 for the reduction to tridiagonal form and 4/3 to multiply by the orthogonal matrix from both
-// sides.
+// Returns the flops of an inverse root of a d x d matrix. square_root: whether the root is an inverse square root in
+// float32. With eigenvectors, a root takes about 10 d^3 flops: 9 d^3 for the eigendecomposition and d^3 to build the
+// root. An inverse square root in float32 of size 8 to 512 needs no eigenvectors and takes 8/3 d^3 flops: 4/3 d^3 for
+// the reduction to tridiagonal form, and 4/3 d^3 to multiply by the orthogonal matrix from both sides.
 inline double RootFlops(double d, bool square_root) {
   const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventSize) &&
                              d <= static_cast<double>(shampoo::kMaxResolventSize);
@@ -51,7 +51,7 @@ inline double RootFlops(double d, bool square_root) {
 }
 
 // Returns the work of a step. plan must be finished and have float32 parameters and gradients; optimizer must be
-// created from it. square_roots: whether all roots are inverse square roots in float32 by the default method.
+// created from plan. square_roots: whether the default method computes all roots as inverse square roots in float32.
 StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench

@@ -32,9 +32,9 @@ extern "C" {
  * The public functions, each under its name without the prefix: api->optimizer_step is shampoo_optimizer_step(). The
  * pointers in the first struct_size bytes are not NULL.
  *
- * Later versions of libshampoo only append members, so the member version is always in the same place. Before any other
- * call, compare api->version() with the SHAMPOO_VERSION_ macros. If the program also accepts libraries that lack a
- * function, check SHAMPOO_API_HAS() before calling it.
+ * Later versions of libshampoo only append members, so the position of the member `version` never changes. Before any
+ * other call, compare api->version() with the SHAMPOO_VERSION_ macros. If the program also accepts libraries that lack
+ * a function, check SHAMPOO_API_HAS() before calling this function.
  */
 typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */
@@ -136,7 +136,7 @@ typedef const struct shampoo_api* (*shampoo_get_api_function)(void);
 /**
  * Returns the table of the public functions.
  *
- * @return the table. Never NULL; it lives as long as the library, is never written, and must not be freed.
+ * @return the table, never NULL. It exists while the library is loaded, and never changes. It must not be freed.
  */
 const shampoo_api* shampoo_get_api(void);
 

@@ -16,8 +16,8 @@
  * @file
  * shampoo_mpi.h - communicators of libshampoo over MPI: fills shampoo_comm_ops from an MPI_Comm.
  *
- * A header-only adapter in C99 and C++ for MPI 3 and later. The caller compiles it with its own <mpi.h>, so libshampoo
- * is not linked with MPI and works with every implementation of it.
+ * This header is an adapter in C99 and C++ for MPI 3 and later. The caller compiles the header with the <mpi.h> of any
+ * MPI implementation. libshampoo itself is not linked with MPI.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
@@ -39,9 +39,9 @@
  * Errors. Functions return MPI_SUCCESS or an MPI error code, which MPI_Error_string() describes. They do not change the
  * message of shampoo_last_error().
  *
- * Threads. MPI is only called on the thread that calls the optimizer. MPI_THREAD_FUNNELED is enough if this thread also
- * initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. Ranks that step two optimizers on two threads at the same
- * time need MPI_THREAD_MULTIPLE and one communicator for each optimizer.
+ * Threads. MPI is called only on the thread that calls the optimizer. MPI_THREAD_FUNNELED is enough if this thread also
+ * initialized MPI; otherwise MPI_THREAD_SERIALIZED is needed. If a rank steps two optimizers on two threads at the same
+ * time, that rank needs MPI_THREAD_MULTIPLE, and each optimizer needs a separate communicator.
  */
 
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
@@ -68,19 +68,19 @@ typedef struct shampoo_mpi_state {
   int error;
   /** Name of the collective that failed. */
   const char* failed;
-  /** Requests of an all-to-all: world receives, then world sends. MPI_REQUEST_NULL: not in progress. Allocated once,
-   * because steps allocate no memory. */
+  /** Requests of an all-to-all: `world` requests of receives, then `world` requests of sends. A request that is not in
+   * progress is MPI_REQUEST_NULL. The array is allocated once, because steps must not allocate memory. */
   MPI_Request* requests;
 } shampoo_mpi_state;
 
-/** Records a failed collective for shampoo_mpi_abort(). */
+/** If error is not MPI_SUCCESS, records that the collective failed, so that shampoo_mpi_abort() can report it. */
 static inline void shampoo_mpi_note(shampoo_mpi_state* state, const char* collective, int error) {
   if (error == MPI_SUCCESS) return;
   state->error = error;
   state->failed = collective;
 }
 
-/** Gathers bytes [first, first + count) of the segments of all ranks. A segment has bytes_per_rank bytes. */
+/** Gathers the bytes [first, first + count) of every rank's segment. Each segment has bytes_per_rank bytes. */
 static inline int shampoo_mpi_gather_slice(const shampoo_mpi_state* state, const char* send, char* recv,
                                            size_t bytes_per_rank, size_t first, int count) {
   const int in_place = send == recv + (size_t)state->rank * bytes_per_rank;
@@ -129,13 +129,13 @@ static inline size_t shampoo_mpi_offset(const size_t* bytes, int rank) {
   return offset;
 }
 
-/** For each other rank whose segment has more than `first` bytes, starts the transfer of the slice that begins at byte
- * `first` and has at most SHAMPOO_MPI_LARGEST_MESSAGE bytes. If recv is NULL, sends; if send is NULL, receives. bytes
- * has the sizes of the segments. */
+/** For each other rank whose segment has more than `first` bytes, starts the transfer of one slice of the segment. The
+ * slice begins at byte `first` and has at most SHAMPOO_MPI_LARGEST_MESSAGE bytes. If recv is NULL, this rank sends the
+ * slices. If send is NULL, this rank receives the slices. bytes[r] is the size of the segment for or from rank r. */
 static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char* send, char* recv, const size_t* bytes,
                                            size_t first) {
   const size_t largest = (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE);
-  const int tag = 23; /* arbitrary: the duplicate carries no other point-to-point messages */
+  const int tag = 23; /* arbitrary, because state->comm has no other point-to-point messages */
   size_t offset = shampoo_mpi_offset(bytes, state->rank + 1);
   int step, error = MPI_SUCCESS;
   /* Each rank begins with its successor, so that the ranks do not all send to rank 0 first. */
@@ -158,15 +158,15 @@ static inline int shampoo_mpi_begin_slices(shampoo_mpi_state* state, const char*
 /** Waits until all requests are complete or one of them fails. */
 static inline int shampoo_mpi_wait(shampoo_mpi_state* state) {
   int i, error = MPI_SUCCESS;
-  /* Not MPI_Waitall, which reports the error of a request only through an array of statuses. */
+  /* MPI_Waitall is not used, because it reports the error of a request only through an array of statuses. */
   for (i = 0; i < 2 * state->world && error == MPI_SUCCESS; ++i) {
     error = MPI_Wait(&state->requests[i], MPI_STATUS_IGNORE);
   }
   return error;
 }
 
-/** After a failure, cancels the receives that are still in progress, and frees all requests, without waiting. Only a
- * message that is already arriving can still be written to the buffers of the call. */
+/** After a failure, cancels the receives that are still in progress, and frees all requests, without waiting. MPI then
+ * writes nothing more to the receive buffer, except messages that are already arriving. */
 static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   int i;
   for (i = 0; i < 2 * state->world; ++i) {
@@ -177,9 +177,9 @@ static inline void shampoo_mpi_give_up(shampoo_mpi_state* state) {
   }
 }
 
-/** Implements shampoo_comm_ops.all_to_all with one message from each rank to each other rank. A message that is larger
- * than SHAMPOO_MPI_LARGEST_MESSAGE is divided. Both ranks know the size of a message, so sizes are not sent. stream is
- * unused. */
+/** Implements shampoo_comm_ops.all_to_all: each rank sends one message to every other rank. A message that is larger
+ * than SHAMPOO_MPI_LARGEST_MESSAGE is divided. The sender and the receiver both know the size of a message, so sizes
+ * are not sent. stream is unused. */
 static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                              const size_t* recv_bytes, void* stream) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
@@ -197,7 +197,7 @@ static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const
            (const char*)send + shampoo_mpi_offset(send_bytes, state->rank), own_bytes);
   }
   for (first = 0; first < longest && error == MPI_SUCCESS; first += (size_t)(SHAMPOO_MPI_LARGEST_MESSAGE)) {
-    /* Receives are posted first, so that arriving messages need no intermediate copy. */
+    /* Start all receives before the sends, so that MPI need not store arriving messages in other buffers. */
     error = shampoo_mpi_begin_slices(state, NULL, (char*)recv, recv_bytes, first);
     if (error == MPI_SUCCESS) error = shampoo_mpi_begin_slices(state, (const char*)send, NULL, send_bytes, first);
     if (error == MPI_SUCCESS) error = shampoo_mpi_wait(state);
@@ -210,7 +210,7 @@ static inline int32_t shampoo_mpi_all_to_all(void* user, const void* send, const
 /** Implements shampoo_comm_ops.abort: ends the whole job with an error. */
 static inline void shampoo_mpi_abort(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
-  /* Print the reason here: the job may end before the caller can print the optimizer's error, and MPI prints none. */
+  /* Print the reason now, because the job may end before the caller can print the optimizer's error. */
   fprintf(stderr, "shampoo_mpi: rank %d of %d: ", state->rank, state->world);
   if (state->error != MPI_SUCCESS) {
     char reason[MPI_MAX_ERROR_STRING + 1] = "";
@@ -224,7 +224,7 @@ static inline void shampoo_mpi_abort(void* user) {
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);
 }
 
-/** Implements shampoo_comm_ops.release: frees the state and, unless MPI has been finalized, the duplicate. */
+/** Implements shampoo_comm_ops.release: frees the state. Frees its communicator, too, unless MPI has been finalized. */
 static inline void shampoo_mpi_release(void* user) {
   shampoo_mpi_state* const state = (shampoo_mpi_state*)user;
   int finalized = 0;
@@ -241,21 +241,23 @@ static inline void shampoo_mpi_release(void* user) {
  * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
  * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if this
  * rank fails where other ranks would wait for it. A caller that wants to end the job itself sets ops->abort to
- * NULL before shampoo_comm_from_ops(). If a collective then fails, the call returns SHAMPOO_E_COMM on this rank alone.
+ * NULL before shampoo_comm_from_ops(). If a collective then fails on this rank, the function of the library returns
+ * SHAMPOO_E_COMM on this rank, and the other ranks may wait.
  *
- * The callback release frees the duplicate when the shampoo_comm and every optimizer with it have been destroyed. MPI
- * frees a communicator collectively: destroy these objects on all ranks, in the same order relative to other collective
- * calls, and before MPI_Finalize(). After MPI_Finalize() the duplicate is not freed, which is allowed.
+ * The callback release frees the duplicate when the shampoo_comm and every optimizer that uses it have been destroyed.
+ * MPI frees a communicator collectively: destroy these objects on all ranks, in the same order relative to other
+ * collective calls, and before MPI_Finalize(). If they are destroyed
+ * later, the duplicate is not freed, which is allowed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *
- * @param comm an intracommunicator of the ranks that hold the same parameters, or the shards of one copy. It remains
- *     owned by the caller.
- * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CPU, and all callbacks except async_error.
- *     If no shampoo_comm is created from it, call ops->release(ops->user).
+ * @param comm an intracommunicator of the ranks that hold the same parameters, or of the ranks that hold the shards of
+ *     one copy of the parameters. It remains owned by the caller.
+ * @param ops receives struct_size, user, rank, world, device_type (SHAMPOO_CPU), and all callbacks except async_error.
+ *     If no shampoo_comm is created from *ops, call ops->release(ops->user).
  * @return MPI_SUCCESS; MPI_ERR_ARG if ops is NULL; MPI_ERR_COMM if comm is MPI_COMM_NULL or an intercommunicator;
- *     MPI_ERR_NO_MEM; or the error of an MPI call, if the error handler of comm lets it return. On failure *ops is
- *     unchanged.
+ *     MPI_ERR_NO_MEM; or the error of an MPI call, if the error handler of comm lets that call return. On failure *ops
+ *     is unchanged.
  */
 static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
   shampoo_comm_ops filled = SHAMPOO_COMM_OPS_INIT;
@@ -304,20 +306,21 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
 }
 
 /**
- * Splits a communicator into groups of consecutive ranks: with group_size 4, ranks 0 to 3, ranks 4 to 7, and so on.
+ * Splits a communicator into groups of consecutive ranks. With group_size 4, ranks 0 to 3 are the first group, and
+ * ranks 4 to 7 are the second group.
  *
  * Groups have two uses:
- * - With a communicator per group, the ranks of each group divide the work, and every group does all of it. Less is
- *   sent over slow links, and each rank keeps more state.
- * - In hybrid sharding, each group holds the shards of one copy. The ranks that hold the same shard come from
- *   MPI_Comm_split(comm, rank % group_size, rank, &replicas).
+ * - If replica_comm has only the ranks of one group, these ranks divide the work among themselves, and every group does
+ *   the whole work. Groups send less data over slow links than one large communicator, but each rank keeps more state.
+ * - In hybrid sharding (HSDP), each group holds the shards of one copy of the parameters. To create the communicator of
+ *   the ranks that hold the same shard, call MPI_Comm_split(comm, rank % group_size, rank, &replicas).
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *
  * @param comm the communicator to split. It is not changed.
- * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
- * @param group receives the communicator of this rank's group. Release it with MPI_Comm_free(), at any time after
- *     shampoo_mpi_ops(), which duplicates it.
+ * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of group_size.
+ * @param group receives the communicator of this rank's group. Release it with MPI_Comm_free(). You may do so right
+ *     after shampoo_mpi_ops(), because shampoo_mpi_ops() duplicates the communicator.
  * @return MPI_SUCCESS; MPI_ERR_ARG if group is NULL or group_size does not divide the number of ranks; MPI_ERR_COMM if
  *     comm is MPI_COMM_NULL; or the error of an MPI call.
  */

@@ -12,9 +12,9 @@
  * @file
  * shampoo_nccl.h - communicators of libshampoo over NCCL: fills shampoo_comm_ops from an ncclComm_t.
  *
- * A header-only adapter in C99 and C++ for NCCL 2.14 and later. The caller compiles it with its own <nccl.h>, and the
- * adapter calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so the process never has a second
- * copy of NCCL. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
+ * This header is an adapter in C99 and C++ for NCCL 2.14 and later. The caller compiles the header with any <nccl.h>,
+ * and the adapter calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so the process never has a
+ * second copy of NCCL. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
@@ -37,16 +37,16 @@
  * Errors. Functions return ncclSuccess or an NCCL error code, which ncclGetErrorString() describes. They do not change
  * the message of shampoo_last_error().
  *
- * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer with
- * it have been destroyed.
+ * Ownership. The ncclComm_t remains owned by the caller. It must live until the shampoo_comm and every optimizer that
+ * uses the shampoo_comm have been destroyed.
  *
- * Order. Collectives are enqueued in the order of the calls, and run in the order of the stream of the step. NCCL
- * requires that all ranks enqueue the work of a communicator in the same order. If the caller uses the communicator on
- * another stream or thread, too, give the optimizer a communicator of its own (ncclCommSplit() with the same color on
- * all ranks).
+ * Order. The optimizer enqueues its collectives in the order of the calls, on the stream of the step or on an internal
+ * stream that is synchronized with the stream of the step. NCCL requires that all ranks enqueue the work of a
+ * communicator in the same order. If the caller uses the communicator on another stream or thread, too, give the
+ * optimizer a separate communicator: call ncclCommSplit() with the same color on all ranks.
  *
- * Threads. NCCL is only called on the thread that calls the optimizer. Do not call the optimizer between
- * ncclGroupStart() and ncclGroupEnd(): its collectives would wait for the end of the group.
+ * Threads. NCCL is called only on the thread that calls the optimizer. Do not call the optimizer between
+ * ncclGroupStart() and ncclGroupEnd(), because NCCL starts no collective of a group before ncclGroupEnd().
  */
 
 #if !defined(NCCL_VERSION_CODE) || NCCL_VERSION_CODE < 21400
@@ -57,8 +57,8 @@
 extern "C" {
 #endif
 
-/** Returns the final result of a call. Waits if a non-blocking communicator (ncclConfig_t.blocking = 0) has left the
- * call in progress. */
+/** Returns the final result of an NCCL call that has returned `result`. On a non-blocking communicator
+ * (ncclConfig_t.blocking = 0), first waits until the call is no longer in progress. */
 static inline ncclResult_t shampoo_nccl_finish(ncclComm_t comm, ncclResult_t result) {
   while (result == ncclInProgress) {
     const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
@@ -76,11 +76,11 @@ static inline int32_t shampoo_nccl_all_gather(void* user, const void* send, void
                                       ncclAllGather(send, recv, bytes_per_rank, ncclUint8, comm, (cudaStream_t)stream));
 }
 
-/** Returns 1 if a call has failed; 0 if it has succeeded, or if a non-blocking communicator has left it in progress. */
+/** Returns 1 if an NCCL call has failed. Returns 0 if the call has succeeded or is still in progress. */
 static inline int shampoo_nccl_failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-/** Implements shampoo_comm_ops.all_to_all as a group of ncclSend() and ncclRecv(), including those from this rank to
- * itself. */
+/** Implements shampoo_comm_ops.all_to_all with one group of ncclSend() and ncclRecv() calls. The data that a rank sends
+ * to itself is transferred in the same group. */
 static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, const size_t* send_bytes, void* recv,
                                               const size_t* recv_bytes, void* stream) {
   const ncclComm_t comm = (ncclComm_t)user;
@@ -101,7 +101,7 @@ static inline int32_t shampoo_nccl_all_to_all(void* user, const void* send, cons
     sent += send_bytes[r];
     received += recv_bytes[r];
   }
-  /* End the group even after an error: otherwise it would stay open for later calls of this thread. */
+  /* End the group even after an error: otherwise the group would stay open for later calls of this thread. */
   ended = ncclGroupEnd();
   return (int32_t)(shampoo_nccl_failed(result) ? result : shampoo_nccl_finish(comm, ended));
 }
@@ -119,16 +119,16 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
 /**
  * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
- * ops has no abort, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of the
- * optimizer fails on a rank, the call with the optimizer returns SHAMPOO_E_COMM at once. The caller must then call
- * ncclCommAbort() on every rank. The same is needed if a CUDA call fails on one rank alone (SHAMPOO_E_DEVICE or
- * SHAMPOO_E_NOMEM), because the other ranks may wait for this rank. With shampoo_nccl_abortable_ops() the library calls
+ * The callback abort is NULL, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of
+ * the optimizer fails on a rank, the function of the library returns SHAMPOO_E_COMM at once. The caller must then call
+ * ncclCommAbort() on every rank. The caller must also do so if a CUDA call fails on one rank (SHAMPOO_E_DEVICE or
+ * SHAMPOO_E_NOMEM), because the other ranks may wait for that rank. With shampoo_nccl_abortable_ops() the library calls
  * ncclCommAbort() itself.
  *
- * @param comm a communicator of the ranks that hold the same parameters, or the shards of one copy. It remains owned by
- *     the caller.
- * @param ops filled, including struct_size: rank, world, device_type SHAMPOO_CUDA, all_gather, all_to_all and
- *     async_error.
+ * @param comm a communicator of the ranks that hold the same parameters, or of the ranks that hold the shards of one
+ *     copy of the parameters. It remains owned by the caller.
+ * @param ops receives struct_size, user, rank, world, device_type (SHAMPOO_CUDA), and the callbacks all_gather,
+ *     all_to_all and async_error.
  * @return ncclSuccess; ncclInvalidArgument if comm or ops is NULL; or the error of an NCCL call. On failure *ops is
  *     unchanged.
  */
@@ -174,16 +174,17 @@ static inline void shampoo_nccl_abort(void* user) {
 }
 
 /**
- * Fills ops as shampoo_nccl_ops() does, and sets abort: if a collective of the optimizer fails on this rank, or this
- * rank fails where others would wait for it, the library calls ncclCommAbort() and sets *comm to NULL.
+ * Fills ops as shampoo_nccl_ops() does, and also sets the callback abort, which calls ncclCommAbort() and sets *comm to
+ * NULL. The library calls abort if a collective of the optimizer fails on this rank, or if this rank fails where other
+ * ranks would wait for it.
  *
- * Other ranks that are connected over a network then receive ncclRemoteError. NCCL does not always inform ranks on the
- * same machine; they need a time limit of their own.
+ * Ranks that are connected to the aborted rank over a network then receive ncclRemoteError. NCCL does not always inform
+ * ranks on the same machine: on these ranks, the caller must limit the waiting time.
  *
- * @param comm address of the caller's communicator. This variable must live as long as the shampoo_comm and every
- *     optimizer with it, and must not be used by another thread during their calls. The caller destroys the
- *     communicator at the end, unless it is NULL.
- * @param ops filled.
+ * @param comm address of the caller's communicator. The variable *comm must live as long as the shampoo_comm and every
+ *     optimizer that uses the shampoo_comm. While one of these optimizers is called, no other thread may use *comm. At
+ *     the end, the caller destroys the communicator, unless *comm is NULL.
+ * @param ops receives the same fields as from shampoo_nccl_ops(), and abort.
  * @return ncclSuccess; ncclInvalidArgument if comm, *comm or ops is NULL; or the error of an NCCL call. On failure *ops
  *     is unchanged.
  */
@@ -200,19 +201,19 @@ static inline ncclResult_t shampoo_nccl_abortable_ops(ncclComm_t* comm, shampoo_
 
 #if NCCL_VERSION_CODE >= 21800
 /**
- * Splits a communicator into groups of consecutive ranks: with group_size 8, ranks 0 to 7, ranks 8 to 15, and so on.
- * If ranks are numbered machine by machine, a group can be the GPUs of one machine. Needs NCCL 2.18, which introduced
- * ncclCommSplit().
+ * Splits a communicator into groups of consecutive ranks. With group_size 8, ranks 0 to 7 are the first group, and
+ * ranks 8 to 15 are the second group. If ranks are numbered machine by machine, a group can be the GPUs of one machine.
+ * This function needs NCCL 2.18, which introduced ncclCommSplit().
  *
- * With a communicator per group, the ranks of each group divide the work, and every group does all of it. Less is sent
- * over slow links, and each rank keeps more state.
+ * If replica_comm has only the ranks of one group, these ranks divide the work among themselves, and every group does
+ * the whole work. Groups send less data over slow links than one large communicator, but each rank keeps more state.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *
  * @param comm the communicator to split. It is not changed.
- * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of it.
+ * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of group_size.
  * @param group receives the communicator of this rank's group. Release it with ncclCommDestroy() after the optimizers
- *     that use it.
+ *     that use it have been destroyed.
  * @return ncclSuccess; ncclInvalidArgument if comm or group is NULL, or group_size does not divide the number of ranks;
  *     or the error of an NCCL call.
  */
@@ -227,7 +228,7 @@ static inline ncclResult_t shampoo_nccl_split(ncclComm_t comm, int group_size, n
   *group = NULL;
   result = shampoo_nccl_finish(comm, ncclCommSplit(comm, rank / group_size, rank, group, NULL));
   if (result != ncclSuccess || *group == NULL) return result;
-  /* The group of a non-blocking communicator is non-blocking too, and may be ready later than its parent. */
+  /* If comm is non-blocking, *group is also non-blocking, and may become ready later than comm. */
   return shampoo_nccl_finish(*group, ncclInProgress);
 }
 #endif

@@ -51,12 +51,14 @@ Status SetOption(const std::string& word, const CommandSpec& command, Arguments*
 }  // namespace
 
 const char kUsage[] =
-    R"(shampoo-ckpt inspects checkpoints that shampoo_save has written. It never changes them.
+    R"(shampoo-ckpt inspects checkpoints that shampoo_save has written, and never changes them.
 
   shampoo-ckpt inspect [--blocks] [--no-norms] [--json] PATH
       Prints the contents of a checkpoint: the steps and hyper-parameters of its groups,
-      and a table of its parameters with norms of their states, over all blocks.
-        --blocks     also print each block: its place in the parameter, file and entries
+      and a table of its parameters. The table has norms and traces of the states of a
+      parameter, computed over all blocks of the parameter.
+        --blocks     also print each block: its place in the parameter, its file and
+                     its entries (an entry is one state of the block)
         --no-norms   read only the index, not the states
         --json       print JSON
 
@@ -66,19 +68,20 @@ const char kUsage[] =
 
   shampoo-ckpt diff A B
       Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
-      and the largest differences of each state. If parameters were divided into
+      and the largest differences of each state. If A and B divide a parameter into
       different blocks, states with one element for each element of the parameter are
-      still compared. All other states, moments in eigenbases and direction_moment are
+      still compared. Moments in eigenbases, direction_moment and all other states are
       compared only for blocks that both checkpoints have. NaN equals NaN, and 0 equals -0.
 
   shampoo-ckpt --help | --version
 
 PATH, A and B are each the index file of a checkpoint (checkpoint-000007.json), or a
-directory into which checkpoints were saved. The last checkpoint of a directory is used.
+directory into which checkpoints were saved. In a directory, the last complete checkpoint
+is used.
 --progress reports progress on stderr even if stderr is not a terminal.
 
-Exit status: 0: no damage or difference was found. 1: damage or a difference was found.
-2: the command failed, or the command line was wrong.
+Exit status: 0: neither damage nor a difference was found. 1: damage or a difference was
+found. 2: the command failed, or the command line was wrong.
 )";
 
 Status ParseArguments(const std::vector<std::string>& words, Arguments* arguments) {

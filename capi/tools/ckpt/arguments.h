@@ -9,7 +9,7 @@
 
 namespace shampoo::ckpt {
 
-// The exit status of the program, as for diff(1).
+// The exit status of the program. The numbers are those of diff(1). kProblemFound: damage or a difference was found.
 enum ExitCode { kSuccess = 0, kProblemFound = 1, kFailed = 2 };
 
 enum class Command { kHelp, kVersion, kInspect, kVerify, kDiff };
@@ -20,10 +20,10 @@ struct Arguments {
   bool blocks = false;
   bool json = false;
   bool norms = true;
-  bool progress = false;  // even if stderr is not a terminal
+  bool progress = false;  // reports progress even if stderr is not a terminal
 };
 
-// Parses the command line. The message of an error says what to do.
+// Parses the command line without the name of the program. The message of an error names what is expected.
 Status ParseArguments(const std::vector<std::string>& words, Arguments* arguments);
 
 extern const char kUsage[];

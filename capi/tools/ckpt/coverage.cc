@@ -11,9 +11,9 @@
 namespace shampoo::ckpt {
 namespace {
 
-constexpr int64_t kWindow = int64_t{1} << 22;  // elements
+constexpr int64_t kWindow = int64_t{1} << 22;  // number of elements that are examined together
 
-// A set of elements, which are added in ascending order. Text() lists only the first few ranges of the set.
+// A set of elements of a parameter, which must be added in ascending order. Text() lists the first kMaxListed ranges.
 class ElementRanges {
  public:
   void Add(int64_t first, int64_t count = 1) {
@@ -39,7 +39,7 @@ class ElementRanges {
   int64_t count_ = 0, ranges_ = 0, end_ = -1;
 };
 
-// Returns how many consecutive elements from `first` on are in no block.
+// Returns the length of the gap that begins at element `first`. A gap is consecutive elements that are in no block.
 int64_t GapAt(const std::vector<const StoredBlock*>& blocks, int64_t first, int64_t elements) {
   int64_t next = elements;
   for (const StoredBlock* block : blocks) {
@@ -62,7 +62,7 @@ std::string CoverageFault(const StoredParam& param, const std::vector<const Stor
   int64_t count = 0;
   for (int64_t first = 0; first < elements; first += count) {
     count = std::min(kWindow, elements - first);
-    // A gap before the next block or after the last one may be too large to visit element by element.
+    // A gap before the next block or after the last block may be too large to visit element by element.
     if (const int64_t gap = GapAt(blocks, first, elements); gap > 0) {
       count = gap;
       none.Add(first, count);

@@ -9,8 +9,9 @@
 
 namespace shampoo::ckpt {
 
-// Returns a message that lists the elements of a parameter that are in no block or in several blocks, or "" if each
-// element is in exactly one block. blocks: all blocks of the parameter, sorted by SortByPlace.
+// Returns "" if each element of a parameter is in exactly one block. Otherwise returns a message that lists the
+// elements that are in no block or in several blocks. blocks: all blocks of the parameter, sorted by SortByPlace
+// (source.h).
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks);
 
 }  // namespace shampoo::ckpt

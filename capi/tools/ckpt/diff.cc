@@ -16,7 +16,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-// One of the two checkpoints.
+// One of the two checkpoints that are compared. source.h explains outline and counts.
 struct Side {
   Source source;
   CheckpointIndex outline;
@@ -90,7 +90,7 @@ class CheckpointDiff {
     }
   }
 
-  // Compares the groups of parameters that both checkpoints have.
+  // Compares groups in A and B, for each parameter that is in both checkpoints.
   void DiffGroups() {
     for (const auto& [a_group, b_group] : groups_) {
       const StoredGroup& a = a_.outline.groups[static_cast<size_t>(a_group)];
@@ -113,7 +113,7 @@ class CheckpointDiff {
   }
 
   Status DiffStates(const Batch& batch) {
-    // For each parameter of the batch, its index in B, or -1 if it cannot be compared.
+    // For each parameter of the batch, the index of the parameter in B, or -1 if B has no such parameter of that shape.
     std::vector<int> b_params(batch.size(), -1);
     std::map<int, std::vector<const StoredBlock*>> b_blocks;
     for (size_t position = 0; position < batch.size(); ++position) {

@@ -6,8 +6,8 @@
 
 namespace shampoo::ckpt {
 
-// Prints the differences between two checkpoints and sets *exit. Returns an error if they cannot be compared, for
-// example because a file is damaged.
+// Runs the command diff: prints the differences between two checkpoints, and sets *exit. Returns an error if the
+// checkpoints cannot be compared, for example because a file is damaged.
 Status Diff(const Arguments& arguments, ExitCode* exit);
 
 }  // namespace shampoo::ckpt

@@ -12,13 +12,14 @@
 
 namespace shampoo::ckpt {
 
-// Prints the contents of a checkpoint. Reports damaged states on stderr and in *exit. Returns an error if the index
-// cannot be read.
+// Runs the command inspect: prints the contents of a checkpoint. If states are damaged, prints messages to stderr and
+// sets *exit to kProblemFound. Returns an error if the index of the checkpoint cannot be read.
 Status Inspect(const Arguments& arguments, ExitCode* exit);
 
-// Prints a checkpoint: Begin() once, then Add() for each parameter, then End().
+// Prints a checkpoint. Inspect() calls Begin() once, then Add() for each parameter, and End() once.
+//   outline the index of the checkpoint without its blocks (source.h)
 //   blocks  the blocks of the parameter, sorted by SortByPlace
-//   sums    of the parameter's states; nullptr if norms were not requested
+//   sums    the sums over the parameter's states (sums.h); nullptr if norms were not requested
 //   damage  the messages about damaged states
 class Report {
  public:

@@ -21,7 +21,7 @@ std::string Listed(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-// Returns the main hyper-parameters, then all others that differ from their defaults.
+// Returns the hyper-parameters kMain, then all others that differ from their defaults.
 std::string ConfigText(const StoredGroup& group) {
   constexpr const char* kMain[] = {"lr",           "beta1",    "beta2",
                                    "epsilon",      "momentum", "max_preconditioner_dim",
@@ -41,7 +41,7 @@ std::string ConfigText(const StoredGroup& group) {
   return text;
 }
 
-// Returns the entries by dtype: "f32 factor.0 momentum, i32 diagonal".
+// Returns the names of the states of a block, grouped by dtype: "f32 factor.0 momentum, i32 diagonal".
 std::string EntriesText(const StoredBlock& block) {
   std::map<std::string, std::string> of_dtype;
   for (const StoredEntry& entry : block.entries) of_dtype[NameOf(entry.dtype)] += " " + entry.state;
@@ -115,7 +115,7 @@ class TextReport : public Report {
   void End(const std::vector<std::string>&) override {
     Print(Cat("\n", table_.Text()));
     if (arguments_.norms) {
-      Print("\nOver all blocks: 2-norms of filtered_grad, grafting and momentum, traces of factor and inverse.\n");
+      Print("\nOver all blocks: 2-norms of filtered_grad, grafting and momentum, and traces of factor and inverse.\n");
     }
     if (!arguments_.blocks) return;
     for (size_t f = 0; f < outline_->files.size(); ++f) {

@@ -27,11 +27,12 @@ bool HasBasis(const std::set<std::string>& states) {
   return std::any_of(states.begin(), states.end(), [](const auto& state) { return state.starts_with("basis."); });
 }
 
-// The number of elements and the dtype of one elementwise state of a parameter in one checkpoint, over all blocks.
+// The number of elements and the dtype of one state of a parameter in one checkpoint, over all blocks. The number is
+// correct only for an elementwise state, which has one element for each element of the block.
 struct StateExtent {
   int64_t elements = 0;
   Dtype dtype = Dtype::kF32;
-  bool mixed = false;  // the blocks have several dtypes
+  bool mixed = false;  // the state does not have the same dtype in all blocks
 };
 StateExtent ExtentOf(const Blocks& blocks, const std::string& state) {
   StateExtent extent;
@@ -52,7 +53,7 @@ Blocks BlocksWith(const Blocks& blocks, const std::string& state) {
   return with;
 }
 
-// Compares one parameter in A and in B.
+// Compares the states of one parameter in the checkpoints A and B.
 class ParamComparer {
  public:
   ParamComparer(const StoredParam& param, const Blocks& a, const Blocks& b, StateComparer* comparer, ParamDiff* diff)
@@ -85,8 +86,8 @@ class ParamComparer {
   }
 
  private:
-  // Returns whether each element of the state belongs to an element of the parameter. Such a state can be compared even
-  // if the checkpoints divide the parameter into different blocks.
+  // Returns whether each element of the state belongs to one element of the parameter. Such a state can be compared
+  // even if the checkpoints divide the parameter into different blocks.
   bool IsElementwise(const std::string& state) const {
     if (state == kDirectionMoment) return false;  // an element may be a mean over several elements of the parameter
     // These two states are in eigenbases, which differ between blocks.
@@ -95,8 +96,8 @@ class ParamComparer {
            std::end(kElementwiseStates);
   }
 
-  // Finds the blocks that are at the same place in A and B. Both lists are sorted by first element, and no first
-  // element occurs twice in a list.
+  // Finds the blocks that are at the same place in A and B. a_ and b_ are both sorted by the positions of the blocks'
+  // first elements, and no two blocks of a checkpoint have the same first element.
   void Pair() {
     auto b = b_.begin();
     for (const StoredBlock* a : a_) {
@@ -109,7 +110,7 @@ class ParamComparer {
     std::string text;
     for (const std::string& state : from) {
       // If the checkpoints divide the parameter into different blocks, the blocks may have different numbers of dims. A
-      // state of one dim, such as factor.2, may then be missing, and this is no difference to report.
+      // state of one dim, such as factor.2, may then be missing in one checkpoint, which is not reported.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));
@@ -122,7 +123,7 @@ class ParamComparer {
     diff_->notes.push_back(Cat(state, " is ", NameOf(a.dtype), " in A, ", NameOf(b.dtype), " in B"));
   }
 
-  // Compares states block by block, in the order of the files.
+  // Compares states block by block, because files store all states of a block one after another.
   Status ComparePairs(const std::vector<std::string>& states) {
     for (const auto& [a, b] : pairs_) {
       for (const std::string& state : states) {
@@ -152,7 +153,7 @@ class ParamComparer {
   ParamDiff* diff_;
   std::vector<std::pair<const StoredBlock*, const StoredBlock*>> pairs_;  // blocks at the same place
   bool blocks_differ_ = false;                                            // some blocks are in no pair
-  bool is_rotated_ = false;                                               // the method works in eigenbases
+  bool is_rotated_ = false;                                               // A or B has eigenbases of the parameter
 };
 
 }  // namespace

@@ -20,9 +20,9 @@ class ProgressLine {
   void Expect(int64_t bytes) { bytes_ += bytes; }
   // Adds to the number of bytes that have been read.
   void Add(int64_t bytes);
-  // Erases the line, so that other output can be printed.
+  // On a terminal, erases the line, so that other output can be printed.
   void Clear();
-  // Reports that all expected bytes are done, even if some of them were not read.
+  // On a terminal, erases the line. Otherwise reports all expected bytes as done, even if some of them were not read.
   void Finish();
 
  private:

@@ -13,13 +13,14 @@
 
 namespace shampoo::ckpt {
 
-// Receives the elements of all entries. For each entry, Scan calls Begin, then Add for its bytes in order, then End.
+// Receives the elements of all entries of a checkpoint. An entry is one saved state of one block. For each entry, Scan
+// calls Begin once, then Add for successive pieces of the entry, and then End once.
 class EntryVisitor {
  public:
   virtual ~EntryVisitor() = default;
   virtual void Begin(const StoredBlock& block, const StoredEntry& entry) = 0;
   virtual void Add(const char* data, size_t bytes) = 0;
-  virtual void End(bool damaged) = 0;  // damaged: the added bytes may be incomplete or wrong
+  virtual void End(bool damaged) = 0;  // if damaged is true, the added bytes may be incomplete or wrong
 };
 
 // Reads all entries of a checkpoint in the order of its files, and continues after damaged entries.
@@ -31,12 +32,12 @@ class Scan {
 
   // Reads the entries of one batch. visitor: may be nullptr.
   void Run(const Batch& batch, EntryVisitor* visitor);
-  // Checks the files that no call of Run() has read. Call it after all batches.
+  // Checks the files that Run() has not checked. Call CheckOtherFiles() after Run() has read all batches.
   void CheckOtherFiles();
 
   int64_t entries() const { return entries_; }
   int64_t damaged_entries() const { return damaged_entries_; }  // including the entries of lost files
-  // Files that cannot be read, or whose size or header is not as the index describes.
+  // Returns the number of files that cannot be read, or whose size or header does not match the index.
   int64_t lost_files() const { return lost_files_; }
   bool ok() const { return damaged_entries_ == 0 && lost_files_ == 0; }
 

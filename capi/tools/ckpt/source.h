@@ -16,14 +16,15 @@ namespace shampoo::ckpt {
 struct Source {
   std::string path;    // path of the index file
   int64_t number = 0;  // number of the checkpoint, or 0 if the name of the index file has no number
-  // If the path is a directory, the numbers of all its checkpoints, in ascending order.
+  // If the path of the command line is a directory, the numbers of all checkpoints in it, in ascending order.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;
 };
+// Finds the checkpoint that `path` refers to: an index file, or the last complete checkpoint of a directory.
 Status Locate(const std::string& path, Source* source);
 
-// An index is read several times, each time with a subset of its blocks, because the blocks of a large job may not fit
-// into memory. The outline of an index is the index without any block.
+// An index is read several times, each time with a subset of its blocks, because all blocks of a large checkpoint may
+// not fit into memory. The outline of an index is the index without any block.
 
 // Reads the outline. Sets *counts to the number of blocks of each parameter.
 Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<int64_t>* counts);
@@ -31,8 +32,8 @@ Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<i
 Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const BlockFilter& wants,
                   CheckpointIndex* index);
 
-// The parameters [first, last) of a checkpoint. `index` lists all parameters, but contains only the blocks of the
-// parameters of the batch, in the order of the files.
+// The parameters of a checkpoint whose indices are in [first, last). `index` lists all parameters of the checkpoint,
+// but contains only the blocks of the batch, in the sequence in which files store them.
 struct Batch {
   const CheckpointIndex& index;
   int first;

@@ -17,7 +17,7 @@ void StateDifference::Add(std::span<const double> a, std::span<const double> b) 
     ++different;
     double distance = std::abs(a[i] - b[i]);
     double ratio = distance / std::max(std::abs(a[i]), std::abs(b[i]));
-    // One of the two is NaN or infinite.
+    // a[i] or b[i] is NaN or infinite.
     if (!std::isfinite(distance)) distance = ratio = INFINITY;
     absolute = std::max(absolute, distance);
     relative = std::max(relative, ratio);
@@ -41,8 +41,8 @@ Status StateComparer::Compare(const StoredBlock& a, const StoredBlock& b, std::s
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(a_->ForEachPiece(a, a_entry, visit));
-  // Only as many elements of B were read as A has. If B has more elements or is damaged, its checksum does not match,
-  // and Check returns the error.
+  // The loop has read only as many elements of B's entry as A's entry has. If B's entry has more elements or is
+  // damaged, the checksum of B's entry does not match, and Check() returns the error.
   return b_hash.value() == b_entry.checksum ? Status()
                                             : b_->Check(b, b_entry, at * static_cast<int64_t>(SizeOf(b_entry.dtype)));
 }

@@ -23,13 +23,13 @@ struct StateDifference {
   void Add(std::span<const double> a, std::span<const double> b);
 };
 
-// Compares states of two checkpoints piece by piece. Fails if a reader reports that its file is damaged.
+// Compares states of the checkpoints A and B piece by piece. Fails if a reader finds that a file is damaged.
 class StateComparer {
  public:
-  // progress: receives the number of bytes that were read from `a`.
+  // a, b: the readers of A and B. progress: receives the number of bytes that were read from A.
   StateComparer(StatesReader* a, StatesReader* b, ProgressLine* progress) : a_(a), b_(b), progress_(progress) {}
 
-  // Compares a state of two blocks that are at the same place.
+  // Adds to *difference how a state differs between block `a` of A and block `b` of B, which are at the same place.
   Status Compare(const StoredBlock& a, const StoredBlock& b, std::string_view state, StateDifference* difference);
   // Compares an elementwise state of a parameter that the two checkpoints may divide into different blocks. Each
   // checkpoint must have all elements of the state, in one dtype.

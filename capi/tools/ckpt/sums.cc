@@ -76,7 +76,7 @@ void SumVisitor::AddTriangle() {
 }
 
 void SumVisitor::End(bool damaged) {
-  // Each off-diagonal element occurs twice in the matrix.
+  // The file has only one triangle, but each off-diagonal element occurs twice in the matrix.
   sum_->squares += triangle_ ? 2 * squares_ - diagonal_squares_ : squares_;
   sum_->damaged = sum_->damaged || damaged;
 }

@@ -15,12 +15,12 @@ namespace shampoo::ckpt {
 
 // Returns the name of a state without its dim: "factor" for "factor.1".
 std::string_view KindOfState(std::string_view state);
-// Returns whether files store the lower triangle of a symmetric matrix for this state.
+// Returns whether the state is a symmetric matrix. Files store only the lower triangle of such a matrix.
 bool IsTriangle(std::string_view state);
-// Converts elements of a file to doubles.
+// Converts `count` elements of type dtype, as a file stores them, to doubles.
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to);
 
-// A sum over the states of one kind in all blocks of a parameter.
+// Sums over all states of one kind, such as "factor", in all blocks of a parameter.
 struct StateSum {
   Dtype dtype = Dtype::kF32;
   int64_t entries = 0;
@@ -47,7 +47,7 @@ class SumVisitor : public EntryVisitor {
   const Batch& batch_;
   std::vector<StateSums> sums_;
   std::vector<double> numbers_;
-  // For the entry that is being added.
+  // The following members belong to the entry whose elements are being added.
   StateSum* sum_ = nullptr;
   bool triangle_ = false;
   double squares_ = 0, diagonal_squares_ = 0;

@@ -23,7 +23,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Returns a number with six digits, independent of the locale: "0.0123457", "1.5e-08", "nan".
+// Formats a number with at most six significant digits, in the same way in every locale: "0.0123457", "1.5e-08", "nan".
 std::string NumberText(double number);
 
 }  // namespace shampoo::ckpt

@@ -15,7 +15,7 @@ void PrintLine(const std::string& line) { std::fputs((line + "\n").c_str(), stdo
 
 void ReportDamage(const std::string& text) {
   PrintLine("damaged: " + text);
-  std::fflush(stdout);  // show it at once, because the command may run for long
+  std::fflush(stdout);  // prints the line at once, because the command may run for a long time
 }
 
 }  // namespace

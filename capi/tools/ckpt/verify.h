@@ -6,7 +6,8 @@
 
 namespace shampoo::ckpt {
 
-// Verifies a checkpoint. Reports damage on stdout and in *exit. Returns an error if the checkpoint cannot be verified.
+// Runs the command verify: prints the result to stdout, and sets *exit to kProblemFound if the checkpoint is damaged.
+// Returns an error if the checkpoint cannot be verified, for example because it does not exist.
 Status Verify(const Arguments& arguments, ExitCode* exit);
 
 }  // namespace shampoo::ckpt

@@ -12,7 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Writes the outputs from the exchanged data, with the same arithmetic as the owner of the block.
+// Computes the outputs of a block from the data that its owner has sent, and writes them. Uses the same arithmetic as
+// the owner, so that all ranks write bit-identical values.
 template <typename Real>
 void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, int64_t block_first,
                      const Range& part) {
@@ -75,7 +76,7 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
     Real* const written = exchanged ? exchange.OpenNew(at) : out.OpenNew(at, n);
     if (tracks) std::copy(w, w + n, old);
-    // This is the last read of W: `out` may be the same memory.
+    // This call may overwrite W, because `out` may be the same memory. W is not read afterwards.
     kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
     if (has_momentum) momentum.Close(at, n);
     if (tracks) average.Track(at, n, old, updates ? written : unwanted, updates ? unwanted : written);
@@ -178,7 +179,8 @@ void LoadGradient(const StepProgram& program, const Param& param, const Block& b
   StridedOperand<Real> parameter(buffers.param, param.desc.param_dtype, view);
   const Real scale = static_cast<Real>(program.gradient_scale);
   const Real decay = static_cast<Real>(program.coupled_decay);
-  // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
+  // A float64 gradient may be outside the range of float32 even if its scaled value is within that range. Such a
+  // gradient is therefore scaled in float64.
   const bool wide = param.desc.grad_dtype == Dtype::kF64 && DtypeOf<Real>() != Dtype::kF64;
   ForEachViewChunk(gradient.run(), part, [&](int64_t at, int64_t n) {
     Real* const target = g + at;

@@ -15,7 +15,7 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 // Runs the second elementwise pass over a part of a block: applies decoupled weight decay, momentum and the update, and
 // writes `out` and `copy`. With several ranks, it writes the update or the new parameter to item.exchange instead.
 //
-// p: dense, for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
+// p: a dense array for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
 // scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are inside it.
 // iterate: see AverageTracker.
 template <typename Real>
@@ -43,8 +43,8 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 bool OwnerSkippedUpdate(const StepItem& item);
 // Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
-// Does the same for the elements of the caller's buffers that `view` describes. They are consecutive elements of the
-// block, and block_first is the index of the first one. received: the data for these elements.
+// Writes `out` and `copy` for the elements of the caller's buffers that `view` describes. These elements are
+// consecutive in the block, and block_first is the index of the first element. received: the data for these elements.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, int64_t block_first,
                    const Range& part);
 
@@ -53,10 +53,10 @@ template <typename Real>
 void LoadGradient(const StepProgram& program, const Param& param, const Block& block, const Buffers& buffers,
                   const Range& part, Real* g);
 
-// Writes the outputs of a parameter (block: nullptr) or of one block that a step does not update: `out` gets the old
-// parameter, or an update of zero, and `copy` gets the old parameter.
+// Writes the outputs of one block that a step does not update, or of a whole parameter if `block` is nullptr. `copy`
+// gets the old parameter. `out` gets the old parameter or, with Output::kUpdates, an update of zero.
 void WriteUnchanged(const Param& param, const Block* block, const Buffers& buffers, Output output);
-// Does the same for elements [first, first + count) of the buffers.
+// Writes the same values as WriteUnchanged(), but only to elements [first, first + count) of the buffers.
 void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output, int64_t first, int64_t count);
 
 }  // namespace shampoo

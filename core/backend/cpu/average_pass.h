@@ -16,8 +16,8 @@ namespace shampoo {
 template <typename Real>
 class AverageTracker {
  public:
-  // iterate: with averaging, the new iterate minus the old parameter, dense. nullptr if the iterate does not move or
-  // there is no averaging.
+  // iterate: with averaging, a dense array of the new iterate minus the old parameter. nullptr if the iterate does not
+  // move or there is no averaging.
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
       : item_(item),
         iterate_(iterate),
@@ -50,7 +50,7 @@ class AverageTracker {
  private:
   const StateSlot& Slot() const { return item_.block->average_offset(); }
 
-  // Computes the new parameter, rounded as on the ranks that receive the update.
+  // Computes the new parameter, with the same roundings as on a rank that receives the update.
   void FindWritten(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value, Real* written) const {
     const ParamDesc& desc = item_.param->desc;
     const Dtype exchange = item_.exchange != nullptr ? item_.block->exchange_dtype : DtypeOf<Real>();
@@ -84,11 +84,12 @@ class AverageTracker {
 template <typename Real>
 class AveragingPass {
  public:
-  // p: dense, for the whole block. The direction is p * scale.down * scale.up.
+  // p: a dense array for the whole block. The direction is p * scale.down * scale.up.
   AveragingPass(const BlockContext<Real>& context, const Real* p, const DirectionScale& scale)
       : context_(context), p_(p), scale_(scale) {}
 
-  // Writes the old parameter minus the new one, and the new iterate minus the old parameter.
+  // Writes the old parameter minus the new parameter to `difference`, and the new iterate minus the old parameter to
+  // `iterate`.
   void Run(Real* difference, Real* iterate) const {
     const Block& block = context_.block;
     const double lr_sum =

@@ -19,17 +19,17 @@
 
 namespace shampoo {
 
-// The eigenvalues of the factor matrices with factor_correction kl (arXiv 2509.03378). Whitening divides a tensor,
-// along each dim, by the square roots of the eigenvalues. The state kl_scale holds the inverse square roots.
-// core/rules/basis.h has the rules.
+// Updates the eigenvalues of a block's factor matrices, and whitens tensors with these eigenvalues, for
+// factor_correction kl (arXiv 2509.03378). Whitening divides a tensor, along each dim, by the square roots of the
+// eigenvalues of that dim. The state kl_scale holds the inverse square roots. core/rules/basis.h has the rules.
 template <typename Real>
 class BasisEigenvalues {
  public:
   BasisEigenvalues(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states), settings_(*context.program.settings), shape_(context.block.shape) {}
 
-  // Sets the eigenvalues from a gradient. Returns the scale of the gradient's term in the factor matrices, which the
-  // caller needs only for the first gradient of the block.
+  // Sets the eigenvalues from a gradient. Returns FirstTermScale(), which the caller needs only if the gradient is the
+  // first gradient of the block.
   double Start(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int factors = context_.block.present_factors();
@@ -46,15 +46,16 @@ class BasisEigenvalues {
     return FirstTermScale(settings_, scale, factors);
   }
 
-  // Whitens a dense tensor, which is in the eigenbases, along all dims except `except` (-1: along all dims).
+  // Whitens a dense tensor along all dims except dim `except`. If `except` is -1, whitens along all dims. The tensor
+  // must already be rotated to the eigenbases.
   void Whiten(int except, Real* tensor) const {
     for (int j = 0; j < dims(); ++j) {
       if (j != except && states_.has_factor(j)) ScaleDim(shape_, j, states_.scale(j), tensor);
     }
   }
 
-  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if any overflows.
-  // decay: BasisScalars::eigenvalue_decay.
+  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if an eigenvalue
+  // overflows. decay: BasisScalars::eigenvalue_decay.
   bool Average(double decay, const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     Real* const scaled = context_.At(context_.layout.spare);
@@ -73,7 +74,8 @@ class BasisEigenvalues {
     return true;
   }
 
-  // Stores the results of the last Average(), which was called with the same decay.
+  // Stores the results of the last Average() for each dim for which ReplacesEigenvalues() is true. decay: as passed to
+  // Average().
   void Store(double decay) const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -99,7 +101,8 @@ class BasisEigenvalues {
     for (int64_t j = 0; j < d; ++j) states_.scale(k)[j] = static_cast<Real>(TransportedScale(eigenvalues[j]));
   }
 
-  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q.
+  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q. correction:
+  // BasisScalars::basis_correction.
   void TakeDiagonal(int k, double correction, const BasisMemory<Real>& memory) const {
     const int64_t d = states_.d(k);
     Real* const factor = memory.Spare(d);
@@ -121,7 +124,7 @@ class BasisEigenvalues {
  private:
   int dims() const { return states_.dims(); }
 
-  // Returns whether the gradient has changed the average of an eigenvalue of dim k.
+  // Returns whether the gradient has contributed to the moving average of any eigenvalue of dim k.
   bool HasAnyTerm(int k, double decay) const {
     const double* const next = states_.next_eigenvalues(k);
     for (int64_t i = 0; i < states_.d(k); ++i) {

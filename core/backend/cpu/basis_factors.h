@@ -43,8 +43,8 @@ class BasisFactors {
     }
   }
 
-  // Returns whether all factor matrices are negligible, either because no gradient has changed them noticeably, or
-  // because they have decayed.
+  // Returns whether the mean diagonal element of every factor matrix is negligible (IsNegligible()). In that case,
+  // either no gradient has changed the matrices noticeably, or the matrices have decayed.
   bool AreNegligible() const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -68,9 +68,9 @@ class BasisFactors {
     }
   }
 
-  // Does the same, but computes C_k from the gradient whitened along all other dims. With kl_eigenvalues ema, also
-  // updates the eigenvalues. Returns false if a state would overflow; factor matrices of earlier dims may have changed
-  // then. r: the gradient in the present eigenbases; its buffers are overwritten.
+  // Updates each F_k as Update() does, but computes C_k from the gradient whitened along all dims except k. With
+  // kl_eigenvalues ema, also updates the eigenvalues. If a state would overflow, returns false; factor matrices of
+  // earlier dims may then have changed. r: the gradient in the present eigenbases; the buffers of r are overwritten.
   bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {
     if (!scalars_.updates_factors) return true;
     const bool averages = settings_.kl_eigenvalues == KlEigenvalues::kEma;
@@ -93,7 +93,7 @@ class BasisFactors {
       whitened = rotation_.Contract(g, MatrixForm::kGeneral, [k](int j) { return j != k; });
     }
     double square = 0;
-    // If nothing was whitened, the term comes from the gradient itself, which the step has already checked.
+    // If no other dim has a factor matrix, C_k comes from the gradient itself, which the step has already checked.
     if (whitened.own != nullptr) {
       const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
       eigenvalues_.Whiten(k, whitened.own);

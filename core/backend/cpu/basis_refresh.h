@@ -30,7 +30,8 @@ class BasisRefresh {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  // Sets the bases to the eigenvectors of the factor matrices, after the first gradient.
+  // Sets the bases to the eigenvectors of the factor matrices. Called after the first gradient has updated the factor
+  // matrices.
   void Initialize() const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -45,8 +46,8 @@ class BasisRefresh {
     }
   }
 
-  // Refreshes the bases and converts the states to them. correction: the divisor of the factor matrices. a, b, c,
-  // contraction: working memory, each for as many elements as the block has.
+  // Refreshes the bases and converts the states to the new bases. correction: BasisScalars::basis_correction. a, b, c
+  // and contraction are working memory; each has room for as many elements as the block has.
   void Run(double correction, Real* a, Real* b, Real* c, Real* contraction) const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -105,9 +106,9 @@ class BasisRefresh {
             settings_.basis_tolerance, settings_.basis_epsilon, context_.item.first_root + k};
   }
 
-  // Converts the second moment, and the eigenvalues of dim k, to the new basis of dim k. turn: Q_old^T Q_new, which may
-  // be overwritten. order: with basis_sort=before, the order into which orthogonal iteration sorted the old columns;
-  // nullptr if no iteration ran.
+  // Converts the second moment, and the eigenvalues of dim k, to the new basis of dim k, as the key basis_transport
+  // selects. turn: Q_old^T Q_new; this function may overwrite it. order: BasisMemory::Order(), or nullptr if no
+  // orthogonal iteration ran.
   template <typename Rotate>
   void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);

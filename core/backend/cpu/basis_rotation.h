@@ -10,9 +10,9 @@
 
 namespace shampoo {
 
-// A tensor of the block's shape that was contracted with bases. own: the buffer that holds it, or nullptr if nothing
-// was contracted. half: for a matrix that was contracted along both dims, the buffer with the matrix contracted along
-// the last dim alone.
+// `data` is a tensor of the block's shape after its contraction with eigenbases. own: the buffer that holds the
+// contracted tensor, or nullptr if no dim was contracted. half: if a matrix was contracted along both dims, the buffer
+// with the result of the first contraction, along the last dim.
 template <typename Real>
 struct Contracted {
   BlockData<Real> data;
@@ -20,15 +20,16 @@ struct Contracted {
   Real* half = nullptr;
 };
 
-// Contracts tensors of a block with its eigenbases, in the buffers `direction` of the worker's memory.
+// Contracts tensors of a block with the eigenbases of the block. The results are in the two buffers `direction` of the
+// worker's memory.
 template <typename Real>
 class BasisRotation {
  public:
   BasisRotation(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states) {}
 
-  // Contracts `from` with the bases of the dims for which takes(k) is true, the last dim first. Writes to the two
-  // buffers alternately.
+  // Contracts `from` with the bases of the dims for which takes(k) is true, starting with the last dim. The
+  // contractions write alternately to the two buffers.
   template <typename Takes>
   Contracted<Real> Contract(const BlockData<Real>& from, MatrixForm form, const Takes& takes) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);

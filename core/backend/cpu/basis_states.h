@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Gives access to the states of a block with method soap or kl_shampoo in the computation dtype. Factor matrices are
-// unpacked to the worker's memory. All other states are used directly in the arena.
+// Gives access to the states of a block whose method is soap or kl_shampoo. All states are in the computation dtype.
+// Factor matrices are unpacked to the worker's memory. All other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
  public:
@@ -34,7 +34,7 @@ class BasisStates {
   int dims() const { return context_.block.factor_count(); }
   bool has_factor(int k) const { return context_.block.has_factor(k); }
   int64_t d(int k) const { return context_.block.shape[k]; }
-  // F_k: d x d; the lower triangle.
+  // F_k: d x d. Only the lower triangle is used.
   Real* factor(int k) const {
     Real* at = context_.At(context_.layout.pairs);
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) * d(i) : 0;

@@ -19,8 +19,8 @@
 namespace shampoo {
 namespace {
 
-// Computes and applies the direction. The parts of the step that concern factor matrices, eigenvalues and eigenbases
-// are in separate classes.
+// Runs the step of one block with method soap or kl_shampoo. This class computes and applies the direction. Separate
+// classes update the factor matrices, the eigenvalues and the eigenbases.
 template <typename Real>
 class BasisStep {
  public:
@@ -54,7 +54,7 @@ class BasisStep {
   Real* Buffer(int64_t offset) const { return context_.At(offset); }
   Real* spare() const { return Buffer(context_.layout.spare); }
 
-  // With basis_order before: updates the factor matrices, then the eigenbases, and then computes the direction from the
+  // With basis_order before: updates the factor matrices, then the eigenbases. Then computes the direction from the
   // same gradient.
   void RunBefore(const BlockData<Real>& g) {
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
@@ -95,7 +95,7 @@ class BasisStep {
     }
   }
 
-  // Applies the direction in the buffer `filtered`, with the length of the grafting method's direction. Before
+  // Applies the direction that is in the buffer `filtered`, with the length of the grafting method's direction. Before
   // start_preconditioning_step, applies the grafting method's direction instead. h: the filtered gradient in the
   // eigenbases.
   void ApplyGrafted(Real* h, bool fits) const {
@@ -124,8 +124,8 @@ class BasisStep {
   }
 
   // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
-  // are no eigenvalues yet. With kl_init auto, its term in the factor matrices is scaled like the term of a whitened
-  // gradient.
+  // are no eigenvalues yet. With kl_init auto, the products of the gradient are scaled as if the gradient had been
+  // whitened.
   void RunFirst(const BlockData<Real>& g) {
     double weight = scalars_.factor_weight;
     if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
@@ -138,8 +138,8 @@ class BasisStep {
     const Contracted<Real> r = rotation_.Rotate(g);
     Filter(r.data, nullptr);
     const Real* const direction = Back();
-    // For a block without factor matrices, refreshes() is false. A refresh would overwrite the direction of such a
-    // block.
+    // Without factor matrices, the direction is in the buffer `filtered`, which a refresh would overwrite. For such a
+    // block, refreshes() is false.
     if (context_.item.schedule.refreshes() && IsBasisDue(settings_, 1)) RefreshAfter(direction);
     factors_.Store();
     Apply(direction, true);
@@ -158,14 +158,14 @@ class BasisStep {
     Apply(direction, fits);
   }
 
-  // Refreshes the bases. Keeps the direction, which is in one of the two buffers `direction`.
+  // Refreshes the bases without overwriting the direction, which is in one of the two buffers `direction`.
   void RefreshAfter(const Real* direction) {
     Real* const first = Buffer(context_.layout.direction[0]);
     refresh_.Run(scalars_.basis_correction, direction == first ? Buffer(context_.layout.direction[1]) : first,
                  Buffer(context_.layout.filtered), spare(), Buffer(context_.layout.gradient));
   }
 
-  // Rotates the direction in the buffer `filtered` back.
+  // Rotates the direction that is in the buffer `filtered` back from the eigenbases. Returns the result.
   const Real* Back() const { return rotation_.RotateBack(Buffer(context_.layout.filtered)).data.data; }
 
   // Updates the filtered gradient and the second moment, and writes the direction in the eigenbases to `filtered`.
@@ -193,7 +193,7 @@ class BasisStep {
     if (!writes_direction) DivideByPower(d);
   }
 
-  // Returns the largest element that the second moment will have after this update. r: dense.
+  // Returns the largest element that the second moment will have after this update. r must be dense.
   double LargestMoment(const BlockData<Real>& r) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const FilterScalars<Real> scalars = MakeFilterScalars<Real>(program_);
@@ -212,8 +212,8 @@ class BasisStep {
     return *std::max_element(largest, largest + parts);
   }
 
-  // Divides H by the power of the second moment. FilterGradient does this itself if the power is 1/2 and H is not
-  // needed.
+  // Divides H by the power inverse_exponent of the second moment. If the exponent is 1/2 and the caller does not need
+  // H, FilterGradient divides, and this function is not called.
   void DivideByPower(Real* h) const {
     Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
                          context_.block.second_moment.dtype);
@@ -226,7 +226,7 @@ class BasisStep {
     });
   }
 
-  // h <- h a / (1 + a epsilon), where a is the outer product of the inverse square roots of the eigenvalues.
+  // Computes h <- h a / (1 + a epsilon), where a is the outer product of the inverse square roots of the eigenvalues.
   void ScaleByEigenvalues(Real* h) const {
     const auto epsilon = static_cast<Real>(settings_.epsilon);
     Real* const a = spare();
@@ -242,15 +242,15 @@ class BasisStep {
     io_.Apply(direction, {1, 1, io_.Norm(direction)});
   }
 
-  // Returns the direction, orthogonalized if soap_post requires it. Overwrites the memory of the factor matrices, which
-  // have been stored.
+  // Orthogonalizes the direction if soap_post requires it. Returns the direction. Overwrites the working copy of the
+  // factor matrices, which the step has already stored in the arena.
   const Real* Post(const Real* direction) const {
     if (!context_.block.has_orthogonal_direction()) return direction;
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     Real* const d = spare();
     std::copy_n(direction, context_.block.elements, d);
     const OrthogonalizeMemory<Real> memory{Buffer(context_.layout.pairs), &scope};
-    // A direction with NaN is rejected before it is applied.
+    // If the orthogonalization fails, the NaN in the direction makes Apply() skip the update.
     const bool done =
         Orthogonalize(settings_, context_.block.orthogonal_rows, context_.block.orthogonal_columns(), d, memory);
     if (!done) d[0] = std::numeric_limits<Real>::quiet_NaN();
@@ -266,7 +266,7 @@ class BasisStep {
   const BasisRefresh<Real> refresh_;
   const Settings& settings_;
   BasisScalars scalars_;
-  StepProgram program_;  // with the scalars of the block
+  StepProgram program_;  // the program of the group, with the scalars of the block
 };
 
 }  // namespace

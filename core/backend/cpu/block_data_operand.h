@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// Reads BlockData with the shape of a block, chunk by chunk. Contiguous chunks are read in place.
+// Reads a tensor of the shape of a block (BlockData, see kronecker.h) chunk by chunk. Contiguous chunks are read in
+// place.
 template <typename Real>
 class BlockDataOperand {
  public:

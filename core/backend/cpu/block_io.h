@@ -18,7 +18,7 @@
 
 namespace shampoo {
 
-// Reads the gradient of a block and applies its direction, for the steps of all methods.
+// Reads the gradient of a block, and applies the direction that the method of the block has computed.
 template <typename Real>
 class BlockIo {
  public:
@@ -81,7 +81,7 @@ class BlockIo {
   }
 
  private:
-  // Applies a direction under norm_control and update_floor.
+  // Applies a direction with the keys norm_control and update_floor.
   void ApplyControlled(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
     const NormControlPass<Real> pass(context_, p, scale);
@@ -96,7 +96,7 @@ class BlockIo {
 
   // Applies a direction with averaging.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
-    // One of these buffers may contain p. The step no longer needs the others.
+    // One of these buffers may contain p. The step no longer needs the data in the other two.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
     Real* free[2];
     size_t found = 0;
@@ -126,7 +126,8 @@ class BlockIo {
     return true;
   }
 
-  // Returns false if the update is skipped, because a result would not be finite. iterate: see AverageTracker.
+  // Applies a direction. If a result would not be finite, skips the update instead and returns false. iterate: see
+  // AverageTracker.
   bool Write(const StepProgram& program, const Real* p, const DirectionScale& scale,
              const Real* iterate = nullptr) const {
     StepItem item = context_.item;

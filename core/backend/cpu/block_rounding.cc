@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Rounds consecutive elements of a parameter stochastically. first: the index of the first element.
+// Rounds consecutive elements of a parameter or of its state stochastically. first: the position of the first element
+// in the flattened parameter.
 class RandomRun {
  public:
   RandomRun(const RoundingKey& key, int64_t first) : key_(key), next_(static_cast<uint64_t>(first)) {}

@@ -17,8 +17,9 @@ class BlockRounding {
   // Rounds to nearest.
   BlockRounding() = default;
 
-  // Returns how the step of an item rounds a state (key state_rounding), or the parameter and the update (key
-  // param_rounding). An export of averages is not a step, and rounds to nearest.
+  // OfState() returns how the step of an item rounds a state (key state_rounding). OfParam() returns how it rounds the
+  // parameter and the update (key param_rounding). An export of averages is not a step, and rounds the parameter to
+  // nearest.
   static BlockRounding OfState(const StepItem& item, RoundedState state) {
     return item.program->settings->state_rounding == Rounding::kStochastic ? BlockRounding(item, state)
                                                                            : BlockRounding();

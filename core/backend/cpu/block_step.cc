@@ -18,8 +18,8 @@
 namespace shampoo {
 namespace {
 
-// Runs the step of one block. Direction is the class for its method, such as ShampooDirection. A state that the arena
-// holds in another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
+// Runs the step of one block. Direction is the class for the method of the block, such as ShampooDirection. A state
+// that the arena holds in another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
 template <typename Real, template <typename> class Direction>
 class BlockStep {
  public:

@@ -16,10 +16,10 @@ struct StepMemory {
   const WorkspaceLayout* layout;
   char* workspace;
   RecoveryMemory* recovery;
-  PhaseTimes* times;  // nullptr: times are not measured
+  PhaseTimes* times;  // nullptr if times are not measured
 };
 
-// Runs the whole step of one block on this worker. Idle workers may take tiles of it.
+// Runs the whole step of one block on this worker. Idle workers may take tiles of the step.
 void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker);
 
 }  // namespace shampoo

@@ -92,7 +92,7 @@ class Operand {
 template <typename Real>
 class MutableOperand : public Operand<Real> {
  public:
-  // rounding: how Close() rounds; nullptr: to nearest.
+  // rounding: how Close() rounds. If it is nullptr, Close() rounds to nearest.
   MutableOperand(void* base, Dtype dtype, const BlockRounding* rounding = nullptr)
       : Operand<Real>(base, dtype), target_(base), rounding_(rounding) {}
 

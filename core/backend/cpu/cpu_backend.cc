@@ -40,8 +40,8 @@ double CostOfSpans(std::span<const MemorySpan> spans) {
   return static_cast<double>(kCostOfElement) * elements;
 }
 
-// Returns the cost of the items if it is below `enough`, otherwise some number of at least `enough`. If there are
-// very many items, the function therefore reads only the first of them.
+// Returns the cost of the items if it is below `enough`, otherwise any number that is at least `enough`. The function
+// therefore reads only the first items of a long list.
 double CostOfItems(std::span<const StepItem> items, double enough) {
   double cost = 0;
   for (const StepItem& item : items) {
@@ -78,7 +78,7 @@ Status CpuBackend::Create(const PlanData& plan, const HostExecutor& executor, co
     auto* const elements = reinterpret_cast<double*>(backend->workspace_.data() + layout.RecoveryAt());
     backend->recovery_.workspace = {elements, reinterpret_cast<int32_t*>(elements + layout.recovery_elements)};
   }
-  std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // so that a step has no page faults
+  std::fill_n(backend->workspace_.data(), layout.bytes(), char{0});  // so that steps have no page faults
   backend->scratch_.resize(static_cast<size_t>(layout.slots));
   for (blas::Scratch& scratch : backend->scratch_) {
     SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create(layout.scratch, &scratch));

@@ -32,7 +32,8 @@ class CpuBackend {
   // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
   // eigenbases and eigenvalues, and the flags that mark factor matrices as diagonal.
   void InitializeState(const PlanData& plan, char* arena);
-  // Does the same for one block, but only for its states that are not elementwise. settings: the settings of its group.
+  // Does the same for one block, but only for the states that are not elementwise. settings: the settings of the
+  // block's group.
   void InitializeFactors(const Block& block, const Settings& settings, char* arena);
 
   // Writes the largest magnitude in span i to largest[i]: NaN if the span contains a NaN, otherwise infinity if it
@@ -45,16 +46,18 @@ class CpuBackend {
   // Writes the hash of the bytes of span i to hashes[i].
   void Hash(std::span<const MemorySpan> spans, uint64_t* hashes);
 
-  // Runs the steps of the items, which are distinct blocks. They should begin with the large blocks, sorted by
-  // decreasing cost; the small ones may follow in any order. Only the computation of roots can fail; item.roots reports
-  // such failures.
+  // Runs the steps of the items, each of which is a different block. The list should begin with the large blocks,
+  // sorted by decreasing cost; small blocks may follow in any order. Only the computation of roots can fail; item.roots
+  // reports such failures.
   void Step(std::span<const StepItem> items, char* arena);
-  // Writes the outputs of blocks from the exchanged data and sets update_skipped where the owner skipped the update.
+  // Writes the outputs of blocks from the exchanged data. Sets update_skipped of each block whose owner skipped the
+  // update.
   void ApplyExchanged(std::span<const StepItem> items);
 
-  // Copies slices of blocks that are gathered from shards, before or after they are exchanged.
+  // Copies shard slices of blocks, before or after an exchange between shard ranks (see SliceCopy).
   void CopySlices(std::span<const SliceCopy> copies);
-  // Writes outputs from delivered slices and sets update_skipped as ApplyExchanged does.
+  // Writes outputs from the slices that the owners of blocks have sent, and sets update_skipped as ApplyExchanged()
+  // does.
   void ApplySlices(std::span<const SliceItem> slices);
 
   // Lets the averages of weight_ema approach the parameter in blocks that a step does not update. items: these blocks.
@@ -63,8 +66,8 @@ class CpuBackend {
   // to the data for other ranks. S is the state of the average, and lr is item.program->lr, which WeightExport sets.
   void ExportAverages(std::span<const StepItem> items, char* arena);
 
-  // Writes the outputs of a parameter (block: nullptr) or of one block that does not take part in a step: the unchanged
-  // parameter or an update of zero.
+  // Writes the outputs of one block that does not take part in a step, or of a whole parameter if `block` is nullptr.
+  // The outputs are the unchanged parameter, or an update of zero.
   void PassThrough(const Param& param, const Block* block, const Buffers& buffers, Output output);
 
   // Returns the seconds that a phase has taken in all steps so far, summed over threads; 0 unless track_times is set.
@@ -72,8 +75,8 @@ class CpuBackend {
 
  private:
   CpuBackend() = default;
-  // Returns the number of threads to use for work of cost cost() (core/plan/cost.h). If the application has set the
-  // number of threads, returns that number.
+  // Returns the number of threads for work that costs cost(), in the unit of core/plan/cost.h. If the application has
+  // set the number of threads, returns that number.
   template <typename Cost>
   int ThreadsFor(const Cost& cost) const;
   template <typename Elements, typename Divisible, typename Work>
@@ -83,8 +86,8 @@ class CpuBackend {
   bool chooses_threads_ = false;  // the application has not set the number of threads
   WorkspaceLayout layout_;
   Allocation workspace_;
-  RecoveryMemory recovery_;             // in the workspace
-  std::vector<blas::Scratch> scratch_;  // by slot
+  RecoveryMemory recovery_;             // its memory is in workspace_
+  std::vector<blas::Scratch> scratch_;  // one for each slot
   PhaseTimes times_;
   bool measures_ = false;
 };

@@ -12,8 +12,8 @@
 
 namespace shampoo {
 
-// The factor matrix and the inverse root of one dim of a block in the computation dtype. They are used in place in the
-// arena if possible; if the arena stores them in another dtype or packed, they are copied to working memory.
+// The factor matrix and the inverse root of one dim of a block, in the computation dtype. If the arena stores a matrix
+// in another dtype or packed, the matrix is copied to working memory. Otherwise it is used in place in the arena.
 template <typename Real>
 class FactorPair {
  public:
@@ -31,7 +31,7 @@ class FactorPair {
            slot.form != SymmetricForm::kPackedUpper;
   }
 
-  FactorPair() = default;  // an empty object, because the step of a block has an array of kMaxDims pairs
+  FactorPair() = default;  // needed because the step of a block has an array of kMaxDims pairs
   FactorPair(const Block& block, int k, char* arena, Real* working)
       : d_(block.shape[k]),
         arena_(arena),
@@ -43,14 +43,15 @@ class FactorPair {
   int64_t d() const { return d_; }
   bool full() const { return d_ < kPackedFrom; }
   int64_t ld() const { return full() ? d_ : d_ + 1; }
-  Real* factor() const { return factor_memory_; }  // the lower triangle
-  // Both triangles if full(), otherwise the upper triangle.
+  Real* factor() const { return factor_memory_; }  // only the lower triangle is used
+  // Has both triangles if full(), otherwise only the upper triangle.
   Real* inverse() const { return inverse_memory_ + (full() ? 0 : 1); }
   MatrixOperand<Real> inverse_operand() const {
     return {inverse(), ld(), full() ? MatrixForm::kSymmetric : MatrixForm::kSymmetricUpper};
   }
 
-  // Copy from the arena to working memory, and back with one rounding. They do nothing for a matrix used in place.
+  // The Load functions copy a matrix from the arena to working memory. The Store functions copy it back and round it
+  // once. If the matrix is used in place, all four functions do nothing.
   void LoadFactor() const { Load(*factor_, SymmetricForm::kLower, factor_memory_); }
   void LoadInverse() const { Load(*inverse_, SymmetricForm::kUpper, inverse_memory_); }
   void StoreFactor() const { Store(*factor_, SymmetricForm::kLower, factor_memory_); }
@@ -59,7 +60,8 @@ class FactorPair {
  private:
   Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
 
-  // Calls move(first element in the arena, first element in working memory, count) for each row.
+  // Calls move(first element in the arena, first element in working memory, count) for each row, or once for a matrix
+  // of form kSquare.
   template <typename Move>
   void ForEachRow(const StateSlot& slot, SymmetricForm working, Move&& move) const {
     if (slot.form == SymmetricForm::kSquare) return move(0, 0, d_ * d_);

@@ -13,10 +13,10 @@
 
 namespace shampoo {
 
-// Arenas in host memory.
+// Arenas in host memory, for optimizers on the CPU.
 class HostMemory final : public StateMemory {
  public:
-  // arena: the caller's memory; nullptr: Create allocates it. The plan must outlive this object.
+  // arena: the caller's memory. If it is nullptr, Create() allocates an arena. The plan must outlive this object.
   static Status Create(const PlanData& plan, const HostAllocator& allocator, void* arena,
                        std::shared_ptr<CpuBackend> backend, std::unique_ptr<StateMemory>* out);
 

@@ -11,7 +11,8 @@
 namespace shampoo {
 namespace {
 
-// The shape of a block as (before, d, after): dim k between the products of the dims before and after it.
+// The shape of a block reduced to three dims: d is the length of dim k. `before` and `after` are the products of the
+// lengths of the dims before and after dim k.
 struct Unfolding {
   int64_t before = 1;
   int64_t d = 1;
@@ -26,13 +27,13 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// The smallest number of columns or rows in a part of a contraction. Each part reads X again, which takes little time
-// compared with the products of a part of this length.
+// The smallest number of columns or rows in a part of a contraction. Each part reads the matrix X of the contraction
+// again, which takes little time compared with the products of a part of this length.
 constexpr int64_t kMinPartLength = 512;
 
-// Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has at least
-// min_length of them and about kMinParallelProducts multiplications. cost: the number of multiplications for each row,
-// column or slice.
+// Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has about
+// kMinParallelProducts multiplications, but at least min_length rows, columns or slices. cost: the number of
+// multiplications for each row, column or slice.
 int64_t PartLength(int64_t extent, int64_t cost, int64_t min_length) {
   const int64_t enough = std::max(min_length, kMinParallelProducts / std::max<int64_t>(cost, 1));
   const int64_t parts = std::max<int64_t>(extent / enough, 1);
@@ -46,7 +47,7 @@ void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   ForEachTile(tiles, count, [&](int64_t i) { work(i * part, std::min(part, extent - i * part)); });
 }
 
-// C <- X B, or X^T B if X is of form kGeneral, for some columns of B.
+// Computes C <- X B, or C <- X^T B if X is of form kGeneral. B and C have `columns` columns.
 template <typename Real>
 void FromLeft(const MatrixOperand<Real>& x, int64_t d, int64_t columns, const Real* b, int64_t ldb, Real* c,
               int64_t ldc) {
@@ -58,7 +59,7 @@ void FromLeft(const MatrixOperand<Real>& x, int64_t d, int64_t columns, const Re
   }
 }
 
-// C <- B X, or B X^T if X is of form kTransposed, for some rows of B.
+// Computes C <- B X, or C <- B X^T if X is of form kTransposed. B and C have `rows` rows.
 template <typename Real>
 void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real* b, int64_t ldb, Real* c) {
   if (x.form != MatrixForm::kSymmetricUpper) {
@@ -125,8 +126,8 @@ void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* fac
   });
 }
 
-// Returns a pointer to the n elements of a tensor without gaps. A matrix with one column may have gaps, because its
-// rows are tensor.ld elements apart; its elements are then copied to `spare`. Must not be called for a matrix with
+// Returns a pointer to the n elements of a tensor, stored without gaps. A matrix with one column may have gaps, because
+// its rows are tensor.ld elements apart; its elements are then copied to `spare`. Must not be called for a matrix with
 // several rows and columns.
 template <typename Real>
 const Real* AsVector(const Shape& shape, const BlockData<Real>& tensor, int64_t n, Real* spare) {

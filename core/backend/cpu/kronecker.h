@@ -5,14 +5,14 @@
 #include "core/base/tiles.h"
 #include "core/plan/shape.h"
 
-// Matrix products for the preconditioner of a block, which is a Kronecker product of one inverse root for each dim
-// (arXiv 2309.06497, section 2), and for the rotation of a block into the eigenbases of its factor matrices. Large
-// products are divided into tiles, which idle threads take; `tiles` may be nullptr. `spare` is working memory for as
-// many elements as the tensor has.
+// Functions that update a factor matrix, and that multiply a tensor along one dim by an inverse root or an eigenbasis.
+// The preconditioner of a block is a Kronecker product of one inverse root for each dim (arXiv 2309.06497, section 2).
+// Large products are divided into tiles, which idle threads take; `tiles` may be nullptr. `spare` is working memory for
+// as many elements as the tensor has.
 namespace shampoo {
 
 // The gradient of a block, or another tensor of the block's shape. A tensor of order 2 may be a view whose rows are
-// `ld` elements apart; all others are dense.
+// `ld` elements apart; all other tensors are dense.
 template <typename Real>
 struct BlockData {
   const Real* data;

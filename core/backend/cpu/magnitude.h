@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// Checks the gradient of a block element by element. sums: working memory for as many numbers as the block's largest
-// dim.
+// Checks the gradient of a block element by element. sums: working memory for d numbers, where d is the length of the
+// block's largest dim.
 GradientInspection InspectGradient(const StepItem& item, double* sums);
 
 }  // namespace shampoo

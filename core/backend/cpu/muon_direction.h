@@ -16,8 +16,8 @@
 namespace shampoo {
 
 // Computes the direction of method muon for one matrix: the orthogonalized filtered gradient (arXiv 2502.16982).
-// With the key second_moment, the orthogonalized gradient is divided by the square root of its own second moment, which
-// is the only state of this class (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005).
+// With the key second_moment, this direction is also divided by the square root of a moving average of its squares
+// (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005). The average is the only state of this class.
 template <typename Real>
 class MuonDirection {
  public:
@@ -35,7 +35,7 @@ class MuonDirection {
     {
       PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
       const OrthogonalizeMemory<Real> memory{context_.At(context_.layout.pairs), &scope};
-      // A direction with NaN is rejected before it is applied.
+      // The NaN makes the step skip the update of this block.
       if (!Orthogonalize(settings_, rows_, columns_, d, memory)) d[0] = std::numeric_limits<Real>::quiet_NaN();
     }
     if (context_.block.direction_moment.present()) DivideByMoment(d);
@@ -52,7 +52,7 @@ class MuonDirection {
       }));
     };
     const double before = norm();
-    if (!std::isfinite(before)) return;  // the direction will be rejected, and the second moment must stay finite
+    if (!std::isfinite(before)) return;  // the update will be skipped, and the second moment must stay finite
     if (settings_.direction_moment == DirectionMoment::kElement) {
       DivideByElements(d, &scope);
       return;
@@ -87,8 +87,8 @@ class MuonDirection {
     });
   }
 
-  // Returns whether the second moment has one mean for each row of the block as it is stored. Otherwise, it has one
-  // mean for each stored column.
+  // Returns true if the second moment has one mean for each row of the block in memory, and false if the second moment
+  // has one mean for each column of the block in memory.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);
@@ -133,7 +133,7 @@ class MuonDirection {
     return SquareRootOf(moment[line]) + static_cast<Real>(settings_.epsilon);
   }
 
-  static constexpr int64_t kLines = 64;  // rows or columns of a tile
+  static constexpr int64_t kLines = 64;  // the number of rows, or of columns, that one tile processes
 
   const BlockContext<Real>& context_;
   const Settings& settings_;

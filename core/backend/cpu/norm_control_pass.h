@@ -12,11 +12,12 @@
 
 namespace shampoo {
 
-// Computes the update of a block with norm_control or update_floor (NormControlStep). The block is a whole tensor.
+// Computes the update of a block with the key norm_control or update_floor. NormControlStep (norms.h) has the formulas.
+// The block is a whole tensor.
 template <typename Real>
 class NormControlPass {
  public:
-  // p: dense, for the whole block. The direction is p * scale.down * scale.up.
+  // p: the unscaled direction of the whole block, dense. The direction of the step is p * scale.down * scale.up.
   NormControlPass(const BlockContext<Real>& context, const Real* p, const DirectionScale& scale)
       : context_(context),
         settings_(*context.program.settings),
@@ -38,8 +39,8 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new one. Returns false if CanControl() does not allow a change of the parameter.
-  // radius: the norm that hyperball maintains.
+  // Writes the old parameter minus the new parameter to `difference`, dense. If CanControl() returns false, the
+  // parameter must not change: writes nothing and returns false. radius: the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;
@@ -105,7 +106,8 @@ class NormControlPass {
     });
   }
 
-  // Calls work(row, at, w) for each element of some rows. at: its index in the dense block; w: the parameter there.
+  // Calls work(row, at, w) for each element of some rows. at: the index of the element in the dense block. w: the value
+  // of the parameter at this element.
   template <typename Work>
   void ForEachOfRows(const Range& rows, const Work& work) const {
     StridedOperand<Real> parameter = Parameter();
@@ -129,7 +131,7 @@ class NormControlPass {
     ForEachOfRows(range, [&](int64_t row, int64_t at, Real w) { AddElement(w, p_[at], &rows[row].sums); });
   }
 
-  // Returns the squared norm of W1, the new parameter in the formulas of ControlledMove.
+  // Returns the squared norm of W1 (see ControlledMove). The new parameter is a multiple of W1.
   double SquareOfMoved(NormControlRow* rows, Tiles* tiles) const {
     if (!by_row_) {
       const ControlledMove move = rows->move;

@@ -31,8 +31,8 @@ class PhaseTimes {
   std::array<std::atomic<int64_t>, kStepPhaseCount> nanoseconds_{};
 };
 
-// Measures the time of a phase while the object exists: the time of the thread that creates the object, plus the time
-// of other threads for tiles of this object. times: nullptr if nothing is measured.
+// Measures the time that threads spend in a phase, unless `times` is nullptr. The thread that creates the object is
+// measured until the object is destroyed. Any other thread is measured while it runs tiles of this object.
 class PhaseScope : public Tiles {
  public:
   PhaseScope(Tiles* tiles, PhaseTimes* times, StepPhase phase) : tiles_(tiles), times_(times), phase_(phase) {

@@ -7,8 +7,8 @@
 
 namespace shampoo {
 
-// Computes X_k, the inverse root of dim k, in the block's root dtype from the unrounded factor matrix, and writes it to
-// `inverse`. Records the outcome in item.roots[k]. Returns false on failure; `inverse` is then unchanged.
+// Computes the inverse root X_k of dim k in the root dtype of the block, from the factor matrix in the computation
+// dtype. Records the outcome in item.roots[k]. On failure, returns false and leaves `inverse` unchanged.
 template <typename Real>
 bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,
                  const SymmetricTarget<Real>& inverse);

@@ -20,7 +20,7 @@ namespace shampoo {
 // Computes Shampoo's direction for one block. Its states are the factor matrices F_k, the inverse roots X_k and, with
 // root_async, snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
 //
-// Another method can be added as another class with Update() and Direction().
+// To add a method, write another class that has the functions Update() and Direction().
 template <typename Real>
 class ShampooDirection {
  public:
@@ -33,10 +33,10 @@ class ShampooDirection {
     }
   }
 
-  // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k. Also refreshes the inverse roots
-  // and snapshots if the block's schedule requires it. Returns false if a factor matrix would overflow because the
-  // inverse roots enlarge the gradient (factor_correction kl). In this case only the factor matrices of earlier dims
-  // have changed.
+  // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k, where C_k is the gradient
+  // contracted with itself over all dims except k. Also refreshes inverse roots or takes snapshots if the schedule of
+  // the block requires this. With factor_correction kl, the inverse roots can enlarge the gradient so much that a
+  // factor matrix would overflow. In this case, changes only the factor matrices of earlier dims, and returns false.
   bool Update(const BlockData<Real>& g) {
     const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
     for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {
@@ -61,13 +61,14 @@ class ShampooDirection {
   // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
   BlockData<Real> Direction(BlockData<Real> h) const {
     Real* const first = context_.At(context_.layout.direction[0]);
-    // The gradient's memory may hold the tensor that the first contraction reads. Only later contractions overwrite it.
+    // `h` may be in the memory of the gradient. The first contraction reads `h`; only later ones overwrite this memory.
     return Contract(h, first, context_.At(context_.layout.direction[1]), context_.At(context_.layout.gradient), -1);
   }
 
  private:
-  // Contracts a tensor with the inverse roots of all dims except `except` (-1: of all dims). Writes to `a` and `b`
-  // alternately. spare: memory that only the contractions after the first one overwrite.
+  // Contracts a tensor with the inverse roots of all dims except `except`, one dim after the other. If `except` is -1,
+  // no dim is omitted. Writes the results to `a` and `b` alternately. spare: working memory for every contraction
+  // except the first, which may overwrite `b` instead.
   BlockData<Real> Contract(BlockData<Real> tensor, Real* a, Real* b, Real* spare, int except) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     Real* free_memory = b;
@@ -82,7 +83,7 @@ class ShampooDirection {
     return tensor;
   }
 
-  // Returns the gradient contracted with the present inverse roots of all dims except k. Source: KL-Shampoo (arXiv
+  // Returns the gradient contracted with the current inverse roots of all dims except k. Source: KL-Shampoo (arXiv
   // 2509.03378).
   BlockData<Real> Whiten(int k, const BlockData<Real>& g) const {
     return Contract(g, context_.At(context_.layout.direction[0]), context_.At(context_.layout.direction[1]),
@@ -95,7 +96,7 @@ class ShampooDirection {
     return TermFits(square, context_.program.factor_weight, context_.block.computation, factor);
   }
 
-  // Returns memory that does not overlap `tensor`, for a tensor of the same size.
+  // Returns memory for a tensor as large as `tensor`. This memory does not overlap `tensor`.
   Real* SpareBeside(const BlockData<Real>& tensor) const {
     Real* const first = context_.At(context_.layout.direction[0]);
     return tensor.data == first ? context_.At(context_.layout.direction[1]) : first;

@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// Computes the direction of method sign for one block, which has no states of its own: the signs of the filtered
-// gradient. The sign of 0 is 0. Source: Lion (arXiv 2302.06675).
+// Computes the direction of method sign for one block: the signs of the filtered gradient. The sign of 0 is 0. The
+// class has no states. Source: Lion (arXiv 2302.06675).
 template <typename Real>
 class SignDirection {
  public:

@@ -10,8 +10,9 @@
 namespace shampoo {
 namespace {
 
-// Calls visit(dense, local, packed, count) for each run of elements in `range`. dense: position in the dense block.
-// local: position in the buffer of the rank that holds the slice. packed: position in the packed slice.
+// Calls visit(dense, local, packed, count) for each run of `count` contiguous elements in `range`. dense, local and
+// packed are the positions of the run in the dense block, in the buffer of the rank that holds the slice, and in the
+// packed slice.
 template <typename Visit>
 void ForEachRunOf(const SliceOfBlock& slice, const Range& range, Visit&& visit) {
   int64_t packed = range.begin;
@@ -42,12 +43,13 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
       break;
     case SliceCopy::Way::kBlockToPacked:
       if (from == nullptr) {
-        if (range.begin == 0) MarkSkipped(to, size);  // only the thread that has the first range
+        if (range.begin == 0) MarkSkipped(to, size);  // the thread that has the first range writes the mark
         break;
       }
       ForEachRunOf(slice, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
-      // If parameters are sent instead of updates (key communicate), the first element may happen to be the NaN that
-      // serves as the mark. In this case its sign is changed: the element is still NaN, but no longer equals the mark.
+      // The mark of a skipped update is a NaN with certain bytes. If new parameters are sent instead of updates (key
+      // communicate), their first element may have these bytes, too. Its sign is then changed: it remains a NaN, but
+      // does not equal the mark.
       if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }

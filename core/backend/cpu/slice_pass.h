@@ -7,13 +7,15 @@
 
 namespace shampoo {
 
-// Functions that copy and apply slices of blocks that are gathered from shards (SliceOfBlock).
+// Functions for slices of blocks, with shard_mode gather. SliceOfBlock (step_item.h) describes a slice.
 
-// Returns whether a slice may be divided into several ranges. A slice that is not an interval cannot be divided,
-// because its elements can only be visited in order from the first one.
+// Returns whether several calls may each process one range of a slice. If the rank does not hold an interval of the
+// flattened parameter, a call always processes the whole slice.
 inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_interval(); }
 
+// Copies a range of a slice from one buffer to another.
 void CopySlice(const SliceCopy& copy, const Range& range);
+// Writes the outputs for a range of a slice, from the received update or new parameter.
 void ApplySlice(const SliceItem& delivered, const Range& range);
 
 }  // namespace shampoo

@@ -17,7 +17,7 @@ namespace {
 
 static_assert(kLargestBlockDim <= blas::kLargestEigenproblem);
 
-// Returns false if no phase of the block's step divides work into tiles. Depends on the shape only.
+// Returns whether some phase of the block's step may divide its work into tiles (tiles.h).
 bool MayBeDivided(const Block& block) {
   double products = 0;
   int large_factors = 0;
@@ -77,8 +77,8 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
       const int64_t in_f64 = RootWorkspace<double>::Elements(method, d);
       const bool narrow = block->root_dtype != Dtype::kF64;
       root_bytes = std::max(root_bytes, (narrow ? RootWorkspace<float>::Elements(method, d) : in_f64) * root);
-      // Recovery computes in float64. Because recovery is rare, its BLAS scratch memory is not part of this layout, but
-      // allocated when needed.
+      // The recovery ladder computes in float64. It is rarely used, so this layout does not contain the BLAS scratch
+      // memory of the ladder. That memory is allocated when needed.
       if (narrow) layout.recovery_elements = std::max(layout.recovery_elements, in_f64);
       largest_factor = std::max(largest_factor, d);
       layout.scratch.Add(d, block->elements / d, SizeOf(block->computation));

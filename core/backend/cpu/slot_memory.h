@@ -16,37 +16,37 @@ namespace shampoo {
 // the block in parallel.
 inline constexpr int64_t kRootsSideBySide = 256;
 
-// Layout of the CPU backend's workspace, in bytes: slots for the steps of whole blocks, slots for inverse roots, and
-// memory that all threads share.
+// Layout of the CPU backend's workspace, in bytes. The workspace has slots in which threads make the steps of blocks,
+// slots in which threads compute inverse roots, and memory that all threads share.
 struct WorkspaceLayout {
-  // Memory for the step of one block: offsets within an item's slot.
+  // Offsets within a slot for the step of one block. item_bytes is the size of the slot.
   int64_t gradient = 0;       // G, if the gradient cannot be used in the caller's buffer
   int64_t filtered = 0;       // H
-  int64_t direction[2] = {};  // P, alternating from one contraction to the next
-  // F_k and X_k unrounded, if they cannot be used in the arena. With a method in eigenbases: all F_k. For a matrix that
-  // is orthogonalized: OrthogonalizeMemory::memory.
+  int64_t direction[2] = {};  // P; consecutive contractions write to the two buffers alternately
+  // Copies of F_k and X_k in the computation dtype, unless the arena stores them so that they can be used in place. For
+  // methods that work in eigenbases: all F_k. For a direction that is orthogonalized: OrthogonalizeMemory::memory.
   int64_t pairs = 0;
-  int64_t vectors = 0;    // for methods in eigenbases: an eigenvalue in float64 for each row of each F_k
-  int64_t spare = 0;      // for methods in eigenbases: another tensor
+  int64_t vectors = 0;    // for methods that work in eigenbases: a float64 eigenvalue for each row of each F_k
+  int64_t spare = 0;      // for methods that work in eigenbases: another tensor
   int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each row
   int64_t item_bytes = 0;
 
-  // Offsets within a root's slot.
+  // Offsets within a slot for one inverse root. root_bytes is the size of the slot.
   int64_t root = 0;  // a RootWorkspace of the root dtype
   int64_t root_ints = 0;
   int64_t root_bytes = 0;
 
   blas::ScratchExtent scratch;  // scratch memory of the BLAS, for each thread
 
-  // Shared by all threads: a RootWorkspace of float64, if some root dtype is narrower.
+  // Shared by all threads: a RootWorkspace of float64 for the recovery ladder. 0 if all root dtypes are float64.
   int64_t recovery_elements = 0;
   int64_t recovery_bytes = 0;  // the elements and the integers of this workspace
   // Shared by all threads: sums in float64 for the exact check of a gradient.
   int64_t inspection_bytes = 0;
 
-  int item_slots = 0;  // threads that can step a block at the same time
-  int root_slots = 0;  // threads that can compute a root at the same time
-  int slots = 0;       // threads that can work on a tile of a block or a root at the same time
+  int item_slots = 0;  // the largest number of blocks whose steps run at the same time, each on its own thread
+  int root_slots = 0;  // the largest number of roots that are computed at the same time, each on its own thread
+  int slots = 0;       // the largest number of threads that work at the same time, including threads that run tiles
 
   // Returns a layout that is large enough for each of the blocks. largest_dim: the largest dim of any block whose
   // gradient may be inspected.
@@ -60,10 +60,10 @@ struct WorkspaceLayout {
   int64_t bytes() const { return InspectionAt() + inspection_bytes; }
 };
 
-// Returns the bytes that the CPU backend allocates for these blocks. It is a Plan::WorkspaceBytes function.
+// Returns the bytes of workspace that the CPU backend allocates for these blocks. For Plan::WorkspaceBytes.
 int64_t CpuWorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
-// Returns the largest dim of all blocks of the plan, including those of other ranks.
+// Returns the length of the longest dim of all blocks of the plan, including the blocks of other ranks.
 int64_t LargestDim(const PlanData& plan);
 
 }  // namespace shampoo

@@ -13,7 +13,7 @@
 #include "core/roots/residual.h"
 #include "core/rules/step_program.h"
 
-// Inputs of the CPU backend: lists of blocks, of slices of blocks, and of memory to read.
+// Structs that describe work of the CPU backend (a block, a slice, memory to read), and the result of a check.
 namespace shampoo {
 
 // The step of one block.
@@ -25,12 +25,12 @@ struct StepItem {
   RootSchedule schedule;
   RootReport* roots;               // one for each dim; written when roots are refreshed
   int64_t first_root = 0;          // index of roots[0] within the plan
-  char* update_skipped = nullptr;  // set to 1 if the update is skipped: parameter and momentum are then unchanged
-  // With several ranks: the update or the new parameter, dense, in the block's exchange_dtype. A mark at its start
-  // reports a skipped update. nullptr: the step of the block writes the outputs itself.
+  char* update_skipped = nullptr;  // set to 1 if the update is skipped; parameter and momentum do not change then
+  // With several ranks: memory for the update or the new parameter, dense, in the block's exchange_dtype. If the update
+  // is skipped, this memory begins with a mark (MarkSkipped). nullptr: the step of the block writes the outputs itself.
   char* exchange = nullptr;
   bool exchange_params = false;
-  bool skip_update = false;  // the step of the block only reports a skipped update
+  bool skip_update = false;  // the step of the block does nothing except report a skipped update
 };
 
 // The elements of a block that one shard rank holds. They may be in the rank's buffer of the parameter, packed in the
@@ -48,13 +48,13 @@ struct SliceCopy {
   void* to;
   size_t element_bytes;
 };
-// A delivered slice, packed at item.exchange. item.buffers are the buffers of the rank that holds the slice.
+// A slice whose update this rank has received. item.exchange: the packed slice. item.buffers: this rank's buffers.
 struct SliceItem {
   StepItem item;
   SliceOfBlock slice;
 };
 
-// Memory that the check phase reads.
+// A buffer or a state of which a step computes the largest magnitude or a hash.
 struct MemorySpan {
   const void* data;
   Dtype dtype;
@@ -68,7 +68,7 @@ struct GradientInspection {
   double largest_term = 0;      // the largest of all |gradient_scale * gradient| and |coupled_decay * W|
   double value = 0;             // G at `element`
   bool param_at_fault = false;  // at `element`, the gradient is finite and W is not
-  std::array<double, kMaxDims> slice_square{};  // by dim: the largest diagonal element of C_k
+  std::array<double, kMaxDims> slice_square{};  // by dim k: the largest diagonal element of C_k (kronecker.h)
 };
 
 }  // namespace shampoo

@@ -21,8 +21,8 @@ struct BlockView {
 };
 
 // Divides a range of a view into consecutive chunks, and calls work(first, count) for each. The elements of the view
-// are contiguous in memory in runs of `run` elements. If `run` is at least kLongRun, no chunk crosses the end of a run,
-// so its elements need not be gathered.
+// are contiguous in memory in runs of `run` elements. If `run` is at least kLongRun, each chunk is in one run, so that
+// the elements of the chunk need not be gathered.
 template <typename Work>
 void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
@@ -36,9 +36,9 @@ void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   }
 }
 
-// Does for a strided view what Operand does for a vector. Chunks are in the row-major order of the block's elements. A
-// chunk that is contiguous and of dtype Real is used in place. Other chunks are gathered in a buffer, so that short
-// rows cost little.
+// Reads the elements of a strided view as Real, chunk by chunk, in the row-major order of the block. A chunk that is
+// contiguous and of dtype Real is used in place. Any other chunk is gathered in a buffer, which may contain many short
+// rows. Operand (chunks.h) does the same for a vector.
 template <typename Real>
 class StridedOperand {
  public:
@@ -90,11 +90,11 @@ class StridedOperand {
   Real buffer_[kChunkElements];
 };
 
+// A StridedOperand to which new elements can be written.
 template <typename Real>
 class StridedOutput : public StridedOperand<Real> {
  public:
-  // rounding: how Close() rounds; nullptr: to nearest. block_first: the index, in the block, of the first element of
-  // the view.
+  // rounding: how Close() rounds; nullptr: to nearest. block_first: the index of the view's first element in the block.
   StridedOutput(void* base, Dtype dtype, const BlockView& view, const BlockRounding* rounding = nullptr,
                 int64_t block_first = 0)
       : StridedOperand<Real>(base, dtype, view), target_(base), rounding_(rounding), block_first_(block_first) {}
@@ -104,7 +104,7 @@ class StridedOutput : public StridedOperand<Real> {
     const int64_t direct = this->dtype_ == DtypeOf<Real>() ? this->InOnePiece(first, count) : -1;
     return direct >= 0 ? static_cast<Real*>(ElementAt(target_, this->dtype_, direct)) : this->buffer_;
   }
-  // Stores the elements that OpenNew() returned. Each element is rounded once.
+  // Stores the new elements in the view. opened: the memory that OpenNew() returned. Each element is rounded once.
   void Close(const Real* opened, int64_t first, int64_t count) {
     if (opened != this->buffer_) return;
     if (this->dtype_ == DtypeOf<Real>()) {

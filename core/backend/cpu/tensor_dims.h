@@ -6,7 +6,7 @@
 
 #include "core/plan/shape.h"
 
-// Elementwise operations on dense tensors that act along one dim.
+// Operations along one dim of a dense tensor.
 namespace shampoo {
 
 // Multiplies the elements with index i along dim k by scale[i].
@@ -17,7 +17,7 @@ void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
 template <typename Real>
 void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
 
-// Copies slice order[i] of `from` along dim k to slice i of `to`, for all i.
+// Permutes the slices along dim k: for each i, copies slice order[i] of `from` to slice i of `to`.
 template <typename Real>
 void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to);
 

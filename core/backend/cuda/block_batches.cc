@@ -21,12 +21,12 @@ auto KindOf(const Block& block) {
                     block.shape.ndim, block.shape.dims, block.inverse[0].dtype, block.orthogonal_rows);
 }
 
-// Returns the distance between matrices of this size.
+// Returns the number of elements from the start of one d x d matrix to the start of the next.
 int64_t MatrixStride(int64_t d) { return RoundUp(d * d, kElementAlignment); }
 
 int64_t LargerDim(const Block& block) { return std::max(block.shape[0], block.shape[1]); }
 
-// Returns the distance between the Gram matrices of directions that are orthogonalized.
+// Returns the number of elements between the starts of the Gram matrices of directions that are orthogonalized.
 int64_t GramStride(const Block& block) {
   return MatrixStride(std::min(block.orthogonal_rows, block.orthogonal_columns()));
 }
@@ -47,7 +47,7 @@ int64_t MatrixBytes(const Block& block, const DeviceSettings& group) {
   return elements * static_cast<int64_t>(SizeOf(block.computation)) + GramBytes(block, group, 1);
 }
 
-// Returns whether a batch can contain this block.
+// Returns whether the properties of the block allow it in this batch. Does not check the limits of the batch's size.
 bool IsAlike(const BlockBatch& batch, const Block& block) {
   const bool in_basis = block.gradient_count.present();
   return batch.bucket == block.bucket && batch.computation == block.computation && batch.in_basis == in_basis &&
@@ -55,9 +55,9 @@ bool IsAlike(const BlockBatch& batch, const Block& block) {
          (!in_basis || batch.items[0].block->group == block.group);
 }
 
-// Appends `count` blocks of one kind (KindOf), from blocks[first] on, to the batch as a shape group, and assigns their
-// positions. *roots: the number of roots in all earlier shape groups. This function adds the number of roots of these
-// blocks.
+// Appends `count` blocks of one kind (KindOf), from blocks[first] on, to the batch as a shape group. Assigns positions
+// in the buffers of the batch to these blocks. *roots: the number of roots in all earlier shape groups. This function
+// adds the number of roots of the new shape group.
 void AddShapeGroup(const std::vector<const Block*>& blocks, const DeviceSettings* groups, size_t first, size_t count,
                    int64_t* roots, BlockBatch* batch) {
   const Block& block = *blocks[first];

@@ -34,16 +34,16 @@ struct BatchItem {
   std::array<int64_t, kMaxDims> vector_at{};
 };
 
-// Consecutive items whose blocks have the same shape and the same settings. The items are sorted by phase
-// (Block::phase).
+// Consecutive items of a batch whose blocks have the same shape and settings. The items are sorted by Block::phase.
 struct ShapeGroup {
   size_t first = 0;  // index in the batch's items
   size_t count = 0;
-  int64_t first_root = 0;  // index among the roots of all batches; roots are ordered by dim, then by item
-  int64_t stride = 0;      // elements between the starts of consecutive tensors
+  // Index in the roots of all batches. Within a shape group, roots are ordered by dim, then by item.
+  int64_t first_root = 0;
+  int64_t stride = 0;  // elements between the starts of consecutive tensors
   // Elements between the starts of consecutive matrices, by dim.
   std::array<int64_t, kMaxDims> matrix_stride{};
-  // If the directions are orthogonalized: offset of this group's square matrices in the buffer whose size is
+  // If the directions are orthogonalized: offset of the shape group's square matrices in the buffer whose size is
   // BlockBatch::gram_bytes, in bytes. The Gram matrices of all blocks are followed by the polynomials of these matrices
   // (orthogonalizer.cc).
   int64_t gram_at = 0;
@@ -62,8 +62,8 @@ struct BlockBatch {
   int64_t elements = 0;         // in one buffer of tensors
   int64_t matrix_elements = 0;  // in one buffer of matrices
   int64_t vector_elements = 0;  // in one buffer of vectors
-  // Bytes in the buffer of Gram matrices. Each direction that is orthogonalized has two square matrices there. Their
-  // size is the smaller dim of the direction, viewed as a matrix.
+  // Bytes of the buffer of Gram matrices. This buffer has two square matrices for each direction that is
+  // orthogonalized. The size of these matrices is the smaller dim of the direction, viewed as a matrix.
   int64_t gram_bytes = 0;
   int64_t tiles = 0;         // of all tensors
   int64_t matrix_tiles = 0;  // of all matrices

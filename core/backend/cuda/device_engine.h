@@ -18,7 +18,7 @@ namespace shampoo::cuda {
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
 // Pinned host memory of an engine. Steps use this memory to exchange data over communicators that take host memory.
-// Offsets in it are in bytes.
+// Offsets in this memory are in bytes.
 class ExchangeMemory {
  public:
   ExchangeMemory(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
@@ -34,8 +34,8 @@ class ExchangeMemory {
   Engine* engine_;
 };
 
-// Calls the functions of the plugin for async roots that the library computes on the host. See cuda::HostRootMemory for
-// the order of the calls.
+// Calls the functions of the plugin for async roots that the library computes on the host. The comment of
+// HostRootMemory (interface.h) describes the order of the calls.
 class HostRootJobs {
  public:
   HostRootJobs(const Table* table, Engine* engine) : table_(table), engine_(engine) {}
@@ -53,7 +53,8 @@ class HostRootJobs {
   Engine* engine_;
 };
 
-// An engine of the plugin. Calls the functions of the plugin's table and returns their results as statuses.
+// Owns an Engine of the plugin (interface.h). Each function calls the function of the plugin's table that has the same
+// purpose, and converts its Result to a Status.
 class DeviceEngine {
  public:
   struct Desc {
@@ -62,7 +63,7 @@ class DeviceEngine {
     void* stream = nullptr;       // memory is allocated in the order of this stream
     void* state = nullptr;        // the arena; nullptr: the engine allocates it
     bool shards_agree = false;    // the optimizer has a communicator of the shard ranks
-    bool has_all_to_all = false;  // that communicator has an all-to-all
+    bool has_all_to_all = false;  // the communicator of the shard ranks has an all-to-all
     // Whether the communicators of the shard ranks and of the replica ranks take host memory.
     bool shards_through_host = false, replicas_through_host = false;
   };

@@ -16,10 +16,10 @@ namespace {
 
 constexpr int64_t kTableAlignment = 256;
 
-// Bytes of the buffers for methods that work in eigenbases, for the largest batch.
+// Sizes of the buffers for methods that work in eigenbases. Each size suffices for every batch.
 struct BasisBytes {
   int64_t tensors = 0, moved = 0, matrices = 0, rotated = 0;
-  int64_t vectors = 0;  // elements
+  int64_t vectors = 0;  // in elements, not in bytes
 
   void Add(const BlockBatch& batch, const DeviceSettings* groups) {
     const int64_t of_tensors = batch.elements * static_cast<int64_t>(SizeOf(batch.computation));
@@ -33,10 +33,10 @@ struct BasisBytes {
   }
 };
 
-// Bytes of the buffers for directions that are orthogonalized, for the largest batch.
+// Sizes of the buffers for directions that are orthogonalized. Each size suffices for every batch.
 struct OrthogonalBytes {
   int64_t grams = 0, third = 0, wide = 0;
-  int64_t vectors = 0;  // elements
+  int64_t vectors = 0;  // in elements, not in bytes
 
   void Add(const BlockBatch& batch, const DeviceSettings* groups) {
     if (batch.gram_bytes == 0) return;

@@ -13,13 +13,13 @@ namespace shampoo::cuda {
 // The number of streams in addition to the caller's stream. Products of different shapes run on these streams in
 // parallel.
 inline constexpr int kSideStreams = 3;
-// Limits of cuBLAS's workspace on each stream. The maximum is NVIDIA's recommendation for its largest devices; small
-// products do not need as much.
+// Limits of the size of cuBLAS's workspace on each stream. The maximum is NVIDIA's recommendation for its largest
+// devices. Small products need less.
 inline constexpr int64_t kMinBlasBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 
-// Layout of the device memory that steps need in addition to the state and to the buffers of exchanges. This memory is
-// one allocation; the members are offsets in it, in bytes. Sizes that the host does not know exactly are upper bounds.
+// Layout of the device memory that steps need in addition to the state and the exchange buffers. This memory is one
+// allocation, and most members are offsets in it, in bytes. Sizes that the host does not know exactly are upper bounds.
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
@@ -29,7 +29,7 @@ struct DeviceLayout {
   int64_t control_sums, norm_rows, row_tiles;  // with norm_control or update_floor
   int64_t first, second, matrices;
   int64_t tasks;             // with async roots or a method that works in eigenbases
-  int64_t blas, blas_bytes;  // blas_bytes: for each handle
+  int64_t blas, blas_bytes;  // blas_bytes: the size for each handle of cuBLAS
   int64_t root_workspace, root_workspace_bytes;
   // Memory for async roots: the matrices of all batches that contain a group with root_async, the inputs of the
   // computation, and its results. Empty if no group has root_async.
@@ -46,7 +46,7 @@ struct DeviceLayout {
   } basis;
   // Memory for directions that are orthogonalized, with method muon or soap_post:
   // - grams: the square matrices whose size is BlockBatch::gram_bytes.
-  // - third: a third buffer of tensors. Empty unless dual_norm_scale is true or the iteration is in bfloat16.
+  // - third: a third buffer of tensors. Empty unless dual_norm_scale is true or IterationDtypeOf() is bfloat16.
   // - wide: two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64.
   // - divisors: the numbers by which rows or columns are divided, if second_moment is row or short.
   struct OrthogonalLayout {
@@ -59,7 +59,7 @@ struct DeviceLayout {
   std::vector<BlockBatch> batches;
 };
 
-// The numbers of rows in the tables of a plan.
+// The numbers of rows that the device tables of a plan need, and whether some tables are needed at all.
 struct PlanCounts {
   int64_t blocks, params, groups, scan_tiles;
   bool verifies = false;  // verify_replicas is used
@@ -70,10 +70,10 @@ struct PlanCounts {
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 
-// Returns how many rows of norm sums (NormControlRow) a block has: 0 if steps do not control its norm.
+// Returns how many NormControlRow records a step needs for a block. Returns 0 if the step does not control its norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);
 
-// Returns whether a basis of this group may be compared with the previous one (basis_tolerance).
+// Returns whether refreshes of this group compare eigenbases with their predecessors (basis_tolerance).
 bool ComparesBases(const DeviceSettings& group);
 
 // Returns whether some block of the batch has async roots.

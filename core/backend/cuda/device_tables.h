@@ -11,8 +11,8 @@
 #include "core/rules/schedule.h"
 #include "core/rules/update.h"
 
-// Tables in device memory that kernels read. The plan needs their sizes and is made without the plugin, so this file
-// does not depend on CUDA.
+// Tables in device memory that kernels use. The library needs the sizes of the tables to make a plan, even on a machine
+// without CUDA. Therefore this file does not include headers of CUDA.
 namespace shampoo::cuda {
 
 // Returns the bytes of a table.
@@ -21,6 +21,7 @@ constexpr int64_t TableBytes(int64_t rows) {
   return rows * static_cast<int64_t>(sizeof(Row));
 }
 
+// The description of one block of the plan.
 struct DeviceBlock {
   int64_t elements;
   int64_t shape[kMaxDims];
@@ -35,18 +36,18 @@ struct DeviceBlock {
   // groups.
   int32_t scalars;
   int32_t owned;
-  int32_t dense;  // the elements of the block are contiguous in the caller's buffers
+  int32_t dense;  // 1: the elements of the block are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
-  int32_t rows_are_contiguous;          // the rows of this matrix are contiguous in the row-major order of the block
+  int32_t rows_are_contiguous;          // 1: the rows of this matrix are contiguous in the row-major order of the block
   // The following members are used with method muon and with soap_post.
   int32_t orthogonalized;
   Dtype iteration_dtype;     // the dtype in which the direction is orthogonalized
-  int32_t starts_in_second;  // the iteration begins in the second buffer of tensors
-  NsNorm ns_norm;            // the matrix is first divided by this norm and by ns_divisor
+  int32_t starts_in_second;  // 1: the first input of the iteration is in the second buffer of tensors
+  NsNorm ns_norm;            // before the iteration, the matrix is divided by this norm and by ns_divisor
   double ns_divisor;
-  DirectionMoment moment_of_direction;  // the kind of second moment that the direction has
+  DirectionMoment moment_of_direction;  // the key second_moment
   // With second_moment `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
   int32_t means_are_of_stored_rows;
   StateSlot direction_moment;
@@ -62,20 +63,20 @@ struct DeviceBlock {
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
-  StateSlot second_moment, grafting;  // `v` is a copy of second_moment if present, otherwise of grafting
+  StateSlot second_moment, grafting;  // `v` equals second_moment if the block has this state, otherwise grafting
   StateSlot radius;
   StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch
   int64_t matrix_at[kMaxDims];  // first element in the matrices of its batch
   int64_t vector_at[kMaxDims];  // first element in the vectors of its batch
-  int64_t first_tile;           // index in the tiles and partial sums of its batch
-  int64_t first_scan_tile;      // index in Tables::scan_tiles
-  int64_t first_matrix_tile;  // index in the matrix tiles of all batches; the block's tiles of all dims are consecutive
+  int64_t first_tile;           // index of its first tile in the tiles and in the partial sums of its batch
+  int64_t first_scan_tile;      // index of its first tile in Tables::scan_tiles
+  int64_t first_matrix_tile;    // index of its first tile in the matrix tiles of all batches
   int64_t tiles;
   // 1: a direction of rule kPrecondition is in the second buffer of tensors. Directions of all other rules are in the
   // first buffer.
   int32_t direction_in_second;
-  int64_t root_at[kMaxDims];  // index in the device's roots, where the roots of a shape group are consecutive
+  int64_t root_at[kMaxDims];  // by dim: index in the device's roots; the roots of a shape group are consecutive
   int64_t plan_root;          // index of its first root in the order of the plan
   int64_t exchange_at;        // offset of its update in the exchange buffers, in bytes; -1: there is no exchange
   int32_t buffers;            // index of its gradient, parameter and outputs in Tables::buffers
@@ -90,11 +91,11 @@ struct DeviceBlock {
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }
 };
 
-// How a step rounds the elements of a block when it stores them (core/rules/rounding.h).
+// How a step rounds elements of a block when it stores the elements (core/rules/rounding.h).
 struct DeviceRounding {
   ElementPositions positions;
-  int32_t rounds_states;  // the key state_rounding is stochastic
-  int32_t rounds_param;   // param_rounding is stochastic
+  int32_t rounds_states;  // 1: the key state_rounding is stochastic
+  int32_t rounds_param;   // 1: the key param_rounding is stochastic
 };
 
 // The values with which the states of a group start.
@@ -107,7 +108,7 @@ struct DeviceParam {
   int64_t elements;
   int32_t group;
   Dtype param_dtype, grad_dtype, out_dtype, copy_dtype;
-  int64_t first_hash_tile, hash_tiles;  // its tiles in Tables::hash_tiles; none if verify_replicas is 0
+  int64_t first_hash_tile, hash_tiles;  // range of its tiles in Tables::hash_tiles; empty if verify_replicas is 0
 };
 
 // One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale`, `output`, `has_gradients`
@@ -116,11 +117,11 @@ struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
   int32_t active;  // 1: the step increases the step counter of the group
-  // In an active group: 0 if no parameter of the group has a gradient, so that the step only increases the counter
-  // (count_empty_steps). With local shards, only the gradients of this rank are considered. With gathered blocks, the
-  // gradients of all ranks are considered.
+  // In an active group: 0 if no parameter of the group has a gradient. The step then only increases the counter
+  // (count_empty_steps). With shard_mode local, only the gradients of this rank are considered. With shard_mode gather,
+  // the gradients of all ranks are considered.
   int32_t has_gradients;
-  int32_t is_prepared;  // 1: the enqueued kernels are correct for this step number. Not used if has_gradients is 0
+  int32_t is_prepared;  // 1: the enqueued kernels are correct for the step number t. Not used if has_gradients is 0
 };
 
 // The state of one block within the current step.
@@ -128,14 +129,14 @@ struct BlockWork {
   Rejection rejection;
   int32_t dim;
   int32_t state_at_fault;
-  RootTask task;  // valid if the block is stepped
+  RootTask task;  // valid if `go` is 1
   int64_t element;
   double value;
   double divisor;           // the factor matrices are divided by this number before their roots are computed
-  int32_t go;               // the block is stepped: the step writes its states
-  int32_t update_skipped;   // its direction is unusable: parameter and momentum do not change
+  int32_t go;               // 1: the step writes the states of the block
+  int32_t update_skipped;   // 1: the direction cannot be used, so parameter and momentum do not change
   int32_t states_fit;       // 0: a state would overflow, so the update is skipped
-  int32_t keeps_parameter;  // the gradient only initializes the block: its parameter does not change
+  int32_t keeps_parameter;  // 1: the gradient only initializes states of the block; the parameter does not change
   // 1: P has been replaced by the old parameter minus the new one, for norm_control, update_floor or averaging.
   int32_t is_difference;
   double radius;                  // the norm that hyperball maintains
@@ -144,7 +145,7 @@ struct BlockWork {
   // With averaging: the coefficients of this step, and the scale that the direction had before it was replaced.
   AveragingStep averaging;
   DirectionScale averaged_scale;
-  // Method muon: the matrix is divided by 2^ns_exponent and multiplied by ns_factor before the iteration.
+  // With method muon: before the iteration, the matrix is divided by 2^ns_exponent and multiplied by ns_factor.
   int32_t ns_exponent;
   double ns_factor;
   double orthogonal_norm;  // with second_moment: the norm of the direction before the division by its moment
@@ -153,8 +154,7 @@ struct BlockWork {
   DirectionScale scale;
 };
 
-// How a method that works in eigenbases updates a block in the current step. The members are valid if the block is
-// stepped.
+// How a method that works in eigenbases updates a block in the current step. Valid if BlockWork::go is 1.
 struct BasisWork {
   int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
   int32_t is_first;         // with basis_order after: the gradient initializes the block
@@ -168,21 +168,22 @@ struct BasisWork {
 struct BasisMember {
   RootFailure failure;
   int32_t diagonal;    // as in MatrixFacts
-  int32_t identity;    // the basis is the identity
-  int32_t is_reached;  // the basis is accurate enough, and iterations do not change it any more
-  int32_t is_kept;     // the previous basis stays
+  int32_t identity;    // 1: the basis is the identity
+  int32_t is_reached;  // 1: the basis is accurate enough, so the remaining iterations do not change it
+  int32_t is_kept;     // 1: the previous basis remains in use
 };
 
+// The state of the current step as a whole.
 struct StepState {
-  int32_t go;        // 1: blocks are stepped
+  int32_t go;        // 1: the step updates blocks
   int32_t rejected;  // 1: the step is rejected and writes nothing, not even outputs
   // 0: this rank makes a step. 1: it exports averages instead (StepArgs::exports). 2: it exports averages, and some
   // other rank makes a step.
   int32_t exports;
-  // 1: the rejection is counted. 2: the other ranks also know the rejection, from the first exchange of this step or
-  // from an earlier step.
+  // 1: the report contains the rejection. 2: in addition, the other ranks know the rejection, from the first exchange
+  // of this step or from an earlier step.
   int32_t counted;
-  Code failure;                     // failure of this rank's host; kOk: none
+  Code failure;                     // StepArgs::failure
   int64_t acknowledged_rejections;  // see StepArgs
   int64_t endings;                  // number of steps that have ended
   StepReport report;
@@ -201,23 +202,25 @@ struct DeviceTile {
   int32_t index;  // within the block
 };
 
-// The elements of a block that one shard rank holds, with shard_mode gather. There is a row for each slice that this
-// rank holds, and for each slice of the blocks that it owns. Offsets are in the exchange buffers, in bytes.
+// A slice: the elements of a block that one shard rank holds, with shard_mode gather. The table has a row for each
+// slice that this rank holds, and a row for each slice of each block that this rank owns. Offsets are in the exchange
+// buffers, in bytes.
 struct DeviceSlice {
   int32_t block;
-  int32_t collected;  // 0: the owner already has the elements, so they are not sent to it
+  int32_t collected;  // 0: no rank sends the elements to the owner, because the owner already has them
   int64_t elements;
   int64_t first_series, series_count;
   int64_t gradient_at, param_at;  // in the exchange in which the block is collected
   int64_t update_at;              // in the exchange in which its update is delivered
 };
 
-// The sums over a tile of a block whose norm a step controls.
+// Sums over one tile of a block with norm_control or update_floor.
 struct ControlSums {
-  NormSums of_tile;  // 0 if there are sums for each row instead
-  double param = 0;  // |W|^2, if hyperball has no radius yet
+  NormSums of_tile;  // 0 with update_floor_rows, because NormControlRow then has the sums
+  double param = 0;  // |W|^2, if norm_control is hyperball and the radius is not known yet
 };
 
+// A tile of the lower triangle of the matrix that belongs to one dim of a block.
 struct DeviceMatrixTile {
   int32_t block;
   int16_t dim;

@@ -16,7 +16,7 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
                     plan.placement.replica_world > 1 && plan.groups[0].verify_replicas > 0};
   counts.rounds = plan.rounds_stochastically();
   for (const Block& block : plan.blocks) counts.scan_tiles += TileCount(block.elements);
-  // The blocks have at least as many tiles as the elements of the parameters that this rank holds.
+  // An upper bound: the parts of the parameters that this rank holds have at most as many tiles as the blocks.
   if (counts.verifies) counts.hash_tiles = counts.scan_tiles;
   if (plan.gathers) {
     const SliceCounts& slices = plan.slice_counts_of_rank[rank];

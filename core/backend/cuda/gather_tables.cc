@@ -12,8 +12,9 @@ namespace shampoo::cuda {
 
 class GatherTables::Places {
  public:
-  // own: this shard rank. With an all-to-all, messages are sent from `send` and received at `receive`. Otherwise the
-  // segments of all ranks are at `gathered`.
+  // own: this shard rank. send, receive, gathered: offsets in the exchange buffers. With an all-to-all, the messages
+  // that this rank sends are at `send`, and those that it receives at `receive`. With an all-gather, the segments of
+  // all ranks are at `gathered`.
   Places(const PairTraffic& traffic, bool has_all_to_all, int own, int64_t send, int64_t receive, int64_t gathered)
       : traffic_(traffic), starts_(traffic.recv.size()) {
     std::exclusive_scan(traffic.recv.begin(), traffic.recv.end(), starts_.begin(), int64_t{0});
@@ -26,16 +27,16 @@ class GatherTables::Places {
   }
 
   const GatherExchange& exchange() const { return exchange_; }
-  // Returns the position in the exchange buffers of data to send. offset: its offset in the messages that this rank
-  // sends, which are stored one after the other.
+  // Returns the position, in the exchange buffers, of data that this rank sends. offset: the position of the data in
+  // the concatenation of all messages that this rank sends.
   int64_t Sent(int64_t offset) const { return exchange_.send_at + offset; }
-  // Returns the position in the exchange buffers of data received from a rank. offset: as in Sent(), in the messages
-  // that this rank receives.
+  // Returns the position, in the exchange buffers, of data that this rank receives from `rank`. offset: the position of
+  // the data in the concatenation of all messages that this rank receives.
   int64_t Received(int rank, int64_t offset) const {
     if (exchange_.segment == 0) return exchange_.recv_at + offset;
     return MessageFrom(rank) + offset - At(starts_, rank);
   }
-  // Returns the copies that store the received messages one after the other, as an all-to-all does.
+  // Returns the copies that store the received messages at `to`, one after the other, as an all-to-all does.
   std::vector<GatherCopy> CopiesTo(int64_t to) const {
     std::vector<GatherCopy> copies;
     copies.reserve(starts_.size());
@@ -96,8 +97,8 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const int64_t owned_at = has_all_to_all_ ? owned_at_ + set * (bytes.owned / sets) : held_at;
   const auto own_replica = static_cast<size_t>(placement.replica_rank);
   const GatherPass& own = passes_[bucket * replicas + own_replica];
-  // With several replicas, the exchange between replicas follows, so updates are delivered to this replica's segment of
-  // that exchange.
+  // With several replicas, the exchange between replicas follows. Updates are therefore delivered to this replica's
+  // segment of the exchange between replicas.
   const int64_t delivered_at = replicas > 1 ? updates_of_replica(own_replica) : held_at;
   const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at, owned_at, held_at);
   const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, delivered_at, held_at);

@@ -11,11 +11,12 @@
 
 namespace shampoo::cuda {
 
-// The tables that a device needs with shard_mode gather. They are made from the passes of the plan (PlanGatherPasses).
-// A step collects the blocks of all buckets, and later delivers their updates bucket by bucket.
+// The tables that a device needs with shard_mode gather. They describe the exchanges of core/plan/gather_passes.h. A
+// step collects the blocks of all buckets, and later delivers the updates of these blocks bucket by bucket.
 class GatherTables {
  public:
-  // base: the first offset in the exchange buffers after the segments of the replicas and of the agreement.
+  // base: the offset of the memory for gathered blocks in the exchange buffers. The segments for the exchanges between
+  // replicas and for the agreement of shards (PlanView) are before this offset.
   GatherTables(const PlanData& plan, bool has_all_to_all, int64_t base);
   GatherTables(const GatherTables&) = delete;
   GatherTables& operator=(const GatherTables&) = delete;
@@ -23,7 +24,7 @@ class GatherTables {
   const GatherView& view() const { return view_; }
 
  private:
-  // The offsets of the data in one exchange of a bucket.
+  // Computes where the data of one exchange are in the exchange buffers.
   class Places;
   void AddBucket(const PlanData& plan, size_t bucket);
   void AddSlice(const Block& block, const DeviceSlice& slice, const Region& region);

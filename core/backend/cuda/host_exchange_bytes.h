@@ -10,9 +10,9 @@
 #include "core/backend/cuda/interface.h"
 #include "core/base/round_up.h"
 
-// Layout of the pinned memory through which a step exchanges data over communicators that take host memory. Exchanges
-// use it one after the other. In an all-gather, the segments of all ranks start at offset 0. In an all-to-all, the data
-// to send starts at offset 0, and the received data follows.
+// Layout of the pinned memory through which a step exchanges data over communicators that take host memory. The
+// exchanges of a step use the same memory, one after the other. In an all-gather, the segments of all ranks start at
+// offset 0. In an all-to-all, the data to send starts at offset 0, and the received data follows.
 namespace shampoo::cuda {
 
 // Returns the offset of the data that an all-to-all receives.
@@ -21,7 +21,7 @@ inline int64_t HostReceiveOffset(int64_t sent_bytes) {
   return RoundUp(sent_bytes, kAlignment);
 }
 
-// Returns the bytes of this memory that an exchange between shards needs.
+// Returns the bytes of pinned memory that one exchange between shards needs.
 inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) {
   if (exchange.segment > 0) return exchange.segment * shard_world;
   const auto sum = [shard_world](const size_t* bytes) {
@@ -30,9 +30,9 @@ inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) 
   return HostReceiveOffset(sum(exchange.send)) + sum(exchange.recv);
 }
 
-// Returns the bytes of the largest exchange between shards in a step.
+// Returns the bytes of pinned memory that the largest exchange between shards in a step needs.
 inline int64_t HostBytesOfShards(const PlanView& plan) {
-  int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // the agreement
+  int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // for the exchange in which shard ranks agree on a step
   for (int32_t i = 0; plan.gather != nullptr && i < plan.bucket_count; ++i) {
     const GatherBucket& bucket = plan.gather->buckets[i];
     bytes =

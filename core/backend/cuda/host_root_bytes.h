@@ -9,12 +9,13 @@
 #include "core/base/round_up.h"
 #include "core/plan/plan.h"
 
-// Sizes of the pinned memory through which roots are computed on the host (root_device host).
+// Sizes of the two pinned buffers for async roots that are computed on the host (root_device host). Matrices are copied
+// between these buffers and the device.
 namespace shampoo::cuda {
 
-// A buffer has room for all matrices or for kHostRootsPerThread of the largest matrices for each thread, whichever is
-// less. It has at most kMaxHostRootBytes bytes, unless a single matrix needs more. These limits are estimates and have
-// not been measured.
+// Limits of the size of a buffer. A buffer needs no more room than all roots of this rank need. It has room for at most
+// kHostRootsPerThread roots of the largest size per thread, and at most kMaxHostRootBytes bytes, unless a single root
+// needs more. These limits were chosen without measurements.
 inline constexpr int64_t kHostRootsPerThread = 2;
 inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
 inline constexpr int64_t kHostRootHeaderBytes = 256;

@@ -17,16 +17,18 @@
 #include "core/rules/rank_difference.h"
 #include "core/rules/schedule.h"
 
-// The interface between libshampoo.so and libshampoo_cuda.so: one table of C functions over plain structs. Both
-// libraries are built from the same sources. The library rejects a plugin with another interface number or with structs
-// of another size. An `Engine` is the plugin's part of one optimizer: its streams, its handles and its device memory.
+// The interface between libshampoo.so (the library) and libshampoo_cuda.so (the plugin): one table of C functions,
+// whose arguments are plain structs. Both are built from the same sources. The library rejects a plugin that has
+// another interface number or structs of another size. An `Engine` is the plugin's part of one optimizer: its streams,
+// its handles and its device memory.
 namespace shampoo::cuda {
 
-// Increase this number whenever a declaration in this file changes, or a struct of the plan that this file uses.
+// Increase this number when you change a declaration in this file, or a struct of the plan that this file uses.
 inline constexpr int32_t kInterface = 25;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
-// The result of a call of the plugin. `text` is valid until the thread's next call; it is nullptr if `code` is kOk.
+// What a function of the plugin returns. `text` is the error message, or nullptr if `code` is kOk. The message is valid
+// until the thread calls the plugin again.
 struct Result {
   Code code;
   const char* text;
@@ -53,10 +55,10 @@ struct ParamOfPlan {
 
 // One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
 struct GatherExchange {
-  const size_t* send;  // by shard rank: bytes that this rank sends to it
-  const size_t* recv;  // by shard rank: bytes that this rank receives from it
+  const size_t* send;  // by shard rank: bytes that this rank sends to that rank
+  const size_t* recv;  // by shard rank: bytes that this rank receives from that rank
   int64_t send_at, recv_at;
-  int64_t segment;  // 0: an all-to-all. Otherwise: an all-gather of segments of this size, the first one at recv_at
+  int64_t segment;  // 0: an all-to-all. Other values: an all-gather of segments of this size, the first one at recv_at
 };
 
 // Consecutive tiles in GatherView::tiles.
@@ -74,10 +76,10 @@ struct GatherCopy {
 struct GatherBucket {
   GatherExchange collect, deliver;
   TileRange sent;   // the slices that this rank sends to owners in its own replica
-  TileRange held;   // the slices that this rank holds, of blocks with owners in any replica
+  TileRange held;   // all slices that this rank holds; the owners of the blocks may be in any replica
   TileRange owned;  // the slices of the blocks that this rank owns
-  // The copies of received updates to this replica's segment, for the exchange between replicas that follows. There are
-  // none unless there are several replicas and an all-gather delivers the updates.
+  // Copies of received updates to this replica's segment of the exchange between replicas, which follows. There are no
+  // copies unless there are several replicas and an all-gather delivers the updates.
   const GatherCopy* copies;
   int64_t copy_count;
 };
@@ -86,7 +88,7 @@ struct DeviceRounding;
 struct DeviceSlice;
 struct DeviceTile;
 
-// The tables of shard_mode gather. They are copied to the device, except for the buckets.
+// The tables for shard_mode gather. The engine copies all of them except `buckets` to the device.
 struct GatherView {
   const GatherBucket* buckets;  // PlanView::bucket_count elements
   const DeviceSlice* slices;
@@ -102,8 +104,8 @@ struct GatherView {
 
 // How the directions of a group are orthogonalized, with method muon or with the key soap_post.
 struct NewtonSchulz {
-  // With orthogonalization exact, ExactEntryOf() returns the coefficients instead of coefficients.entries, and
-  // coefficients.divisor is 1.
+  // If the key orthogonalization is exact, coefficients.entries is not used: ExactEntryOf() returns the coefficients.
+  // coefficients.divisor is then 1.
   NsCoefficients coefficients;
   NsNorm norm;
   int64_t steps;
@@ -113,7 +115,7 @@ struct NewtonSchulz {
 struct PlanView {
   const Block* blocks;
   int64_t block_count;
-  const unsigned char* owned;  // by block: whether this rank updates it
+  const unsigned char* owned;  // by block: 1 if this rank updates the block, otherwise 0
   const ParamOfPlan* params;
   int32_t param_count;
   int32_t group_count;
@@ -121,14 +123,14 @@ struct PlanView {
   const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
-  // By bucket: bytes of one rank's segment in the exchange of the bucket. Empty with one replica.
+  // By bucket: bytes of one rank's segment in the exchange of the bucket between replicas. Empty with one replica.
   const int64_t* bucket_segment_bytes;
   int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
   int32_t replica_rank, replica_world;
-  int32_t replicas_agree_first;  // PlanData::replicas_agree_first()
+  int32_t replicas_agree_first;  // 1: PlanData::replicas_agree_first()
   int32_t exchange_params;       // 1: replicas exchange new parameters instead of updates
-  int64_t verify_replicas;       // steps between comparisons of the parameters; 0: there are none
+  int64_t verify_replicas;       // steps between comparisons of the parameters; 0: parameters are not compared
   // The agreement of shards: the exchange in which shard ranks agree on a step. shard_world is 1 if a step has no such
   // exchange.
   int32_t shard_rank, shard_world;
@@ -138,36 +140,38 @@ struct PlanView {
   uint64_t rounding_seed;
 };
 
+// The arguments of Table::create.
 struct EngineDesc {
   PlanView plan;
   int32_t device;
   HostAllocator allocator;
   void* stream;  // memory is allocated in the order of this stream
   void* state;   // the arena; nullptr: the engine allocates it
-  int32_t tf32;  // precondition_math is tf32
+  int32_t tf32;  // 1: precondition_math is tf32
   int32_t track_times;
   // Bytes of each of two buffers of pinned memory; 0: async roots are computed on the device.
   int64_t host_root_bytes;
-  // Bytes of pinned memory for the exchanges of steps over communicators that take host memory; 0: there are none.
+  // Bytes of pinned memory for exchanges over communicators that take host memory; 0: there is no such communicator.
   int64_t host_exchange_bytes;
 };
 
 struct Engine;
 
-// The caller's all-gather, in the order of a stream. `buffer` holds the segments of all ranks. Returns 0 on success.
+// The caller's all-gather, in the order of a stream. `buffer` has the segments of all ranks. Returns 0 on success.
 struct DeviceGather {
   void* user;
   int32_t (*gather)(void* user, void* buffer, int64_t segment_bytes, void* stream);
 };
 
-// The caller's all-to-all between shard ranks, in the order of a stream. Returns 0 on success. `exchange` is nullptr if
-// there is none.
+// The caller's all-to-all between shard ranks, in the order of a stream. `exchange` returns 0 on success. It is nullptr
+// if the caller has no all-to-all.
 struct DeviceAllToAll {
   void* user;
   int32_t (*exchange)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                       void* stream);
 };
 
+// The arguments of Table::step.
 struct StepArgs {
   void* stream;
   const DeviceSettings* groups;
@@ -185,40 +189,40 @@ struct StepArgs {
   int32_t any_task;
   int32_t any_refresh;  // 1: this rank refreshes some roots in this step
   int32_t captured;     // 1: the stream is being captured into a graph; each replay determines its own step number
-  // The number of rejections whose errors the host has returned. If the device has counted more rejections, it rejects
-  // this step, too: the step is stale. A replay uses the largest value of this member in all earlier calls of `step`.
+  // The number of rejections that the host has returned as errors. If the device has counted more, this step is stale,
+  // and is rejected, too. A replay uses the largest value of this member in all earlier calls of `step`.
   int64_t acknowledged_rejections;
-  // The following members are used with several replicas only.
+  // The following members are used only if there are several replicas.
   DeviceGather gather;
-  uint64_t inputs_hash;  // of the inputs that must be equal on all replicas
+  uint64_t inputs_hash;  // hash of the inputs that must be equal on all replicas
   int64_t place;         // RoundHeader::place of the first exchange; each later exchange adds 1
-  // The following members are used with an agreement of shards only.
+  // The following members are used only if there is an agreement of shards.
   DeviceGather shard_gather;
   DeviceAllToAll shard_all_to_all;  // with shard_mode gather
   int64_t shard_place;              // RoundHeader::place of the first agreement; each later agreement adds 1
-  // The following members are used with several ranks of either kind.
-  uint64_t scalars_hash;  // of the hyper-parameters that the host knows
+  // The following members are used if there are several replicas or an agreement of shards.
+  uint64_t scalars_hash;  // hash of the hyper-parameters that the host knows
   // The reason why this rank cannot make the step; kOk: it can. A rank that cannot make the step still joins the
   // exchanges to report the failure there, and does nothing else.
   Code failure;
-  // 1: the last call failed while it enqueued this step. The step keeps its number (StepReport::ticket), and `failure`
-  // has the error.
+  // 1: the last call failed while it enqueued this step. This call uses the same step number (StepReport::ticket), and
+  // `failure` has the error of the last call.
   int32_t again;
   // 1: instead of a step, the ranks export averages (shampoo_optimizer_export). They make the exchanges of a step, in
   // which the owners of blocks send what an export adds to the parameters. In `buffers`, `param` is the parameter and
-  // `out` receives the average (nullptr: not wanted). No state changes. Tickets of exports are negative, so that the
-  // tickets of steps count the steps.
+  // `out` receives the average. If `out` is nullptr, the average is not written. No state changes. Tickets of exports
+  // are negative, so that the tickets of steps count the steps.
   int32_t exports;
-  double blend;  // of the export
+  double blend;  // as in ExportArgs
 };
 
 // An export of averages (shampoo_optimizer_export) that needs no exchange with other ranks.
 struct ExportArgs {
   void* stream;
   const Buffers* buffers;  // by parameter: device addresses
-  void* const* weights;    // by parameter: device addresses; nullptr: not wanted
+  void* const* weights;    // by parameter: device address of the output; nullptr: no output
   const void* state;       // the arena that is read
-  double blend;
+  double blend;            // the weight of the average in the output, as in ExportFactor()
 };
 
 // The reason why a step was rejected and changed nothing.
@@ -233,10 +237,10 @@ enum class Rejection : int32_t {
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
   // The host prepared the step for a state that differs from the state in the arena. If `block` is -1, the step
-  // counters differ, and `value` is the counter in the arena. Otherwise, the task of the block differs.
+  // counters differ, and `value` is the counter in the arena. If not, the state of `block` requires a different task.
   kSchedule,
   kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
-  kStale,        // an earlier step was rejected, and the host has not acknowledged it yet
+  kStale,        // an earlier step was rejected, and the host has not acknowledged that rejection yet
   kOtherRank,    // the rank `rank` rejected the step or has different inputs; see `difference`
 };
 
@@ -244,7 +248,8 @@ using shampoo::RankDifference;
 
 // The device's report on its steps, in host memory. All counts are 0 when the engine is created.
 struct StepReport {
-  // Number of the last step in this report. Calls are numbered from 1; a replay has the number of its capture.
+  // Number of the last step that this report covers. Calls of `step` are numbered from 1. A replay of a graph has the
+  // number of the call that was captured.
   int64_t ticket;
   // Number of rejected steps, except stale steps (Rejection::kStale). The members from `rejection` to `among_shards`
   // describe the last rejection.
@@ -252,7 +257,7 @@ struct StepReport {
   Rejection rejection;
   int32_t group;
   int64_t rejected_ticket;
-  int64_t block;  // of the plan; -1: none
+  int64_t block;  // index in the plan; -1: no block
   int32_t dim;
   RankDifference difference;
   int64_t element;  // index in the caller's buffer
@@ -263,16 +268,16 @@ struct StepReport {
   int64_t steps;           // steps made
   int64_t skipped_steps;
   int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
-  // skipped_block: the first block in the order of the plan that the gradient check skipped, in the last step in which
-  // it skipped any. block_without_update: the same for skipped updates. Each is valid only after such a step.
+  // The first block in the order of the plan that the gradient check skipped, in the last step in which it skipped a
+  // block. Valid only after such a step.
   int64_t skipped_block;
-  int64_t block_without_update;
+  int64_t block_without_update;  // the same for skipped updates
   int64_t skipped_updates;
 };
 
-// The outcome of one root's last refresh.
+// The outcome of the last refresh of one root.
 struct RootStatus {
-  int64_t ticket;  // number of the step that refreshed the root; 0: none yet
+  int64_t ticket;  // number of the step that refreshed the root; 0: no step has refreshed it yet
   RootKind kind;
   RootFailure failure;
   int32_t iterations;
@@ -283,7 +288,7 @@ struct RootStatus {
   double error, residual;  // as in RootResiduals; 0 unless track_root_residuals is set
 };
 
-// How the device retries a root that its solver for batches could not compute.
+// How the device computes a single root again if the computation for a batch of roots failed for this root.
 enum class RetryMethod : int32_t { kSingle, kNewton };
 
 // A root to compute again. The matrix is in host memory, with both triangles.
@@ -296,15 +301,16 @@ struct RootRetry {
   Dtype computation;
   Dtype root_dtype;
   double limit;    // the largest magnitude that an element of the root may have
-  double divisor;  // the matrix is divided by this number first, before trace_scaling
+  double divisor;  // the matrix is divided by this number before trace_scaling is applied
   void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
 };
 
 // Async roots that the library computes on the host (root_device host).
 //
-// The thread that makes the steps calls start_host_roots to begin a job. Each step that takes snapshots has a job. A
-// step also has one if it needs roots of snapshots that had no job, for example after a checkpoint was loaded. Another
-// thread of the library makes the other calls for the job, in this order:
+// A job computes the roots of all snapshots that one step has taken. The thread that makes the steps calls
+// start_host_roots to create the job. If a step needs the roots of snapshots for which there was no job, for example
+// after a checkpoint was loaded, the thread creates a job for these snapshots. Another thread of the library makes the
+// other calls for the job, in this order:
 // - begin_host_roots;
 // - for each chunk of roots: fetch_host_roots, wait_for_host_roots, return_host_roots;
 // - end_host_roots.
@@ -318,7 +324,7 @@ struct HostRootHeader {
   RootStatus status;
   int32_t may_be_diagonal;
 };
-// A root in pinned memory.
+// The place of a root in pinned memory.
 struct HostRoot {
   int64_t block;
   int32_t dim;
@@ -328,12 +334,13 @@ struct HostRoot {
 struct HostRootStart {
   void* stream;
   const RootTask* tasks;  // by block
-  RootTask task;          // the job has the blocks with this task
-  // The arena from which the snapshots are copied to the memory that fetch_host_roots reads. nullptr: the step that was
-  // enqueued last has already copied the factor matrices to that memory.
+  RootTask task;          // the job computes the roots of the blocks that have this task
+  // The arena from which the snapshots are copied to the memory from which fetch_host_roots copies. nullptr: the step
+  // that was enqueued last has already copied the factor matrices to this memory.
   const void* arena;
 };
 
+// What Table::describe reports about CUDA on this machine.
 struct Description {
   int32_t device_count;
   int32_t driver_version;  // as in CUDA: 1000 * major + 10 * minor; 0: no driver
@@ -341,6 +348,7 @@ struct Description {
   char unavailable_reason[512];  // "": CUDA can be used
 };
 
+// The functions of the plugin.
 struct Table {
   int32_t interface_number;
   int32_t block_bytes, settings_bytes, args_bytes, report_bytes;  // sizeof of the structs
@@ -349,9 +357,9 @@ struct Table {
   Result (*create)(const EngineDesc* desc, Engine** out);
   void (*destroy)(Engine* engine);  // waits for the engine's work
   void* (*state)(Engine* engine);   // returns the arena that create used
-  // Sets states to their values before the first step, in the order of the stream. block: -1 selects the states of all
-  // owned blocks and the counters; an index selects the factor matrices of this block and the states that belong to
-  // them.
+  // Sets states to the values that they have before the first step, in the order of the stream. If `block` is -1, sets
+  // the states of all owned blocks and the counters. If `block` is an index, sets the factor matrices of this block and
+  // the states that belong to them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
   // The host calls this function before each step that is not captured. tasks: the tasks of the step, by block. Waits
   // until the thread that enqueues async roots (root_device device) has enqueued the roots that the step uses, and the
@@ -360,59 +368,58 @@ struct Table {
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
   // refreshes: coupled iterations wait (docs/adr/0027), and eigensolvers of cuSOLVER may wait.
   Result (*step)(Engine* engine, const StepArgs* args, int64_t* ticket);
-  // Enqueues an export. Only for plans of one replica whose blocks are not gathered; see StepArgs::exports.
+  // Enqueues an export, for a plan of one replica without gathered blocks. For other plans, see StepArgs::exports.
   Result (*export_averages)(Engine* engine, const ExportArgs* args);
   Result (*is_capturing)(Engine* engine, void* stream, int32_t* captured);
-  // Waits at least for the step or export with this ticket (0: does not wait), and copies the report of the steps so
-  // far.
+  // Waits at least for the step or export with this ticket, and copies the report of all steps so far. If the ticket is
+  // 0, does not wait.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
   // nothing. The number is negative if no parameter of the group had a gradient on this rank. With gathered blocks, it
   // is negative if no parameter of the group had a gradient on any rank. Valid only with an agreement of shards, which
   // may activate groups that are not active according to the host, and only for steps that read_report has waited for.
   const int64_t* (*counted_steps)(Engine*);
-  // Returns statuses by factor matrix, in the order of the plan, after the steps that read_report has waited for.
+  // Returns, by factor matrix in the order of the plan, the status after the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
   // Returns, by block, its state snapshot_step (with root_async) or gradient_count (with a method that works in
   // eigenbases); 0: this rank has neither state of the block. The values are those after the steps that read_report has
   // waited for, or those that read_block_counters has read. Valid only if a block of this rank has one of these states.
   const int64_t* (*block_counters)(Engine* engine);
-  // Reads from an arena the states that block_counters returns, in the order of the stream. Waits for the stream.
+  // Reads, from an arena, the states whose values block_counters returns. Waits for the stream.
   Result (*read_block_counters)(Engine* engine, const void* arena, void* stream);
-  // Copy in the order of the stream, and wait for the copy.
+  // download and upload copy in the order of the stream, and wait for the copy.
   Result (*download)(Engine* engine, void* host, const void* device, int64_t bytes, void* stream);
   Result (*upload)(Engine* engine, void* device, const void* host, int64_t bytes, void* stream);
   // Computes one root again on the device, and waits for it. The root belongs to a block of this engine.
   Result (*retry_root)(Engine* engine, const RootRetry* retry, RootStatus* out);
-  // See HostRootMemory.
+  // The following functions are for async roots on the host. See HostRootMemory for the order of the calls.
   HostRootMemory (*host_root_memory)(Engine* engine);
   Result (*start_host_roots)(Engine* engine, const HostRootStart* start, int64_t* job);
   Result (*begin_host_roots)(Engine* engine, int64_t job);
-  // Enqueues copies of matrices and of HostRootHeader::may_be_diagonal to the host. buffer: the number of the buffer
-  // that contains the roots.
+  // Enqueues copies of the matrices and of HostRootHeader::may_be_diagonal from the device to `roots`. buffer: the
+  // index in HostRootMemory::buffers of the buffer that contains `roots`.
   Result (*fetch_host_roots)(Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer);
   // Waits for the last copies to this buffer.
   Result (*wait_for_host_roots)(Engine* engine, int32_t buffer);
   // Enqueues copies of statuses, and of the roots that have not failed, to the device.
   Result (*return_host_roots)(Engine* engine, const HostRoot* roots, int64_t count);
   Result (*end_host_roots)(Engine* engine, int64_t job);
-  // Returns at least this many bytes of device memory for the exchanges between ranks that the host itself makes, for
-  // example in create and for checkpoints.
+  // Returns at least this many bytes of device memory for exchanges between ranks that are not part of a step, for
+  // example when an optimizer is created or a checkpoint is written.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
-  // With EngineDesc::host_exchange_bytes: the pinned memory, and copies between it and the device in the order of the
-  // stream. fetch_exchange copies to `offset` in the pinned memory and waits for the copy. return_exchange copies from
-  // `offset` and does not wait.
+  // exchange_memory returns the pinned memory of EngineDesc::host_exchange_bytes bytes. The next two functions copy in
+  // the order of the stream. fetch_exchange copies from the device to `offset` in the pinned memory, and waits for the
+  // copy. return_exchange copies from `offset` in the pinned memory to the device, and does not wait.
   char* (*exchange_memory)(Engine* engine);
   Result (*fetch_exchange)(Engine* engine, int64_t offset, const void* from, int64_t bytes, void* stream);
   Result (*return_exchange)(Engine* engine, void* to, int64_t offset, int64_t bytes, void* stream);
-  // Returns, by StepPhase, the seconds of this phase in all steps that read_report has waited for; 0 if track_times is
-  // not set.
+  // Returns, by StepPhase, the seconds in all steps that read_report has waited for. All are 0 if track_times is 0.
   const double* (*seconds)(Engine* engine);
   // Returns, by parameter, the hashes of the last comparison that found a difference (RankDifference::kParameters).
   const uint64_t* (*parameter_hashes)(Engine* engine);
 };
 
-// The plugin's one symbol is a function of this type.
+// The plugin exports one symbol, kPluginSymbol: a function of this type.
 using PluginFunction = const Table* (*)();
 
 }  // namespace shampoo::cuda

@@ -17,18 +17,18 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr const char* kName = "cuda";
-// The name with the major version is tried first, so that several versions may be installed. In the folder of this
-// library, the plain name is tried next. Python wheels contain the plugin with this name.
+// The library first searches for kVersionedFile, so that several versions can be installed. In its own folder, the
+// library then searches for kFile, which is the name of the plugin in Python wheels.
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
-// As in CUDA (1000 * major + 10 * minor): the plugin calls functions that were added in 12.6.
+// The plugin calls functions that were added in CUDA 12.6. CUDA's notation: 1000 * major + 10 * minor.
 constexpr int32_t kMinDriverVersion = 12060;
 
 struct Plugin {
   std::mutex mutex;
   const Table* table = nullptr;
-  std::string path;             // of the plugin that `table` belongs to
-  std::set<std::string> texts;  // returned to callers; they are never freed
+  std::string path;             // the file of the plugin that `table` belongs to
+  std::set<std::string> texts;  // strings that were returned to callers; they are never freed
 };
 
 // The object is never destroyed because threads may use it while the process exits.
@@ -70,8 +70,8 @@ Status CheckTable(const Table& table, const std::string& path) {
   return {};
 }
 
-// Returns the reason why dlopen failed. The loader's message usually begins with the name of the file. This function
-// removes the name, because the messages of its callers contain it.
+// Returns the reason why dlopen failed. The message of the dynamic loader usually begins with the name of the file.
+// This function removes the name, because its callers also write the name into their messages.
 std::string_view ReasonOf(const std::string& file) {
   const char* const text = dlerror();
   std::string_view reason = text == nullptr ? "dlopen failed" : text;
@@ -124,8 +124,8 @@ Status OpenByName(Plugin* plugin) {
   const std::string_view reason = ReasonOf(kVersionedFile);
   // The folder is not known if the library is linked statically into a program that was started through PATH.
   const std::string where = folder.empty() ? "the folder of this program" : folder;
-  // This is glibc's message for a file that it does not find. If a library that the file needs is missing, the message
-  // begins with the name of that library. A locale may translate the message; then the error below is returned.
+  // If glibc does not find the file, its message begins with these words. If a library that the file needs is missing,
+  // the message begins with the name of that library. If a locale translates the message, the last return applies.
   if (reason.starts_with("cannot open shared object file")) {
     return Unsupported(
         "the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,

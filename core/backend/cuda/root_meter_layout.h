@@ -16,9 +16,9 @@ namespace shampoo::cuda {
 struct RootMeterLayout {
   int64_t originals = 0;  // the matrices, in float64
   int64_t roots = 0;      // their roots, in float64
-  int64_t statuses = 0;   // of the roots in float64
-  int64_t one = 0;        // the number 1
-  int64_t solver = 0;     // workspace of the solver in float64
+  int64_t statuses = 0;   // RootStatus of each float64 root
+  int64_t one = 0;        // the number 1, by which the solver divides the matrices
+  int64_t solver = 0;     // workspace of the float64 solver
 };
 
 // n: the size of the matrices. count: the number of matrices in the chunk.
@@ -39,7 +39,7 @@ inline RootMeterLayout MakeRootMeterLayout(int64_t n, int64_t count) {
   return layout;
 }
 
-// Returns an upper bound of the memory for chunks of up to `count` matrices. cuSOLVER's share is an estimate.
+// Returns an upper bound of the memory for chunks of up to `count` matrices. The part that cuSOLVER needs is estimated.
 inline int64_t EstimatedMeterBytes(int64_t n, int64_t count) {
   const int64_t chunk = LargestRootChunk(RootMethod::kEigen, n, count, Dtype::kF64);
   return MakeRootMeterLayout(n, count).solver + EstimatedWorkspaceBytes(RootMethod::kEigen, n, chunk, Dtype::kF64);

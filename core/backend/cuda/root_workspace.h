@@ -16,7 +16,7 @@
 // matrices that fit this memory.
 namespace shampoo::cuda {
 
-// Eigendecompositions of matrices up to this size use Jacobi's method (cusolverDn<t>syevjBatched), larger ones use
+// Matrices up to this size are decomposed by Jacobi's method (cusolverDn<t>syevjBatched), larger matrices by
 // cusolverDnXsyevBatched. This limit was chosen without measurements.
 inline constexpr int64_t kJacobiUpTo = 32;
 
@@ -32,7 +32,7 @@ inline constexpr int64_t kTargetRootWorkspace = int64_t{1} << 30;
 // matrices of any size have been observed to fail.
 inline constexpr int64_t kMaxRootsAtOnce = 16384;
 
-// A CTA processes a piece of a matrix: some of its rows.
+// Kernels divide a matrix into pieces of several rows. A CTA (a thread block of CUDA) processes one piece.
 inline constexpr int64_t kRootPieceElements = 8192;
 inline int64_t RootPieceRows(int64_t n) { return std::max<int64_t>(1, kRootPieceElements / n); }
 inline int64_t RootPieces(int64_t n) { return (n + RootPieceRows(n) - 1) / RootPieceRows(n); }
@@ -51,7 +51,7 @@ inline constexpr int kRootVectors = 8;
 struct RootLayout {
   std::array<int64_t, kRootMatrices> matrices{};
   std::array<int64_t, kRootVectors> vectors{};
-  int64_t signs = 0;  // one vector for all matrices
+  int64_t signs = 0;  // one vector, which all matrices of the chunk share
   int64_t members = 0;
   int64_t partials = 0;
   int64_t info = 0;
@@ -86,11 +86,11 @@ inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dt
 inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   if (method != RootMethod::kEigen || n == 1) return 0;
   const auto element = static_cast<int64_t>(SizeOf(root_dtype));
-  // Elements for one matrix, alone or in a batch.
+  // The number of elements for one matrix with the solvers that do not use Jacobi's method.
   const int64_t of_one = 4 * n * n + 768 * std::min<int64_t>(n, 192) + 128 * n + 67584;
   if (n > kJacobiUpTo) return element * count * of_one;
   const int64_t of_jacobi = count * (n * n + 1152) + 4096;
-  return element * std::max(of_jacobi, of_one);  // of_one: for a retry
+  return element * std::max(of_jacobi, of_one);  // of_one: for a retry of one matrix
 }
 
 // Returns the bytes that suffice for chunks of this size, and for a retry of one matrix (RetryMethod).
@@ -128,8 +128,8 @@ inline int64_t RootsPerChunk(RootMethod method, int64_t n, int64_t count, Dtype 
   return std::max<int64_t>(1, (count + chunks - 1) / chunks);
 }
 
-// Returns an upper bound of the memory that RootSolver needs for batches of up to `count` matrices. cuSOLVER's share is
-// an estimate because it is not known without a device.
+// Returns an upper bound of the memory that RootSolver needs for batches of up to `count` matrices. The part that
+// cuSOLVER needs is estimated, because the exact number is not known without a device.
 inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   return EstimatedWorkspaceBytes(method, n, RootsPerChunk(method, n, count, root_dtype), root_dtype);
 }

@@ -9,7 +9,7 @@
 #endif
 
 // The arithmetic of a step on one element, in the computation dtype (Real). The loops of core/base/kernels and the
-// kernels of the CUDA plugin call these functions. For host code, this file includes nothing of the standard library
+// kernels of the CUDA plugin call these functions. In host code, this file includes no header of the standard library
 // (loops.h gives the reason). Every operation is rounded separately, so all loops compute bit-identical results.
 //
 // The symbols (docs/concepts.md): G gradient, V second moment, E moving average of G, H filtered gradient, D direction
@@ -37,7 +37,7 @@ struct ApplyScalars {
   Real lr;
   Real shrinkage;  // if not 0, shrinkage W is subtracted from the update
   bool nesterov;
-  bool cautious;  // elements of W whose magnitude P increases do not decay
+  bool cautious;  // cautious weight decay; see Decays()
 };
 
 template <typename Real>
@@ -85,7 +85,8 @@ SHAMPOO_HD_ELEMENT Real NextFiltered(const FilterScalars<Real>& s, Real e, Real 
   return NextAverage(s.filter_decay, e, s.filter_weight, g);
 }
 
-// Computes H from E before the step. If both decays are equal, H is the new E divided by the correction.
+// Returns H, computed from E before the step. If ahead_decay is equal to filter_decay, H is the new E divided by
+// filter_correction.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e, Real g) {
   return NextAverage(s.ahead_decay, e, s.ahead_weight, g) / s.filter_correction;
@@ -97,16 +98,17 @@ SHAMPOO_HD_ELEMENT Real NextMoment(const FilterScalars<Real>& s, Real v, Real g)
   return NextAverage(s.moment_decay, v, s.moment_weight, g * g);
 }
 
-// Computes D, the direction of an elementwise method or of grafting, from H and the new V. D is 0 if the divisor is 0.
+// Returns D, computed from H and the new V. D is 0 if the divisor is 0.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Real v) {
   const Real divisor = SquareRootOf(v / s.moment_correction) + s.moment_epsilon;
-  // The code selects both operands instead of the quotient: a compiler would branch around a quotient that may not be
-  // used, and loops would not vectorize.
+  // The two conditions select the operands of the division. If one condition selected between 0 and the quotient, a
+  // compiler would branch around the division, and loops would not vectorize.
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns 1 / (sqrt(l) + epsilon), the factor that whitens an element whose eigenvalue is l. a: 1 / sqrt(l).
+// Returns 1 / (sqrt(l) + epsilon). a: 1 / sqrt(l), where l is the product of the eigenvalues that belong to an element
+// in the eigenbases of all dims.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);
@@ -128,11 +130,11 @@ SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
   return SignOf(p) * SignOf(w) >= lowest;
 }
 
-// Returns the new M, U and W + U. p: an element of P before it is scaled by down and up.
+// Returns the new M, U and W + U. p: an element of P before the multiplication by `down` and `up`.
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;
-  // If a decay is 0, W must not enter the sum, because W may be infinite.
+  // If `decay` or `shrinkage` is 0, W must not enter the sum: W may be infinite, and 0 times infinity is NaN.
   const bool decays = Decays(s.cautious, direction, w);
   direction = (s.decay != 0) & decays ? direction + s.decay * w : direction;
   Real moved = 0;

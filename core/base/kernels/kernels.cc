@@ -11,7 +11,7 @@ struct Usable {
 
   Usable() {
 #ifdef SHAMPOO_X86_KERNELS
-    // __builtin_cpu_supports also checks that the operating system saves the registers.
+    // __builtin_cpu_supports also checks that the operating system saves the registers of the instruction set.
     if (__builtin_cpu_supports("avx2")) list[count++] = &kAvx2Kernels;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq")) {

@@ -8,29 +8,30 @@
 
 namespace shampoo {
 
-// The inner loops of a step on the CPU. They are compiled once for every instruction set below, and BestKernels()
-// selects one variant at its first call. All variants compute bit-identical results: no multiplication is fused with an
-// addition, and each sum is computed in a fixed number of lanes (partial sums). The exception is
-// TridiagonalKernels::reduce, which only the variant for AVX-512 has. core/base/kernels/element.h has the arithmetic of
-// one element and the meaning of the symbols.
+// The inner loops of a step on the CPU. They are compiled into one variant for each instruction set (kBaselineKernels,
+// kAvx2Kernels and kAvx512Kernels), and BestKernels() selects a variant at its first call. All variants compute
+// bit-identical results: no multiplication is fused with an addition, and each sum is computed in a fixed number of
+// lanes (partial sums). The exception is TridiagonalKernels::reduce, which only the variant for AVX-512 has.
+// core/base/kernels/element.h has the arithmetic of one element and the meaning of the symbols.
 
 template <typename Real>
 struct KernelsOf {
   // Updates V and E with G, and computes H and D.
-  //   v, e  V and E; nullptr if there is no such state
+  //   v     V; nullptr if the block has no V
+  //   e     E; nullptr if the block has no E
   //   h     receives H; not used if e is nullptr, because H then equals G
   //   d     receives D; not used if v is nullptr, because D then equals H
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // Computes the update from P, and updates M. m: nullptr without momentum. update: receives U. value: receives W + U.
-  // update or value may be the same array as w.
+  // Computes the update from P, and updates M. m: M; nullptr if there is no momentum. update: receives U. value:
+  // receives W + U. update or value may be the same array as w.
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
-  // target <- scale * gradient + decay * w; w: nullptr without decay.
+  // target <- scale * gradient + decay * w. If w is nullptr, target <- scale * gradient.
   void (*load)(Real scale, const Real* gradient, Real decay, const Real* w, Real* target, int64_t n);
   // row <- decay * row + weight * g
   void (*accumulate)(Real decay, Real* row, Real weight, const Real* g, int64_t n);
-  // Returns the largest element that V will have after an update with G; 0 if n is 0. V is not changed.
+  // Returns the largest element that V would have after an update with G, or 0 if n is 0. Does not change V.
   Real (*largest_next_moment)(const FilterScalars<Real>& s, const Real* g, const Real* v, int64_t n);
   // values <- values * factors
   void (*multiply)(const Real* factors, Real* values, int64_t n);
@@ -40,41 +41,45 @@ struct KernelsOf {
   void (*scale_damped)(const Real* a, Real epsilon, Real* h, int64_t n);
 };
 
-// Kernels for an inverse square root as a sum of shifted inverses of a tridiagonal matrix T, one for each pole
-// (core/roots/resolvent.h). d: the diagonal of T, n elements. e: the off-diagonal of T, n - 1 elements.
+// Kernels for the inverse square root of a symmetric tridiagonal matrix T, which is computed as a weighted sum of
+// inverses (T + shift I)^-1 (core/roots/resolvent.h). Each inverse belongs to a pole and has its own shift.
+//   d  the diagonal of T, n elements
+//   e  the off-diagonal of T, n - 1 elements
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;
-  static constexpr int kLanes = 8;  // every number of poles is a multiple of this number
+  static constexpr int kLanes = 8;  // the number of poles is always a multiple of kLanes
   static constexpr int kMaxPoles = 24;
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
 
-  // Computes A = Q T Q^T, and stores Q in the form of blas::Sytrd. The pointer is nullptr if blas::Sytrd is faster.
+  // Decomposes A = Q T Q^T, and stores Q in the form of blas::Sytrd. If blas::Sytrd is faster, `reduce` is nullptr.
   //   n     at least 1
-  //   a     the lower triangle of n rows of ld elements, with zeros above the diagonal up to the next multiple of
-  //         kRowMultiple. Products of two elements must be finite.
+  //   a     n rows of ld elements. On entry, the lower triangle contains A. In each row, the elements between the
+  //         diagonal and the next column whose index is a multiple of kRowMultiple must be 0. Products of two elements
+  //         must be finite.
   //   ld    a multiple of kRowMultiple
   //   work  4 ld elements
   void (*reduce)(float* a, int64_t ld, int64_t n, double* d, double* e, float* tau, float* work);
 
-  // counts[l] <- the number of eigenvalues of T below shifts[l], l < kShifts. tiny: a pivot of smaller magnitude counts
-  // as -tiny.
+  // counts[l] <- the number of eigenvalues of T below shifts[l], for every l < kShifts. A pivot whose magnitude is
+  // below `tiny` is replaced by -tiny.
   void (*count_below)(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts);
-  // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T and U is unit upper triangular.
+  // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T. D is diagonal, and U is unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
-  // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes poles. inverses: points to the column of the
-  // first of these poles. scratch: n * kLanes elements.
+  // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes consecutive poles.
+  //   inverses  the result of inverse_pivots, from the column of the first of these poles
+  //   scratch   n * kLanes elements
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);
-  // Computes columns first to first + count - 1 of the weighted inverses G_j = weights[j] (T + shifts[j] I)^-1. count
-  // is at most kColumns. Above the diagonal, column k is a multiple of column k - 1:
-  //   corner[j]                    in: G_j[first - 1, first - 1], or 0 if first is 0; out: the diagonal element of the
-  //                                last column
+  // Computes columns [first, first + count) of the weighted inverses G_j = weights[j] (T + shifts[j] I)^-1. count is at
+  // most kColumns. Above the diagonal, column k of G_j is a multiple of column k - 1.
+  //   corner[j]                    on entry: G_j[first - 1, first - 1], or 0 if first is 0; on return: the diagonal
+  //                                element of column first + count - 1
   //   factors[m * poles + j]       G_j[i, first + m] / G_j[i, first - 1] for every i < first
   //   growth[j]                    factors[(count - 1) * poles + j], in float64
   //   generators[j * kColumns + i] G_j[first + i, first + count - 1]
-  //   sums[m * kColumns + i]       the sum of G_j[first + i, first + m] over all j, for i <= m
+  //   sums[m * kColumns + i]       the sum of G_j[first + i, first + m] over all j, for every i <= m
   void (*grow_resolvents)(const double* e, const double* inverses, int64_t first, int64_t count, int64_t poles,
                           const double* weights, double* corner, double* growth, float* factors, double* generators,
                           double* sums);
@@ -88,8 +93,8 @@ struct Kernels {
   void (*widen_bf16)(const uint16_t* from, float* to, int64_t n);
   void (*narrow_f16)(const float* from, uint16_t* to, int64_t n);
   void (*narrow_bf16)(const float* from, uint16_t* to, int64_t n);
-  // Return the largest bit pattern without the sign bit. Bit patterns are ordered like magnitudes; infinity is above
-  // all finite numbers, and NaN is above infinity.
+  // Return the largest bit pattern of the elements without their sign bits. These bit patterns are ordered like the
+  // magnitudes of the elements; infinity is above all finite numbers, and NaN is above infinity.
   uint16_t (*largest_u16)(const uint16_t* bits, int64_t n);
   uint32_t (*largest_u32)(const uint32_t* bits, int64_t n);
   uint64_t (*largest_u64)(const uint64_t* bits, int64_t n);
@@ -113,7 +118,8 @@ inline const Kernels& BestKernels() {
   return best;
 }
 
-// Returns all kernels that this processor can run, the fastest last. nullptr terminates the list. For tests.
+// For tests: returns a list of all kernels that this processor can run, from the slowest to the fastest. The list ends
+// with nullptr.
 const Kernels* const* UsableKernels();
 
 extern const Kernels kBaselineKernels;

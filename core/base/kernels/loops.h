@@ -40,7 +40,8 @@ void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real*
   }
 }
 
-// s: by value, so that no store can change it. With a reference, the compiler does not vectorize the loop.
+// s is passed by value, because a store to an array might change an object that is passed by reference. The compiler
+// would then not vectorize the loop.
 template <typename Real, bool kMomentum>
 void ApplyLoop(ApplyScalars<Real> s, const Real* p, const Real* w, Real* m, Real* update, Real* value, int64_t n) {
 #pragma GCC ivdep
@@ -65,7 +66,7 @@ void Apply(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, R
 template <typename Real>
 double SumOfSquares(const Real* values, int64_t n) {
   constexpr int64_t kLanes = 16;
-  if (n < kLanes) {  // the code below would compute the same sum in lane 0
+  if (n < kLanes) {  // only a shortcut: the code below would compute the same sum in lane 0
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     return sum;
@@ -143,7 +144,7 @@ void ScaleDamped(const Real* a, Real epsilon, Real* h, int64_t n) {
 inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// The conversions of core/base/convert.h without branches, so that they vectorize.
+// The following conversions return the results of core/base/convert.h, without branches, so that loops vectorize.
 void WidenF16(const uint16_t* from, float* to, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
@@ -151,7 +152,7 @@ void WidenF16(const uint16_t* from, float* to, int64_t n) {
     const uint32_t magnitude = from[i] & 0x7fffu;
     const uint32_t normal = (magnitude << 13) + 0x38000000u;
     const uint32_t beyond = 0x7f800000u | (magnitude & 0x3ffu) << 13;
-    // magnitude * 2^-24, exact
+    // The value of zero or a subnormal is magnitude * 2^-24, which is exact in float.
     const uint32_t tiny = BitsOf(static_cast<float>(static_cast<int32_t>(magnitude)) * 5.9604644775390625e-8f);
     const uint32_t finite = magnitude < 0x0400u ? tiny : normal;
     to[i] = FloatOf((magnitude >= 0x7c00u ? beyond : finite) | sign);
@@ -169,7 +170,7 @@ void NarrowF16(const float* from, uint16_t* to, int64_t n) {
     const uint32_t bits = BitsOf(from[i]);
     const uint32_t magnitude = bits & 0x7fffffffu;
     const uint32_t rounded = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-    // Adding 0.5 moves the bits of a subnormal to the low end of the float, and the addition rounds them.
+    // If the result is subnormal, adding 0.5 rounds to a multiple of 2^-24, as in FloatToHalf().
     const uint32_t tiny = BitsOf(FloatOf(magnitude < 0x38800000u ? magnitude : 0u) + 0.5f) - 0x3f000000u;
     uint32_t half = magnitude < 0x38800000u ? tiny : rounded;
     half = magnitude >= 0x477ff000u ? 0x7c00u : half;  // 65520 and above round to infinity
@@ -191,8 +192,8 @@ void NarrowBf16(const float* from, uint16_t* to, int64_t n) {
 template <typename Bits>
 Bits LargestPattern(const Bits* bits, int64_t n) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) / 2;
-  // The loop reads a cache line of each of four parts in turn, because a single stream of reads does not reach the
-  // bandwidth of the memory.
+  // The array is divided into four parts, and the loop reads one cache line of each part in turn. Reading a single
+  // part at a time does not reach the bandwidth of the memory.
   constexpr int64_t kParts = 4;
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Bits));
   const int64_t part = n / kParts / kLine * kLine;

@@ -10,10 +10,10 @@ namespace {
 #ifdef __AVX512F__
 constexpr int kWide = TridiagonalKernels::kRowMultiple;
 static_assert(kWide == 16);
-// Sixteen floats at any address. The compiler splits them into the registers of the instruction set.
+// Sixteen floats at any address that a float may have.
 typedef float Wide __attribute__((vector_size(64), aligned(4), may_alias));
 
-// Row i has ones in the first i + 1 elements (up_to) or in the first i elements (below), and zeros elsewhere.
+// In row i, the first i + 1 elements of up_to and the first i elements of below are 1. All other elements are 0.
 struct Masks {
   float up_to[kWide][kWide] = {};
   float below[kWide][kWide] = {};
@@ -26,7 +26,8 @@ struct Masks {
 };
 constexpr Masks kMasks;
 
-// y[r] <- y[r] + the sum of the lanes of sum[r]. The lanes are added by halves.
+// y[r] <- y[r] + the sum of the lanes of sum[r]. The upper half of the lanes is added to the lower half, until one lane
+// remains.
 template <int kRows>
 inline void AddSums(const Wide* sum, float* y) {
   if constexpr (kRows == 4) {
@@ -54,9 +55,9 @@ inline void AddSums(const Wide* sum, float* y) {
   }
 }
 
-// Updates kRows rows from `first` on, which are in the same group of kWide rows: A <- A - v w^T - w v^T. Then adds to y
-// the products of x with the updated elements of A in these rows and, by symmetry, in the columns with the same
-// indices.
+// Updates rows [first, first + kRows) of the lower triangle of A: A <- A - v w^T - w v^T. Then adds to y the products
+// of x with the updated elements of A in these rows and, by symmetry, in the columns with the same indices. Only row
+// `first` may have an index that is a multiple of kWide.
 template <int kRows>
 inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const float* __restrict v,
                        const float* __restrict w, const float* __restrict x, float* __restrict y) {
@@ -105,7 +106,8 @@ inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const flo
   AddSums<kRows>(sum, y + first);
 }
 
-// Returns the dot product. The elements of a and b from n up to the next multiple of kWide must be 0.
+// Returns the dot product of the first n elements. The elements of a and b from index n to the next multiple of kWide
+// must be 0.
 inline double DotPadded(const float* a, const float* b, int64_t n) {
   double lanes[kWide] = {};
   for (int64_t i = 0; i < n; i += kWide) {
@@ -123,9 +125,8 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
   float* x = w + ld;
   float* y = x + ld;
   for (int64_t i = 0; i < 4 * ld; ++i) work[i] = 0;
-  // The next reflector depends only on the next row. So the update of the whole matrix by a reflector is deferred until
-  // the next reflector is known. Then one pass over the matrix applies the update and computes the product for the next
-  // reflector.
+  // The next Householder reflector x depends only on the next row of the matrix A. So the update of A by the previous
+  // reflector is deferred until x is known. Then one pass over A applies the update and computes y = A x.
   for (int64_t i = n - 1; i >= 0; --i) {
     float* const row = a + i * ld;
     const float v_i = v[i];
@@ -170,7 +171,7 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
 }
 constexpr auto kReduce = &ReduceToTridiagonal;
 #else
-// With fewer or narrower registers, LAPACK's reduction is faster.
+// Without AVX-512, LAPACK's reduction is faster.
 constexpr decltype(TridiagonalKernels::reduce) kReduce = nullptr;
 #endif
 

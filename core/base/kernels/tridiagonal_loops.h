@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The loops of TridiagonalKernels. loops.h explains the rules for this code.
+// The functions of TridiagonalKernels except `reduce`. kernels.h describes what they compute, and loops.h describes the
+// rules for this code.
 #include "core/base/kernels/kernels.h"
 
 namespace shampoo {
@@ -11,9 +12,8 @@ constexpr int kShifts = TridiagonalKernels::kShifts;
 constexpr int kPoleLanes = TridiagonalKernels::kLanes;
 constexpr int kColumns = TridiagonalKernels::kColumns;
 
-// Factorizes T - shift I = L D L^T without pivoting, for every shift. The number of negative pivots in D is the number
-// of eigenvalues below the shift (Sylvester's law of inertia). A pivot close to 0 is replaced by a tiny negative
-// number.
+// Factorizes T - shift I = L D L^T without pivoting, for every shift, and counts the negative pivots in D. Their number
+// is the number of eigenvalues of T below the shift (Sylvester's law of inertia).
 void CountBelow(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts) {
   double pivot[kShifts];
   double count[kShifts];

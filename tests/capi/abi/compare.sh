@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # compare.sh BASELINE LIBRARY INCLUDE_DIR OUTPUT SANITIZERS PROCESSOR: writes a description of the library's interface
-# to OUTPUT, and fails if it differs from BASELINE. New functions are not reported here, because the tests
+# to OUTPUT, and fails if the description differs from BASELINE. New functions are not reported here, because the tests
 # capi.exports.* compare the functions with tests/capi/exports.txt. Any other difference is an error, even a renamed
 # field. Exits with 77 and prints the reason if no comparison is possible.
 set -eu
@@ -13,7 +13,7 @@ skip() {
   exit 77
 }
 command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw and abidiff were not found: install abigail-tools"
-[ -z "$sanitizers" ] || skip "with -fsanitize=$sanitizers the interface differs from the library that callers link"
+[ -z "$sanitizers" ] || skip "the library was built with -fsanitize=$sanitizers, which changes its interface"
 [ "$processor" = x86_64 ] || skip "the baseline is for x86_64, and this machine is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
   skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
@@ -29,7 +29,7 @@ The interface of $library differs from $baseline
 change is incompatible).
 Fields may be added at the end of a released struct. Any other change of a released struct is forbidden. Every change or
 removal of a released function is also forbidden. If the change above is intended and allowed, make a new baseline from
-a RelWithDebInfo build, read its difference from the old one, and commit it with the change:
+a RelWithDebInfo build, read how it differs from the old baseline, and commit it with the change:
 
     sh $here/update_baseline.sh $library
 END

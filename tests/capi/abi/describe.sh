@@ -1,9 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes abidw's description of the library's interface to OUTPUT. It contains
-# only the types of the public headers. Paths of source files are reduced to file names, because abidiff needs only the
-# names to distinguish the files.
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes abidw's description of the library's interface to OUTPUT. Of all
+# types, the description contains only those of the public headers. Paths of source files are reduced to file names,
+# because abidiff needs only the names to distinguish the files.
 set -eu
 # abidiff has options to omit private types, but with these options, abidiff 2.2 cannot read files that abidw wrote.
 # Therefore this script omits private types, both from the baseline and from the description that is compared with it.

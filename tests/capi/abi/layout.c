@@ -18,13 +18,13 @@ static void expect_at_least(size_t is, size_t was, const char* what) {
   if (is < was) expect(is, was, what);
 }
 
-/* Checks that struct_size is the first field, that the struct has at least `size` bytes, its size in 0.1, and that the
- * field `last`, the last one of 0.1, ends there. */
+/* In 0.1, the struct has `size` bytes and ends with the field `last`. Checks that struct_size is still the first field,
+ * that the struct has at least `size` bytes, and that `last` ends at the offset `size`. */
 #define LAYOUT(type, size, last)                                             \
   expect(offsetof(type, struct_size), 0, "offset of " #type ".struct_size"); \
   expect_at_least(sizeof(type), size, "size of " #type);                     \
   expect(offsetof(type, last) + sizeof(((type*)0)->last), size, "end of " #type "." #last)
-/* Checks the position of a function in the table, counted from 0. */
+/* Checks the position of a function in the table shampoo_api, counted from 0. */
 #define SLOT(name, number) OFFSET(shampoo_api, name, sizeof(size_t) + (number) * sizeof(void (*)(void)))
 #define OFFSET(type, field, offset) expect(offsetof(type, field), offset, "offset of " #type "." #field)
 
@@ -150,7 +150,7 @@ static void check_written_by_the_library(void) {
   OFFSET(shampoo_root_info, retried, 20);
 }
 
-/* Checks that the functions of 0.1 have their positions of 0.1. Later versions append functions. */
+/* Checks that the functions of 0.1 still have their positions. Later versions may only append functions. */
 static void check_api(void) {
   LAYOUT(shampoo_api, sizeof(size_t) + 50 * sizeof(void (*)(void)), matrix_orthogonalize);
   SLOT(version, 0);

@@ -1,7 +1,7 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C89 program that is not linked with the library. It loads the library whose path is its argument, gets the function
- * table, and minimizes half the squared norm of a 4x3 matrix. */
+/* A C89 program that is not linked with the library. It loads the library from the path in argv[1], gets the function
+ * table shampoo_api, and calls functions of the table to minimize half the squared norm of a 4x3 matrix. */
 #include <dlfcn.h>
 #include <shampoo/api.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
     }                                    \
   } while (0)
 
-/* This program exports a function with the name of a library function. The table must not refer to this function. */
+/* This program exports a function with the name of a library function. The function table must not point to this
+ * function. */
 int32_t shampoo_version(void) { return -1; }
 
 static int train(const shampoo_api* api) {
@@ -46,7 +47,7 @@ static int train(const shampoo_api* api) {
   }
   api->optimizer_destroy(optimizer);
   for (i = 0; i < 12; ++i) far += !(weight[i] > -0.01f && weight[i] < 0.01f);
-  printf("%d of 12 elements are far from 0; the last one is %g\n", far, weight[11]);
+  printf("%d of 12 elements are not between -0.01 and 0.01; weight[11] is %g\n", far, weight[11]);
   return far != 0;
 }
 
@@ -58,10 +59,11 @@ int main(int argc, char** argv) {
   if (library == NULL || (found = dlsym(library, "shampoo_get_api")) == NULL) return puts(dlerror()), 2;
   memcpy(&get_api, &found, sizeof found);
   api = get_api();
-  if (api->version() == shampoo_version()) return puts("the table refers to the program's shampoo_version()"), 1;
+  if (api->version() == shampoo_version())
+    return puts("the function table points to the program's own shampoo_version()"), 1;
   if (api->version() / 100 != 100 * SHAMPOO_VERSION_MAJOR + SHAMPOO_VERSION_MINOR)
     return puts("the major or minor version of the library differs from that of the header"), 2;
-  /* Closing the handle is allowed because the library stays mapped. */
+  /* The table stays valid, because the library stays mapped after dlclose(). */
   dlclose(library);
   return train(api);
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program that compares every function in shampoo_api with the
-# function that dlsym finds under its name.
+# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program to the file OUTPUT. For each name in the file EXPORTS, the
+# program compares the function in the table shampoo_api with the function that dlsym finds under this name.
 set -eu
 export LC_ALL=C
 names=$(grep -vx shampoo_get_api "$1" | sed 's/^shampoo_//')
@@ -24,7 +24,7 @@ static void check(void* library, const char* name, any_function in_table) {
   ++count;
   if (exported != NULL && memcmp(&exported, &in_table, sizeof exported) == 0) return;
   ++wrong;
-  printf("the table has another function in the slot of %s\n", name);
+  printf("the function in the table is not the exported function %s\n", name);
 }
 
 int main(int argc, char** argv) {
@@ -42,8 +42,8 @@ END
   done
   cat <<'END'
   expected = sizeof(size_t) + (size_t)count * sizeof(any_function);
-  printf("%d functions, %d wrong; the table has %lu bytes, %lu expected\n", count, wrong, (unsigned long)api->struct_size,
-         (unsigned long)expected);
+  printf("compared %d functions, of which %d are wrong; the table has %lu bytes: expected %lu bytes\n", count, wrong,
+         (unsigned long)api->struct_size, (unsigned long)expected);
   return wrong == 0 && api->struct_size == expected && sizeof *api == expected && api == get_api() ? 0 : 1;
 }
 END

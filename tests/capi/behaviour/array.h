@@ -22,7 +22,8 @@ inline size_t SizeOfDtype(int32_t dtype) {
 }
 
 // A floating-point format. `precision` is the number of bits of the significand, including the hidden bit.
-// `least_exponent` is the exponent of the smallest normal number. `largest` is the largest finite number.
+// `least_exponent` is the exponent of the smallest normal number. `largest` is the largest finite number; for float64,
+// FormatOf() sets `largest` to 0, because Rounded() does not read it.
 struct Format {
   int precision;
   int least_exponent;
@@ -42,8 +43,8 @@ inline Format FormatOf(int32_t dtype) {
   }
 }
 
-// Returns the nearest number of the dtype, with ties to even. The computation follows the definition: the result is a
-// multiple of the quantum, which is the distance between neighboring numbers with the exponent of `value`.
+// Returns the number of the dtype that is nearest to `value`; ties are rounded to even. The result is a multiple of the
+// quantum, which is the distance between neighboring numbers with the exponent of `value`.
 inline double Rounded(double value, int32_t dtype) {
   if (dtype == SHAMPOO_F64 || value == 0 || !std::isfinite(value)) return value;
   const Format format = FormatOf(dtype);
@@ -52,7 +53,7 @@ inline double Rounded(double value, int32_t dtype) {
   return std::fabs(rounded) > format.largest ? std::copysign(INFINITY, value) : rounded;
 }
 
-// An array of any dtype. The library reads and writes its bytes; the test reads and writes float64.
+// An array of any dtype. The library accesses the bytes of the array. Tests access its elements as float64.
 class Array {
  public:
   Array() = default;
@@ -97,7 +98,7 @@ class Array {
     const int least = FormatOf(dtype_).least_exponent;
     const int exponent = std::max(std::ilogb(rounded), least);
     const int units = static_cast<int>(std::ldexp(std::fabs(rounded), fraction_bits - exponent));
-    // A normal number's hidden bit adds one to the exponent field.
+    // If the number is normal, `units` includes the hidden bit, which adds 1 to the exponent field.
     Store(i, static_cast<uint16_t>(sign | (((exponent - least) << fraction_bits) + units)));
   }
 

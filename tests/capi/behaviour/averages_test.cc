@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The keys averaging and weight_ema, and shampoo_optimizer_export. The references in this file store the average
-// itself, while the library stores its difference from the parameter.
+// Tests of the keys averaging and weight_ema, and of shampoo_optimizer_export. The library stores the difference
+// between an average and its parameter. This file computes the expected average directly.
 #include <cmath>
 #include <limits>
 
@@ -13,10 +13,10 @@ namespace {
 const Keys kSgd = "method=sgd";
 constexpr int kSteps = 9;
 
-// Returns a learning rate that rises, is 0 for a step, and falls.
+// Returns the learning rate of a step: it rises until step 6, except that it is 0 in step 3, and then falls.
 double RateOf(int step) { return step == 3 ? 0 : 0.02 * std::min(step, 12 - step); }
 
-// Exports all parameters and returns the exported arrays.
+// Calls shampoo_optimizer_export for all parameters and returns the exported arrays.
 std::vector<Array> Export(Host* host, double blend) {
   std::vector<Array> weights;
   std::vector<void*> addresses;
@@ -26,8 +26,9 @@ std::vector<Array> Export(Host* host, double blend) {
   return weights;
 }
 
-// Averaging of one element with SGD, by the formulas of the papers: X is the average, Z is the newest iterate, and
-// gradients are computed at Y = train * X + (1 - train) * Z.
+// One element of a parameter that SGD trains with averaging, by the formulas of Generalized Primal Averaging (GPA) and
+// Schedule-Free. X is the average, Z is the newest iterate, and the parameter is Y = train * X + (1 - train) * Z. With
+// GPA, `power` is -1 and `eval` is the key average_eval. With Schedule-Free, `power` is the key average_lr_power.
 struct AveragedElement {
   double x, z, lr_sum = 0;
 
@@ -71,17 +72,18 @@ void CheckAveraging(const Keys& keys, double train, double eval, double power) {
   }
 }
 
-TEST_CASE("with averaging gpa, parameters and exports are the points of its formulas") {
+TEST_CASE("with averaging gpa parameters and exports match the formulas of Generalized Primal Averaging") {
   CheckAveraging("averaging=gpa average_train=0.7 average_eval=0.6", 0.7, 0.6, -1);
   CheckAveraging("averaging=gpa", 0.8, 0.9, -1);
 }
 
-TEST_CASE("with averaging schedule_free, parameters and exports are the points of its formulas") {
+TEST_CASE("with averaging schedule_free parameters and exports match the formulas of Schedule-Free") {
   CheckAveraging("averaging=schedule_free average_train=0.9", 0.9, 0, 2);
   CheckAveraging("averaging=schedule_free average_lr_power=0", 0.8, 0, 0);
 }
 
-TEST_CASE("with averaging schedule_free, lr_sum also grows in steps in which only other parameters have gradients") {
+TEST_CASE(
+    "with averaging schedule_free the state lr_sum also grows in steps in which only other parameters have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
   std::mt19937_64 random = host.FillFrom(2);
@@ -94,7 +96,7 @@ TEST_CASE("with averaging schedule_free, lr_sum also grows in steps in which onl
   CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
 }
 
-TEST_CASE("with averaging schedule_free, lr_sum grows only in the groups that have gradients") {
+TEST_CASE("with averaging schedule_free the state lr_sum grows only in groups that have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   std::vector<shampoo_param_desc> params = {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)};
   params[1].group = 1;
@@ -109,7 +111,7 @@ TEST_CASE("with averaging schedule_free, lr_sum grows only in the groups that ha
   CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(0.02));
 }
 
-TEST_CASE("with averaging schedule_free, lr_sum grows in steps that skip a block, but not in skipped steps") {
+TEST_CASE("with averaging schedule_free the state lr_sum grows in steps that skip a block but not in skipped steps") {
   for (const bool skips_step : {true, false}) {
     CAPTURE(skips_step);
     Host host(kSgd + "averaging=schedule_free lr=0.1" + Keys{{"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
@@ -122,7 +124,8 @@ TEST_CASE("with averaging schedule_free, lr_sum grows in steps that skip a block
   }
 }
 
-TEST_CASE("weight_ema averages the parameter after every call of step, from weight_ema_start on") {
+TEST_CASE(
+    "weight_ema averages the parameter after every call of shampoo_optimizer_step from step weight_ema_start on") {
   const Keys keys = "weight_ema=0.75 weight_ema_start=3 lr=0.1";
   for (const Keys& method : {kSgd, Keys("method=muon route=off"), Keys("method=soap")}) {
     Host host(method + keys, {Param("w", {4, 3}, SHAMPOO_F64), Param("v", {4, 3}, SHAMPOO_F64)});
@@ -151,7 +154,7 @@ TEST_CASE("weight_ema averages the parameter after every call of step, from weig
   }
 }
 
-TEST_CASE("a step that skips a block or is skipped still moves the average of the block towards its parameter") {
+TEST_CASE("a skipped step and a step that skips a block still move the average towards the parameter") {
   for (const char* const choice : {"skip_block", "skip_step"}) {
     Host host(kSgd + Keys{{"weight_ema", "0.5"}, {"lr", "0.1"}, {"on_nonfinite", choice}},
               {Param("w", {5}, SHAMPOO_F64)});
@@ -166,7 +169,7 @@ TEST_CASE("a step that skips a block or is skipped still moves the average of th
 }
 
 TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter, and weight_ema loses them") {
-  // Each update is below half a unit in the last place of the parameter, which therefore stays 1.
+  // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1.
   const double lr = 0.000244140625;
   Host ema(kSgd + "weight_ema=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
   Host gpa(kSgd + "averaging=gpa average_eval=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
@@ -179,7 +182,7 @@ TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter, 
   CHECK(gpa.Read("w/0/iterate_offset").Get(0) == -4 * lr);
 }
 
-TEST_CASE("weight_ema averages the parameter even if the host adds the updates to it") {
+TEST_CASE("with output updates weight_ema averages the parameter to which the caller adds the updates") {
   const Keys keys = kSgd + "weight_ema=0.5 lr=0.1";
   const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
   Host direct(keys, params);
@@ -202,7 +205,7 @@ TEST_CASE("weight_ema averages the parameter even if the host adds the updates t
   }
 }
 
-TEST_CASE("an export changes neither parameters nor state, and skips parameters whose pointer is NULL") {
+TEST_CASE("an export changes neither parameters nor state and skips a parameter whose destination is NULL") {
   const std::vector<Keys> groups = {kSgd + "averaging=gpa lr=0.1", kSgd + "lr=0.1"};
   std::vector<shampoo_param_desc> params = {Param("w", {300, 300}), Param("plain", {7}), Param("unwanted", {3})};
   params[1].group = 1;

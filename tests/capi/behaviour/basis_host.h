@@ -16,7 +16,8 @@ inline const Keys kKlSoap = "method=soap factor_correction=kl lr=1";
 inline const Keys kKlShampoo = "method=kl_shampoo lr=1";
 inline const std::vector<Keys> kBasisMethods = {kSoap, kKlSoap, kKlShampoo};
 
-// Makes a step of the first parameter from W = 0 and returns the direction. The learning rate must be 1.
+// Sets the first parameter to 0, makes a step with `gradient`, and returns the direction of this step. The learning
+// rate must be 1.
 inline BasisVector DirectionOf(Host* host, const BasisVector& gradient) {
   Host::Tensors& tensor = host->tensors[0];
   tensor.w = Array(tensor.w.dtype(), tensor.w.size());
@@ -31,8 +32,8 @@ inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
   return values.Values();
 }
 
-// Makes steps with random gradients, calls `after_change` after each step that changes the basis of dim 1 of the first
-// parameter, and returns the numbers of these steps, from 1.
+// Makes `steps` steps of the first parameter, named w, with random gradients. Calls `after_change` after each step that
+// changes the basis of dim 1. Returns the numbers of the steps that changed this basis, where the first step is 1.
 template <typename AfterChange>
 std::vector<int> BasisChanges(Host* host, int steps, AfterChange&& after_change) {
   std::mt19937_64 random(8);
@@ -48,7 +49,7 @@ std::vector<int> BasisChanges(Host* host, int steps, AfterChange&& after_change)
   return changes;
 }
 
-// Copies all states of one optimizer to another optimizer with the same states.
+// Copies all states of `from` to `to`, which must have states of the same names, dtypes and shapes.
 inline void CopyStates(const Host& from, Host* to) {
   for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
 }
@@ -72,7 +73,7 @@ inline BasisVector DiagonalOf(const BasisVector& matrix, size_t n) {
   return diagonal;
 }
 
-// Returns C_k, the contraction of a tensor with itself along all dims except k, times `weight`.
+// Returns `weight` times the contraction of a tensor with itself along all dims except k.
 inline BasisVector GramOf(const BasisVector& tensor, const std::vector<size_t>& shape, size_t k, double weight) {
   const size_t n = shape[k];
   size_t after = 1;

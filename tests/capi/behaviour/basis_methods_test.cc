@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Methods soap and kl_shampoo: the properties that follow from their formulas, and the numbers of worked examples.
+// Tests of methods soap and kl_shampoo: properties that follow from the formulas of these methods, and examples that
+// were computed by hand.
 #include <algorithm>
 
 #include "tests/capi/behaviour/basis_host.h"
@@ -35,7 +36,7 @@ TEST_CASE("if factor matrices have not changed, a refresh changes no direction, 
       CHECK(difference < 1e-11);
       CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
       CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
-      // The refreshes have reversed or rotated the columns, or changed their signs.
+      // The refreshes have reversed or rotated the columns of the basis, or changed the signs of these columns.
       if (basis.Value("basis_sort") == "ascending" || basis.Value("basis_method") == "qr") {
         CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
       }
@@ -43,7 +44,9 @@ TEST_CASE("if factor matrices have not changed, a refresh changes no direction, 
   }
 }
 
-TEST_CASE("parameters of soap and kl_shampoo without factor matrices take the steps of adam after the first gradient") {
+TEST_CASE(
+    "parameters of soap and kl_shampoo that have no factor matrices take the steps of adam after their first "
+    "gradient") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     for (const Keys& method : {kSoap + "relative_epsilon=0", kKlSoap, kKlShampoo}) {
       for (const Keys& common : Combinations("beta1=0.9 beta2=0.97 epsilon=1e-6 lr=0.01 weight_decay=0.1 "
@@ -79,7 +82,7 @@ TEST_CASE("parameters of soap and kl_shampoo without factor matrices take the st
   }
 }
 
-// Adam of single elements, as its paper defines it.
+// Computes the directions of Adam by the formulas of arXiv 1412.6980.
 struct AdamReference {
   double beta1, beta2, epsilon;
   int64_t updates = 0;
@@ -101,8 +104,8 @@ struct AdamReference {
   }
 };
 
-// Returns the diagonals of gradients. The largest element moves to another position, so the eigenvalues cross, and
-// refreshes change the order of the columns.
+// Returns the diagonals of successive gradients. From the eighth gradient on, the last element is the largest instead
+// of the first. Therefore the eigenvalues cross, and refreshes change the order of the columns of the bases.
 std::vector<BasisVector> CrossingDiagonals() {
   std::vector<BasisVector> diagonals;
   for (int i = 0; i < 7; ++i) diagonals.push_back({2, 1, 0.5});
@@ -114,7 +117,7 @@ TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eig
   for (const Keys& keys : Combinations("epsilon=1e-8 relative_epsilon=0 basis_method=eigen|qr "
                                        "basis_transport=rotate|permute precondition_frequency=1|3|10")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
-    if (is_eigen && keys.Value("basis_transport") == "permute") continue;  // permute needs the sort of basis_method qr
+    if (is_eigen && keys.Value("basis_transport") == "permute") continue;  // only basis_method qr allows permute
     CAPTURE(keys);
     Host host(kSoap + keys, {Param("w", {3, 3}, SHAMPOO_F64)});
     AdamReference adam{0.95, 0.95, 1e-8};
@@ -125,14 +128,15 @@ TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eig
       const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
       difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
     }
-    // A rounding error of the gradient is divided by epsilon.
+    // With basis_method qr, the step divides rounding errors of the gradient by epsilon, which is 1e-8.
     CHECK(difference < (is_eigen ? 1e-13 : 1e-7));
-    // Refreshes have sorted the columns again: the first column now belongs to the last element.
+    // Refreshes have sorted the columns of the basis again: the first column now has its nonzero element in the last
+    // row.
     CHECK(std::fabs(host.Read("w/0/basis.0").Get(6)) == doctest::Approx(1));
   }
 }
 
-TEST_CASE("with first_step use, the first gradient already makes a step of Adam, in the eigenbasis of this gradient") {
+TEST_CASE("with first_step use soap makes the first step of Adam in the eigenbasis of the first gradient") {
   Host host(kSoap + "first_step=use relative_epsilon=0 precondition_frequency=3", {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
@@ -142,7 +146,7 @@ TEST_CASE("with first_step use, the first gradient already makes a step of Adam,
 }
 
 TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps of Adam in these bases") {
-  // G = U diag(g) V^T with two rotations.
+  // Each gradient is G = U diag(g) V^T, where U and V are rotations.
   const double a = 0.4, b = 1.1;
   const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
   const BasisVector v = {std::cos(b), -std::sin(b), std::sin(b), std::cos(b)};
@@ -195,7 +199,7 @@ const Keys kExample = kKlShampoo + "beta1=0.9 beta2=0.9 shampoo_beta=0.9 epsilon
 TEST_CASE("kl_shampoo gives the numbers of an example that is computed by hand") {
   Host host(kExample, {Param("w", {2, 2}, SHAMPOO_F64)});
   CHECK(DirectionOf(&host, DiagonalMatrix({3, 1})) == BasisVector(4));
-  // F = 0.1 * 2 / 4 * G G^T
+  // F = (1 - shampoo_beta) * (length of the dim / number of elements) * G G^T = 0.1 * 2 / 4 * G G^T
   CHECK(DistanceOf(host.Read("w/0/factor.0").Values(), DiagonalMatrix({0.45, 0.05})) < 1e-15);
   CHECK(DistanceOf(host.Read("w/0/kl_scale.0").Values(), BasisVector(2, std::sqrt(10.0))) < 1e-14);
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({1, 2})) < 1e-14);
@@ -203,8 +207,7 @@ TEST_CASE("kl_shampoo gives the numbers of an example that is computed by hand")
     const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
     CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
   }
-  // The term that is added to factor.1 is multiplied by 10, the square of the old inverse root of the eigenvalues of
-  // dim 0.
+  // The term that is added to factor.1 is multiplied by 10, the square of kl_scale.0 before this step.
   CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
   const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
   CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
@@ -217,8 +220,8 @@ TEST_CASE("kl_shampoo divides by epsilon plus the square root of the product of 
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
 }
 
-// KL-Shampoo of a square matrix with diagonal gradients. Both dims have the same eigenvalues, one for each element of
-// the diagonal.
+// Computes the directions of kl_shampoo for a square matrix with diagonal gradients. The factor matrices of both dims
+// have the same eigenvalues, one for each element of the diagonal.
 struct DiagonalKlReference {
   double cap;
   BasisVector m = {}, eigenvalues = {};
@@ -237,17 +240,19 @@ struct DiagonalKlReference {
   }
 };
 
-TEST_CASE("with diagonal gradients, a refresh of kl_shampoo that reorders columns reorders their eigenvalues, too") {
+TEST_CASE(
+    "with diagonal gradients kl_shampoo reorders the eigenvalues whenever a refresh reorders the columns of the "
+    "basis") {
   for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=1|10 "
                                        "basis_sort=before|after|ascending")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
-    // Orthogonal iteration moves the first columns towards the largest eigenvalues. If the columns are in ascending
-    // order, every refresh therefore amplifies rounding errors.
+    // Orthogonal iteration moves the first columns towards the eigenvectors of the largest eigenvalues. Therefore every
+    // refresh amplifies rounding errors if columns are sorted by ascending eigenvalue.
     if (!is_eigen && keys.Value("basis_sort") == "ascending") continue;
     CAPTURE(keys);
     Host host(kExample + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
     DiagonalKlReference reference{10};
-    std::vector<BasisVector> directions;  // one for each gradient
+    std::vector<BasisVector> directions;  // element i is the direction of gradient i + 1
     for (int gradient = 1; gradient <= 40; ++gradient) {
       const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
       const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
@@ -255,13 +260,13 @@ TEST_CASE("with diagonal gradients, a refresh of kl_shampoo that reorders column
       const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
       CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (is_eigen ? 1e-13 : 1e-7));
     }
-    // The eigenvalues cross before update 20, whose refresh exchanges the columns.
+    // The eigenvalues cross before update 20. The refresh in update 20 or an earlier one has exchanged the columns.
     CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
     CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
   }
 }
 
-TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh rotates the columns") {
+TEST_CASE("inverse roots of eigenvalues never exceed kl_cap even if a refresh rotates the columns of the basis") {
   for (const Keys& method : {kKlSoap, kKlShampoo}) {
     for (const Keys& keys :
          Combinations("shampoo_beta=0.5 kl_init=2 kl_cap=3 precondition_frequency=2 basis_method=eigen|qr")) {
@@ -286,14 +291,14 @@ TEST_CASE("an inverse root of an eigenvalue stays below kl_cap when a refresh ro
 
 TEST_CASE("rotating a basis by 30 degrees changes a second moment of (4, 1) to (3.25, 1.75)") {
   const double c = std::sqrt(0.75), s = 0.5;
-  // Eigenvalues 2 and 1 along the rotated axes.
+  // A matrix that has the eigenvalues 2 and 1 along the rotated axes.
   const BasisVector factor = {2 * c * c + s * s, c * s, c * s, 2 * s * s + c * c};
   for (const std::string basis_method : {"eigen", "qr"}) {
     for (const Keys& method : kBasisMethods) {
       CAPTURE_ALL(method, basis_method);
       const bool has_moment = method[0].second == "soap";
       const bool has_scales = method[1].first == "factor_correction" || !has_moment;
-      // A gradient of 0 changes neither sums nor averages of squares.
+      // With beta2 1 and shampoo_beta 1, a gradient of 0 changes neither second moments nor eigenvalues.
       Host host(method + (has_scales ? Keys("kl_init=0.1") : Keys{}) +
                     "beta1=0.5 beta2=1 shampoo_beta=1 basis_iterations=16 precondition_frequency=60" +
                     Keys{{"basis_method", basis_method}},
@@ -366,8 +371,8 @@ TEST_CASE(
       expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // In the eigenbasis, the eigenvalues are averages of the diagonals of the terms of the factor matrix. Only their
-    // sum is compared: it is a trace, so it does not depend on the basis.
+    // The eigenvalues are moving averages of the diagonals of the terms, such as `gram`, in the eigenbasis. The test
+    // compares only the sum of the eigenvalues. This sum is a trace, which does not depend on the basis.
     for (size_t k = 0; k < 3; ++k) {
       double trace = 0, sum = 0;
       const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);
@@ -390,7 +395,8 @@ TEST_CASE("with factor_correction kl, gradients of a block with one factor matri
   }
 }
 
-// Checks that the basis of dim k consists of eigenvectors of its factor matrix in the right order.
+// Checks that the columns of the basis of dim k are eigenvectors of factor matrix k, by ascending or descending
+// eigenvalue.
 void CheckEigenvectors(const Host& host, size_t k, bool ascending) {
   const BasisVector factor = host.Read("w/0/factor." + std::to_string(k)).Values();
   const BasisVector q = host.Read("w/0/basis." + std::to_string(k)).Values();
@@ -423,8 +429,8 @@ TEST_CASE("after the first gradient and each refresh, columns of bases are eigen
   }
 }
 
-// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces of the columns of u and v. Both are n x r
-// matrices with orthonormal columns.
+// Returns |D - U U^T D V V^T| / |D|, the share of D outside the spaces that the columns of U and V span. U and V are
+// n x r matrices with orthonormal columns.
 double ShareOutside(const BasisVector& d, const BasisVector& u, const BasisVector& v, size_t n, size_t r) {
   BasisVector inner(r * r);  // U^T D V
   for (size_t i = 0; i < n; ++i) {
@@ -466,7 +472,7 @@ BasisVector OrthonormalColumns(size_t n, size_t r, std::mt19937_64* random) {
   return q;
 }
 
-TEST_CASE("updates of low-rank float32 gradients stay in the space of the gradients") {
+TEST_CASE("directions for low-rank float32 gradients stay in the row space and column space of the gradients") {
   constexpr size_t n = 64;
   for (const Keys& method : {kSoap, kKlShampoo}) {
     for (const size_t r : {1, 4}) {
@@ -479,7 +485,7 @@ TEST_CASE("updates of low-rank float32 gradients stay in the space of the gradie
         BasisVector direction;
         for (int t = 0; t < 30; ++t) {
           BasisVector inner = RandomElements(r * r, &random);
-          // The mean is not 0, so that the filtered gradient does not cancel to its rounding errors.
+          // The mean of the gradients is not 0. Otherwise the filtered gradient could consist of rounding errors.
           for (size_t k = 0; k < r; ++k) inner[k * r + k] += 3;
           BasisVector gradient(n * n);
           for (size_t i = 0; i < n * n; ++i) {

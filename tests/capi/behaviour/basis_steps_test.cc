@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Methods soap and kl_shampoo: which steps refresh and update, runs that stop, missing gradients, blocks and threads.
+// Tests of methods soap and kl_shampoo: steps that refresh eigenbases, runs that continue from copied states, weight
+// decay, missing gradients, blocks, threads and invalid states.
 
 #include "tests/capi/behaviour/basis_host.h"
 #include "tests/capture.h"
@@ -82,7 +83,7 @@ TEST_CASE("with basis_order after, a direction uses only bases and eigenvalues o
       const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
       CHECK(is_same == (gradient <= 2));
       if (gradient == 2) {
-        // The gradient was also whitened in the old bases.
+        // With factor_correction kl and kl_shampoo, the update of the factor matrices also used the old bases.
         CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
         CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
         CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
@@ -97,7 +98,7 @@ TEST_CASE("with basis_order before, bases change at start_preconditioning_step a
   CHECK(BasisChanges(&host, 9, [] {}) == std::vector<int>{4, 6, 9});
 }
 
-TEST_CASE("with soap and kl_shampoo, leaving out steps without a gradient of a parameter does not change its results") {
+TEST_CASE("with soap and kl_shampoo the results for a parameter do not depend on steps in which it has no gradient") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method);
     const Keys keys = method + "precondition_frequency=2 lr=0.01 weight_decay=0.1";
@@ -122,11 +123,11 @@ TEST_CASE("with soap and kl_shampoo, leaving out steps without a gradient of a p
   }
 }
 
-TEST_CASE("weight decay acts on the parameter before or after the update, and not in the step of the first gradient") {
+TEST_CASE("with soap and kl_shampoo weight decay follows weight_decay_type and the first gradient causes no decay") {
   const double lr = 0.1, decay = 0.2;
   const struct {
     const char* type;
-    double of_direction, of_parameter;  // W1 = of_parameter W - of_direction D
+    double of_direction, of_parameter;  // a step changes W to of_parameter W - of_direction P
   } cases[] = {{"decoupled", lr, 1 - lr * decay},
                {"decoupled_after", lr * (1 - lr * decay), 1 - lr * decay},
                {"independent", lr, 1 - decay},
@@ -199,7 +200,7 @@ TEST_CASE("each block of a parameter is updated like a separate parameter") {
   }
 }
 
-TEST_CASE("steps of methods in eigenbases are bit-identical for every number of threads") {
+TEST_CASE("steps of soap and kl_shampoo are bit-identical for every number of threads") {
   for (const Keys& method : kBasisMethods) {
     for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=2 lr=0.01")) {
       CAPTURE_ALL(method, keys);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// shampoo_create creates an optimizer from tensors and a string of options. shampoo_config_parse sets keys from such a
-// string.
+// Tests of shampoo_create, which creates an optimizer from tensors and a string of options, and of
+// shampoo_config_parse, which sets keys from a string of options.
 #include <cstring>
 #include <vector>
 
@@ -41,7 +41,7 @@ OptimizerPtr CreateFrom(const Tensors& model) {
   return OptimizerPtr(opt);
 }
 
-TEST_CASE("an optimizer of shampoo_create has results bit-identical to those of one made from a config and a plan") {
+TEST_CASE("an optimizer from shampoo_create and an optimizer from a config and a plan give bit-identical parameters") {
   Tensors simple, full;
   const OptimizerPtr first = CreateFrom(simple);
 
@@ -110,7 +110,7 @@ TEST_CASE("a tensor without a gradient is unchanged until a gradient is bound") 
   CHECK(model.weight != std::vector<float>{1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("shampoo_create reports a wrong argument and leaves *out unchanged") {
+TEST_CASE("shampoo_create reports a wrong argument and creates no optimizer") {
   Tensors model;
   const auto refuses = [&](const char* options, const char* says, int32_t count = 2) {
     CAPTURE(says);

@@ -33,7 +33,7 @@ TEST_CASE("if one allocation fails, shampoo_create returns SHAMPOO_E_NOMEM, or o
     shampoo_optimizer_destroy(opt);
   }
   CHECK(rejected > 50);
-  CHECK(first - rejected < 6);  // the other calls: those that only drop a log message, and the last one
+  CHECK(first - rejected < 6);  // few calls succeed: those that only drop a log message, and the last call
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+// Tests of the dtypes of parameters, gradients, outputs, copies, states and computations.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capture.h"
 
@@ -13,6 +14,8 @@ const std::vector<int64_t> kShape = {6, 5};
 
 int32_t ComputationOf(int32_t param_dtype) { return param_dtype == SHAMPOO_F64 ? SHAMPOO_F64 : SHAMPOO_F32; }
 
+// Compares steps of a parameter whose arrays have different dtypes (`mixed`) with steps of a parameter in the
+// computation dtype (`plain`). Before each step, `plain` gets the parameter and the gradient of `mixed`.
 void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param_dtype, int32_t grad_dtype,
               int32_t out_dtype) {
   shampoo_param_desc desc = Param("w", shape, param_dtype);
@@ -39,7 +42,7 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
   }
 }
 
-TEST_CASE("a run with mixed dtypes equals a run in the computation dtype whose outputs are each rounded once") {
+TEST_CASE("with mixed dtypes a step equals a step in the computation dtype whose outputs are each rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
@@ -95,7 +98,8 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
   }
 }
 
-TEST_CASE("without a gradient, out gets the parameter or a zero update, copy gets the parameter, both rounded once") {
+TEST_CASE(
+    "without a gradient a step writes the parameter or zero updates to out and the parameter to copy and rounds once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -109,8 +113,8 @@ TEST_CASE("without a gradient, out gets the parameter or a zero update, copy get
           tensor.w.Fill(random);
           tensor.w.Set(1, 1e30);
           tensor.w.Set(2, -1e-7);
-          // Just above the midpoint between two numbers of bf16 and f16: rounding through float32 gives a wrong result
-          // here.
+          // These elements are just above the midpoint between two numbers of bf16 and of f16. Rounding them first to
+          // float32 gives a wrong result.
           tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
           tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
           tensor.has_grad = false;
@@ -182,9 +186,9 @@ TEST_CASE("inverse roots are computed in root_dtype") {
   }
 }
 
-// Compares two runs. The first run stores one state in another dtype, and the second run stores it in the computation
-// dtype. In the second run, the test rounds this state after each step. Within a step, both runs use the new value of
-// the state before it is rounded. Therefore all other results must be equal.
+// Compares two runs. The run `narrow` stores one state in `dtype`. The run `wide` stores this state in the computation
+// dtype, and the test rounds the state to `dtype` after each step. Within a step, both runs use the new value of the
+// state before it is rounded. Therefore all other results must be equal.
 TEST_CASE("a state that is not stored in the computation dtype is rounded once, at the end of a step") {
   const std::pair<const char*, const char*> states[] = {{"factor_dtype", "factor"},
                                                         {"inverse_dtype", "inverse"},

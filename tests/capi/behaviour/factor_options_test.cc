@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Keys that select when factor matrices are updated and which dims have a factor matrix, and keys that control norms.
+// Tests of keys that select when factor matrices are updated and which dims have a factor matrix, and of keys that
+// control the norms of parameters and updates.
 #include <set>
 
 #include "tests/capi/behaviour/basis_host.h"
@@ -49,10 +50,10 @@ TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run withou
   CheckDefault("factor_update_frequency=1", {Param("w", {6, 5}), Param("b", {4})});
 }
 
-TEST_CASE("with factor_update_frequency 3, exactly updates 1, 4 and 7 of a block change its factor matrices") {
+TEST_CASE("with factor_update_frequency 3 factor matrices change only at updates 1 and 4 and 7 of their block") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
-    // With methods in eigenbases, the first gradient only initializes the factor matrices and is not an update.
+    // With soap and kl_shampoo, the first gradient initializes the factor matrices and is not counted as an update.
     const uint64_t first = method.keys[0].first == "method" ? 1 : 0;
     const std::vector<shampoo_param_desc> params = {Param("w", {6, 5}, SHAMPOO_F64)};
     Host host(method.keys + FrequencyKeys("3", "100"), params);
@@ -68,8 +69,8 @@ TEST_CASE("with factor_update_frequency 3, exactly updates 1, 4 and 7 of a block
     std::vector<uint64_t> expected = {first + 1, first + 4, first + 7};
     if (first == 1) expected.insert(expected.begin(), 1);
     CHECK(changes == expected);
-    // The other gradients do not even decay the factor matrices: an optimizer that gets only the expected gradients has
-    // the same matrices.
+    // The other gradients do not even decay the factor matrices: an optimizer that gets only the gradients in
+    // `expected` has bit-identical factor matrices.
     Host only(method.keys + FrequencyKeys("1", "100"), params);
     StepWith(&only, expected);
     CHECK(only.Read("w/0/factor.0") == factors[0]);
@@ -108,7 +109,7 @@ std::set<int> DimsWithFactors(const Host& host) {
   return dims;
 }
 
-TEST_CASE("precondition_dims smaller and larger give a factor matrix to one dim, the first one if dims are equal") {
+TEST_CASE("precondition_dims smaller and larger give a factor matrix to one dim and choose the first of equal dims") {
   const struct {
     std::vector<int64_t> shape;
     int smaller, larger;
@@ -127,13 +128,13 @@ TEST_CASE("precondition_dims smaller and larger give a factor matrix to one dim,
     Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
     CHECK(BlocksOf(split.plan).size() == 2);
-    // The only dim of a vector has a factor matrix.
+    // With any value of precondition_dims, the only dim of a vector has a factor matrix.
     CHECK(DimsWithFactors(Host(method.keys + "precondition_dims=smaller precondition_1d=true", {Param("w", {5})})) ==
           std::set<int>{0});
   }
 }
 
-TEST_CASE("a matrix of one column with one factor matrix is updated like a vector") {
+TEST_CASE("a matrix that has one column and one factor matrix is updated like a vector") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
     const Keys keys = method.keys + "precondition_frequency=2 precondition_1d=true";
@@ -149,8 +150,8 @@ TEST_CASE("a matrix of one column with one factor matrix is updated like a vecto
 }
 
 TEST_CASE(
-    "with norm_control hyperball, a parameter keeps the norm from before its first update, and a step moves it by lr "
-    "times this norm") {
+    "with norm_control hyperball a parameter keeps its norm from before the first update and no step moves it much "
+    "farther than lr times this norm") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
     const bool skips_first = method.keys[0].first == "method";
@@ -167,8 +168,8 @@ TEST_CASE(
       const std::vector<double> after = host.tensors[0].w.Values();
       CHECK(NormOf(after) == doctest::Approx(radius).epsilon(1e-13));
       const double moved = NormOf(SumOf(1, after, -1, before));
-      // The step moves the parameter by lr times the radius and then back to the sphere. This second move increases the
-      // distance from the start only slightly, if at all.
+      // A step moves the parameter by lr times the radius and then back to the sphere of this radius. The move back
+      // increases the distance from `before` only slightly, if at all.
       CHECK(moved <= 0.01 * radius * (1 + 1e-2));
       CHECK(moved > 0.001 * radius);
     }

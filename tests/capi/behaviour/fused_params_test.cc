@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parameters that fuse several tensors (row_splits), and roles of parameters.
+// Tests of parameters that fuse several tensors (row_splits), and of roles of parameters.
 #include <algorithm>
 #include <list>
 #include <numeric>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-// The preset that the tests use by default sets these keys to other values.
+// Overrides keys of shampoo_2024, the preset that tests use by default (tests/preset.h).
 const Keys kRouted = "route=auto precondition_1d=false use_merge_dims=false precondition_frequency=2";
 
 const std::vector<Keys> kMethods = {
@@ -35,9 +35,9 @@ void SetRowSplits(const std::vector<int64_t>& sizes, shampoo_param_desc* desc) {
   std::copy(sizes.begin(), sizes.end(), desc->row_splits);
 }
 
-// Returns the indices in the fused parameter of the elements of the parts, part by part. The parts have the sizes
-// `sizes`, whose sum is the length of the divided dim. `outer` is the product of the dims before the divided dim, and
-// `inner` the product of the dims after it.
+// Lists the elements of the parts, part by part, and returns the index of each element in the fused parameter. `sizes`
+// are the lengths of the parts along the divided dim. `outer` is the product of the dims before the divided dim, and
+// `inner` is the product of the dims after the divided dim.
 std::vector<size_t> ElementsOfParts(const std::vector<int64_t>& sizes, int64_t outer, int64_t inner) {
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   std::vector<size_t> elements;
@@ -64,7 +64,7 @@ TEST_CASE("parts of a fused parameter are bit-identical to separate parameters")
   }
 }
 
-TEST_CASE("with fan in_out, the last dim is divided") {
+TEST_CASE("row_splits divides the last dim if fan is in_out") {
   for (const Keys& keys : kMethods) {
     CAPTURE(keys);
     for (const std::vector<int64_t>& inputs : {std::vector<int64_t>{5}, std::vector<int64_t>{2, 5}}) {
@@ -125,13 +125,13 @@ TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts"
       CheckSame(&one, &many);
     }
   }
-  // The shard has rows 1 to 7 and columns 2 to 4 of the 9 x 5 parameter. It contains 3, 2 and 2 rows of the parts.
+  // The shard has rows 1 to 7 and columns 2 to 4 of the 9 x 5 parameter. It contains 3 rows of q, 2 of k and 2 of v.
   shampoo_param_desc fused = RectangleShard(Param("qkv", {9, 5}), {1, 2}, {7, 3});
   SetRowSplits({4, 2, 3}, &fused);
   Host one(keys, {fused});
   Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
   CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
-  // With fan in_out, the same shard has columns 1 to 7 and rows 2 to 4 of the 5 x 9 parameter.
+  // With fan in_out, the transposed shard has rows 2 to 4 and columns 1 to 7 of the 5 x 9 parameter.
   shampoo_param_desc turned = RectangleShard(Param("qkv", {5, 9}), {2, 1}, {3, 7});
   turned.fan = SHAMPOO_IN_OUT;
   SetRowSplits({4, 2, 3}, &turned);

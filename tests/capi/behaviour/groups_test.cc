@@ -1,5 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+// Tests of parameter groups.
 #include <memory>
 
 #include "tests/capi/behaviour/host.h"
@@ -20,7 +21,8 @@ std::vector<shampoo_param_desc> ParamsOf(int32_t group) {
   return params;
 }
 
-// Three groups in one optimizer (`all`), and each of the three groups in a separate optimizer (`alone`).
+// Three groups in one optimizer (`all`), and each of the three groups in a separate optimizer (`alone`). Step() makes
+// the same step with all optimizers and checks that the results of `all` and `alone` are bit-identical.
 struct Together {
   Together() : all({kFirst, kSecond, kThird}, Interleaved(), 2) {
     int32_t group = 0;
@@ -38,8 +40,8 @@ struct Together {
       for (Host::Tensors& tensor : host->tensors) tensor.separate = true;
     }
   }
-  // Returns the index of a parameter of `all`. The parameters are a, b, c, a2, b2 and c2: the first of each group, then
-  // the second of each group.
+  // Returns the index in `all` of parameter `param` of a group. The parameters of `all` are a, b, c, a2, b2 and c2: the
+  // first of each group, then the second of each group.
   static size_t At(size_t group, size_t param) { return param * 3 + group; }
   static std::vector<shampoo_param_desc> Interleaved() {
     std::vector<shampoo_param_desc> params;
@@ -92,7 +94,7 @@ TEST_CASE("a group or a parameter without gradients is unchanged while the other
     both.Step(t);
   }
   CHECK(both.all.Steps(0) == 12);
-  CHECK(both.all.Steps(1) == 10);  // all steps except 1 and 7
+  CHECK(both.all.Steps(1) == 10);  // group 1 has no gradient if t is 1 or 7
   CHECK(both.all.Steps(2) == 7);
   CHECK(both.all.Stat("steps") == 12);
 }
@@ -108,7 +110,7 @@ TEST_CASE("a step without any gradient increases the statistic named steps, but 
   CHECK(host.Stat("steps") == 2);
 }
 
-TEST_CASE("a bound scalar changes only its own group") {
+TEST_CASE("a scalar that is bound to one group does not change the other groups") {
   Together both;
   float lr = 0;
   double scale = 0;
@@ -122,7 +124,7 @@ TEST_CASE("a bound scalar changes only its own group") {
     for (shampoo_optimizer* optimizer : {both.all.optimizer, both.alone[0]->optimizer}) {
       RequireOk(shampoo_optimizer_set(optimizer, 0, "beta1", 0.5 / static_cast<double>(t + 1)));
     }
-    // The scalar is bound, so the next step reads it instead of this value.
+    // The next step uses the bound scalar lr instead of this value.
     RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 1000));
     both.Step(t);
     CHECK(both.all.Get("lr", 2) == static_cast<double>(lr));
@@ -139,13 +141,13 @@ TEST_CASE("a bound scalar changes only its own group") {
   }
   RequireOk(shampoo_optimizer_bind_scalar(both.all.optimizer, 2, "lr", 0, nullptr));
   lr = 77;
-  both.Step(100);  // the scalar is no longer bound: the value that was read last applies
+  both.Step(100);  // lr is no longer bound: this step uses the value that the previous step read
   RequireOk(shampoo_optimizer_set(both.all.optimizer, 2, "lr", 0.75));
   RequireOk(shampoo_optimizer_set(both.alone[2]->optimizer, 0, "lr", 0.75));
   both.Step(101);
 }
 
-TEST_CASE("get returns the value that a key has in each group, including defaults") {
+TEST_CASE("shampoo_optimizer_get returns the value of a key in each group including defaults") {
   Host host({Keys("grafting=rmsprop precondition_frequency=4"), Keys("grafting=adam start_preconditioning_step=9"),
              Keys("grafting=adagrad use_nesterov=true start_preconditioning_step=0")},
             {Param("w", {2})}, 3);
@@ -166,7 +168,7 @@ TEST_CASE("get returns the value that a key has in each group, including default
   }
 }
 
-TEST_CASE("step.<group> equals the step counter in the state, and exists for groups only") {
+TEST_CASE("the statistic step.<group> equals the step counter in the state and an unknown group is an error") {
   Together together;
   for (uint64_t seed = 1; seed <= 3; ++seed) together.Step(seed);
   CHECK(together.all.Stat("step.2") == 3);

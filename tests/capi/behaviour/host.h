@@ -11,8 +11,8 @@
 
 namespace shampoo_test {
 
-// An optimizer of parameters with any dtypes and groups, together with the arrays of the parameters. Steps update
-// parameters in place, except those of which `separate` is true.
+// An optimizer of parameters with any dtypes and groups, together with the arrays of the parameters. A step updates a
+// parameter in place unless its `separate` is true.
 class Host {
  public:
   struct Tensors {
@@ -46,7 +46,7 @@ class Host {
   void Fill(std::mt19937_64& random) {
     for (Tensors& tensor : tensors) tensor.w.Fill(random);
   }
-  // Draws the parameters with a new random generator and returns the generator.
+  // Fills the parameters with numbers of a new random generator and returns the generator.
   std::mt19937_64 FillFrom(uint64_t seed) {
     std::mt19937_64 random(seed);
     Fill(random);
@@ -79,9 +79,10 @@ class Host {
     }
   }
 
-  // Makes a step. The buffers must be bound.
+  // Makes a step and returns its status. The buffers must already be bound.
   shampoo_status TryStep() { return shampoo_optimizer_step(optimizer, nullptr); }
-  // Checks that a step with bound buffers fails with this status and these words, and changes nothing.
+  // Makes a step with the bound buffers. Checks that it fails with this status and with an error that contains all
+  // `words`, and that it changes nothing.
   void CheckStepFails(shampoo_status status, std::initializer_list<const char*> words) {
     const auto before = Everything();
     CHECK(TryStep() == status);
@@ -97,7 +98,8 @@ class Host {
     std::mt19937_64 random(seed);
     RandomStep(random);
   }
-  // Copy the parameters or gradients of a host whose first parameters are those of this host.
+  // Copy all parameters or all gradients of this host from a host whose first parameters have the same shapes and
+  // dtypes.
   void CopyParams(const Host& from) {
     for (size_t p = 0; p < tensors.size(); ++p) tensors[p].w = from.tensors[p].w;
   }
@@ -159,7 +161,7 @@ class Host {
     const std::vector<double> values = array.Values();
     return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
   }
-  // Returns whether all parameters, or the outputs that replace them, and all states are finite.
+  // Returns whether all states and parameters are finite. If `separate` is true for a parameter, its output is checked.
   bool IsFinite() const {
     const std::vector<Entry> entries = Entries();
     return std::all_of(tensors.begin(), tensors.end(),
@@ -171,13 +173,13 @@ class Host {
     RequireOk(shampoo_optimizer_stat(optimizer, key, &value));
     return value;
   }
-  // Checks that all states are equal to those of the same names in the other host.
+  // Checks that each state equals the state of the same name in the other host.
   void CheckSameStates(const Host& other) const {
     for (const Entry& entry : Entries()) {
       CHECK_MESSAGE(Read(entry) == other.Read(entry.info.key), std::string(entry.info.key));
     }
   }
-  // Returns everything that a step writes, as bytes.
+  // Returns the bytes of everything that a step writes: parameters, outputs, copies and states.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all;
     for (const Tensors& tensor : tensors)
@@ -206,7 +208,7 @@ class Host {
   }
 };
 
-// Makes steps with random gradients and returns everything that they write.
+// Makes steps with random gradients. Returns the result of Host::Everything() after the last step.
 inline std::vector<std::vector<char>> TrainedBits(const Keys& keys, const std::vector<shampoo_param_desc>& params,
                                                   int steps, int32_t threads = 1) {
   Host host(keys, params, threads);
@@ -215,8 +217,8 @@ inline std::vector<std::vector<char>> TrainedBits(const Keys& keys, const std::v
   return host.Everything();
 }
 
-// Makes the same steps on one thread and on the other numbers of threads, and checks that everything that they write is
-// bit-identical. Returns what one thread writes.
+// Calls TrainedBits() with one thread and with each number of threads in `others`. Checks that all results are
+// bit-identical, and returns the result.
 inline std::vector<std::vector<char>> CheckThreads(const Keys& keys, const std::vector<shampoo_param_desc>& params,
                                                    int steps, std::initializer_list<int32_t> others = {2, 5}) {
   const std::vector<std::vector<char>> one = TrainedBits(keys, params, steps);
@@ -226,7 +228,7 @@ inline std::vector<std::vector<char>> CheckThreads(const Keys& keys, const std::
   return one;
 }
 
-// Makes a step of both hosts with the same random gradients.
+// Makes one step with each host. Both steps have the same random gradients.
 inline void StepBoth(Host* one, Host* other, std::mt19937_64& random) {
   one->FillGradients(random);
   other->CopyGradients(*one);

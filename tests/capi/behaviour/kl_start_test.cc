@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The eigenvalues of KL-Shampoo and KL-SOAP with kl_init auto: their start, their averages and their cap.
+// The eigenvalues of methods kl_shampoo and soap with factor_correction kl, if kl_init is auto: the first eigenvalues,
+// their moving averages, and their lower bound, which kl_cap determines.
 #include <array>
 #include <cmath>
 
@@ -25,7 +26,8 @@ double MeanSquare(const BasisVector& values) {
 }
 
 TEST_CASE(
-    "with kl_init auto, the first gradient sets all eigenvalues to a root of its mean square, and they whiten it") {
+    "with kl_init auto the first gradient of a block of order n sets all eigenvalues to the n-th root of its mean "
+    "square and is then whitened with these eigenvalues") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -41,7 +43,8 @@ TEST_CASE(
       expected.push_back(GramOf(g[0], shape, k, weight));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The second gradient is whitened by the same eigenvalues. These start values have no weight in the averages.
+    // The second gradient is whitened with the first eigenvalues. These eigenvalues have no weight in the averages, so
+    // the sum of the new eigenvalues of a dim is the trace of the second term alone.
     DirectionOf(&host, g[1]);
     for (size_t k = 0; k < 3; ++k) {
       const double weight = static_cast<double>(shape[k]) / 24 / (first * first);
@@ -71,7 +74,7 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
       for (size_t i = 0; i < 2; ++i) {
         CHECK(direction[3 * i] == doctest::Approx(t > 0 ? g[i] / value[i] : 0).epsilon(1e-13));
         if (t == 0) continue;
-        // The term is a mean over two columns, and the element of one column is 0.
+        // The term is a mean over the two elements of a row or column, one of which is 0.
         const double term = g[i] * g[i] / value[i] / 2;
         sum[i] = beta * sum[i] + term;
         weights[i] = beta * weights[i] + 1;
@@ -87,7 +90,7 @@ TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients does not 
   std::vector<BasisVector> gradients;
   for (int t = 0; t < 14; ++t) {
     gradients.push_back(RandomElements(42, &random));
-    // The row of zeros has an eigenvalue of 0, whose inverse root is limited by the cap.
+    // Because row 0 is 0, one eigenvalue is 0. kl_cap limits the inverse root of this eigenvalue.
     for (size_t i = 0; i < 6; ++i) gradients.back()[i] = 0;
   }
   for (const Keys& method : kKlMethods) {
@@ -129,8 +132,8 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
-      // This is update 4, so its terms have the weight of a fourth term, although the first three terms were zeros. The
-      // averages before this update equal `first`, the value that this gradient has set.
+      // Step 5 adds term 4 to the averages, because step 1 adds none. The weight of this term is that of a fourth term,
+      // although the first three terms were zeros. The averages before step 5 count as `first`.
       const double weight = 0.25 / (1 - std::pow(0.75, 4));
       for (size_t k = 0; k < 2; ++k) {
         const BasisVector eigenvalues = EigenvaluesOf(host, k);
@@ -143,7 +146,7 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
   }
 }
 
-TEST_CASE("after other gradients, gradients of zeros change no eigenvalue") {
+TEST_CASE("gradients of zeros change no eigenvalue after a gradient that is not zero") {
   std::mt19937_64 random(11);
   for (const Keys& method : kKlMethods) {
     CAPTURE(method);
@@ -174,16 +177,17 @@ TEST_CASE("gradients whose squares are subnormal or 0 leave the eigenvalues at 0
           CHECK(std::isfinite(value));
         }
       }
-      // The mean square of this gradient is 1.
+      // The mean square of this gradient is 1, so all eigenvalues are 1, and the direction equals the gradient.
       if (element == 1 && method == kKlShampoo) CHECK(DistanceOf(direction, BasisVector(4, 1)) < 1e-6);
     }
   }
 }
 
-TEST_CASE("with kl_cap auto, the cap of eigenvalues is relative to the mean eigenvalue of their dim") {
+TEST_CASE("with kl_cap auto, the lower bound of the eigenvalues is proportional to the mean eigenvalue of their dim") {
   Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
   for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
-  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0, and the cap raises the second one to m / 10^2.
+  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0. For a dim of length 2, auto limits inverse roots to
+  // 10 / sqrt(m), which raises the second eigenvalue to m / 10^2.
   for (size_t k = 0; k < 2; ++k) {
     const BasisVector eigenvalues = EigenvaluesOf(host, k);
     CHECK(eigenvalues[1] / eigenvalues[0] == doctest::Approx(1.0 / 200).epsilon(1e-12));

@@ -13,13 +13,14 @@ namespace shampoo_test {
 namespace {
 
 const Keys kMomentum = "method=sgd lr=1 momentum=0.5 momentum_dampening=0.25";
-// Shampoo with sums as factor matrices. With beta1 0, the filtered gradient is the gradient.
+// Factor matrices are sums, because preset shampoo_2024 sets beta2 to 1. With beta1 0, the filtered gradient is the
+// gradient.
 const Keys kSums = "preset=shampoo_2024 lr=1 beta1=0 initial_inverse=identity use_merge_dims=false";
 // The same keys, but factor matrices are averages.
 const Keys kAverages = kSums + "beta2=0.5";
 
-// Makes one step. The gradient of the first parameter is the matrix with this diagonal. Returns the diagonal of the
-// parameter.
+// Makes one step, in which the gradient of the first parameter is the diagonal matrix diag(gradient). Returns the
+// diagonal of the parameter.
 std::vector<double> StepDiagonal(Host* host, const std::vector<double>& gradient) {
   Host::Tensors& tensor = host->tensors[0];
   tensor.g = ArrayOf(tensor.g.dtype(), DiagonalMatrix(gradient));
@@ -93,7 +94,7 @@ TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
   host.tensors[0].g = ArrayOf(SHAMPOO_F32, {3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g});
   host.Step();
   // The gradient G is symmetric, so the direction is G (G^2 / trace)^(-1/2), a multiple of the identity.
-  const double root = std::sqrt(40.0) * g;  // the trace is its square, 4.9e38
+  const double root = std::sqrt(40.0) * g;  // the trace is root * root, 4.9e38
   for (size_t i = 0; i < 16; ++i) {
     CAPTURE(i);
     CHECK(std::fabs(host.tensors[0].w.Get(i) + (i % 5 == 0 ? root : 0)) <= 1e-5 * root);

@@ -15,7 +15,7 @@ TEST_CASE("the library reports the version of its header") {
   const std::string version = std::to_string(SHAMPOO_VERSION_MAJOR) + "." + std::to_string(SHAMPOO_VERSION_MINOR) +
                               "." + std::to_string(SHAMPOO_VERSION_PATCH);
   CHECK(info.find("\"version\": \"" + version + "\"") != std::string::npos);
-  CHECK(shampoo_build_info() == shampoo_build_info());  // the same memory, valid as long as the library is loaded
+  CHECK(shampoo_build_info() == shampoo_build_info());  // both calls return the same pointer
 }
 
 TEST_CASE("the first backend is the CPU and is usable") {
@@ -28,7 +28,7 @@ TEST_CASE("the first backend is the CPU and is usable") {
   CHECK(info.device_count == 1);
 }
 
-TEST_CASE("the second backend is CUDA and has a reason if it is not usable") {
+TEST_CASE("the second backend is CUDA and reports an unavailable reason if it is not usable") {
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
   RequireOk(shampoo_backend_describe(1, &info));
   CHECK(std::string(info.name) == "cuda");
@@ -36,7 +36,6 @@ TEST_CASE("the second backend is CUDA and has a reason if it is not usable") {
   CHECK((info.usable == 1) == (info.device_count > 0));
 }
 
-// Returns the words of a text.
 std::set<std::string> Words(const char* text) {
   std::istringstream words(text);
   return {std::istream_iterator<std::string>(words), {}};

@@ -13,19 +13,20 @@
 
 namespace shampoo_test {
 
-// Collects the log messages of the library during its lifetime.
+// Collects the messages that the library logs while this object exists.
 class Listener {
  public:
   explicit Listener(int32_t max_level) { REQUIRE(shampoo_set_log(&Receive, this, max_level) == SHAMPOO_OK); }
   ~Listener() { shampoo_set_log(nullptr, nullptr, 0); }
 
-  // Checks that there is one new message, and that it has these words.
+  // Checks that exactly one message has been logged since the last Take(), and that this message has these words.
   void CheckOneMessage(std::initializer_list<const char*> words) {
     const std::vector<std::string> messages = Take();
     REQUIRE(messages.size() == 1);
     for (const char* const word : words) CHECK_MESSAGE(messages[0].find(word) != std::string::npos, messages[0]);
   }
 
+  // Removes the collected messages and returns them. Each begins with its level and a space, such as "1 ".
   std::vector<std::string> Take() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(messages_, {});

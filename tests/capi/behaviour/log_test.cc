@@ -25,7 +25,7 @@ TEST_CASE("messages above the requested level are not logged, and nothing is log
   Listener listener(2);
   make();
   const std::vector<std::string> all = listener.Take();
-  REQUIRE(all.size() >= 2);  // the warning, and the description of the optimizer
+  REQUIRE(all.size() >= 2);  // one is the warning, and another describes the optimizer
   for (const std::string& message : all) {
     CHECK((message[0] == '1' || message[0] == '2'));
     CHECK(message.back() != '\n');
@@ -41,14 +41,15 @@ TEST_CASE("messages above the requested level are not logged, and nothing is log
   CHECK(listener.Take().empty());
 }
 
-// Makes a factor matrix invalid. The test writes the state, because a step rejects gradients that would do this.
+// Writes `value` into a factor matrix through the state API, because a step rejects gradients that would make a factor
+// matrix invalid.
 void Spoil(Host* host, double value) {
   Array factor = host->Read("w/0/factor.0");
   factor.Set(0, value);
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE("if the host makes a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
+TEST_CASE("if a program makes a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
   const Keys keys = "use_merge_dims=false beta1=0 epsilon=0.5";
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);

@@ -85,7 +85,7 @@ TEST_CASE("the root of a diagonal matrix is taken element by element, and nothin
   CHECK(root.info.residual < 1e-14);
 }
 
-TEST_CASE("a dense matrix times the matching power of its inverse root is the identity") {
+TEST_CASE("if X is the inverse n-th root of a dense matrix A then A X^n is the identity") {
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0}) {
     for (const size_t n : {2, 3, 17, 48}) {
       for (const int root_num : {1, 2, 3, 4, 6}) {
@@ -108,7 +108,7 @@ TEST_CASE("a dense matrix times the matching power of its inverse root is the id
         const double bound = (dtype == SHAMPOO_F32 ? 6e-8 : 1.2e-16) * 100 * static_cast<double>(n * n) * root_num;
         CHECK(largest < bound);
         CHECK(root.info.residual < bound);
-        // In float32 the residual is almost entirely the rounding of X, so the reported residual equals `largest`.
+        // In float32 the residual is almost entirely the rounding of X, so the reported residual is close to `largest`.
         if (dtype == SHAMPOO_F32) CHECK(root.info.residual / largest == doctest::Approx(1).epsilon(1e-3));
       }
     }
@@ -133,8 +133,8 @@ TEST_CASE("the inverse root is the power -exponent_multiplier * root_den / root_
   }
 }
 
-TEST_CASE("if the least eigenvalue is negative, all are shifted until it is 0, then epsilon is added") {
-  // [1 2; 2 1] has the eigenvalues -1 and 3: 0 and 4 after the shift, 1 and 5 with epsilon.
+TEST_CASE("if the least eigenvalue is negative, its magnitude and epsilon are added to all eigenvalues") {
+  // The eigenvalues of [1 2; 2 1] are -1 and 3. The shift makes them 0 and 4, and epsilon makes them 1 and 5.
   const Root root = InverseRoot("epsilon=1", ArrayOf(SHAMPOO_F64, {1, 2, 2, 1}), 2);
   REQUIRE(root.status == SHAMPOO_OK);
   const double low = 1, high = 1 / std::sqrt(5.0);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods muon and sign, norm_control and the kinds of weight decay: invariants, and numbers that are computed by hand.
+// Checks methods muon and sign, norm_control and weight_decay_type with invariants and with numbers that are computed
+// by hand.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ MuonValues FirstStep(const Keys& keys, const std::vector<int64_t>& shape, const 
   return FirstStepOf(keys, Param("w", shape, SHAMPOO_F64), w, g);
 }
 
-// Returns the direction of the first step. The learning rate must be 1.
+// Returns the direction of the first step of a parameter of zeros. The learning rate must be 1.
 MuonValues FirstDirection(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& g) {
   return Scaled(FirstStepOf(keys, desc, MuonValues(g.size()), g), -1);
 }
@@ -108,8 +109,8 @@ TEST_CASE("multiplying gradients by a power of two changes no bit of the steps o
 }
 
 TEST_CASE(
-    "dual_norm_scale multiplies an orthogonal matrix by its size, keeps a single row, and multiplies signs by the sum "
-    "of |H|") {
+    "dual_norm_scale multiplies an orthogonal n x n matrix by n; keeps a single row as it is; multiplies signs by the "
+    "sum of the magnitudes of the filtered gradient") {
   const Keys keys = kExactMuon + "dual_norm_scale=true";
   CheckNear(FirstDirection(keys, Param("w", {3, 3}, SHAMPOO_F64), Reflection()), Scaled(Reflection(), 3));
   const MuonValues row = {3, -1, 0, 2, 0.5};
@@ -135,7 +136,9 @@ TEST_CASE("the first orthogonalized direction does not depend on use_bias_correc
   CHECK(NormOf(corrected) == doctest::Approx(std::sqrt(2.0)));
 }
 
-TEST_CASE("use_nesterov is the same as beta3 = beta1^2, and beta3 is the weight of the old average") {
+TEST_CASE(
+    "use_nesterov has the effect of beta3 = beta1^2; beta3 is the weight of the old average in the filtered "
+    "gradient") {
   const auto after = [](const Keys& more) {
     Host host("method=muon beta1=0.75" + more, {Param("w", {4, 3})});
     std::mt19937_64 random = host.FillFrom(5);
@@ -146,23 +149,24 @@ TEST_CASE("use_nesterov is the same as beta3 = beta1^2, and beta3 is the weight 
   CHECK(after({}) == after("beta3=0.5625"));
   CHECK(after("use_nesterov=false") == after("beta3=0.75"));
   CHECK(!(after({}) == after("use_nesterov=false")));
-  // H = 0.5 E + 0.5 G and E <- 0.75 E + 0.25 G.
+  // The filtered gradient is H = 0.5 E + 0.5 G with the old average E, and then E <- 0.75 E + 0.25 G.
   Host host(Keys("method=sign beta1=0.75 beta3=0.5 lr=1 dual_norm_scale=true use_bias_correction=false"),
             {Param("w", {1}, SHAMPOO_F64)});
   CHECK(StepTo(&host, {2}) == MuonValues{-1});          // H = 1, E = 0.5
   CHECK(StepTo(&host, {-1}) == MuonValues{-1 + 0.25});  // H = -0.25, E = 0.125
   CHECK(StepTo(&host, {1}) == MuonValues{-0.75 - 0.5625});
-  // With a bias correction, equal gradients give the gradient itself.
+  // With bias correction, H equals the gradient if all gradients are equal.
   Host constant(Keys("method=sign beta1=0.75 beta3=0.5 lr=1 dual_norm_scale=true"), {Param("w", {1}, SHAMPOO_F64)});
   for (int t = 1; t <= 4; ++t) CHECK(StepTo(&constant, {2})[0] == doctest::Approx(-2 * t).epsilon(1e-14));
 }
 
-TEST_CASE("the second moment of the direction has one mean for each row, index of the longer side, or element") {
+TEST_CASE(
+    "the second moment of the direction has one mean for each row or one for each index of the longer side or one for "
+    "each element") {
   const Keys keys = kExactMuon + "beta2=0.75 epsilon=0 shape_scale=none";
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
-  // The means of the squares of the rows are 0.5, 0.18 and 0.32 in the first step, and 0.18, 0.5 and 0.32 in the second
-  // step.
+  // The rows have the mean squares 0.5, 0.18 and 0.32 in the first step, and 0.18, 0.5 and 0.32 in the second step.
   const double v[] = {0.75 * 0.125 + 0.045, 0.75 * 0.045 + 0.125, 0.75 * 0.08 + 0.08};
   const double equal = std::sqrt(2.0 / 3);
   MuonValues divided = {0.6 / std::sqrt(v[0]), 0, 0, 1 / std::sqrt(v[1]), 0.8 / std::sqrt(v[2]), 0};
@@ -170,7 +174,7 @@ TEST_CASE("the second moment of the direction has one mean for each row, index o
   for (const char* const moment : {"row", "short"}) {
     CAPTURE(moment);
     const Keys with_moment = keys + Keys{{"second_moment", moment}};
-    for (const bool is_turned : {false, true}) {  // 2 x 3 with fan in_out is the same matrix
+    for (const bool is_turned : {false, true}) {  // a 2 x 3 array with fan in_out stores the same matrix
       CAPTURE(is_turned);
       shampoo_param_desc desc =
           Param("w", is_turned ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, SHAMPOO_F64);
@@ -186,22 +190,22 @@ TEST_CASE("the second moment of the direction has one mean for each row, index o
       CheckNear(host.Read("w/0/direction_moment").Values(), {v[0], v[1], v[2]});
     }
   }
-  // For a wide matrix, short has one mean for each column, and row has one for each of the two rows.
+  // For a wide matrix, short has one mean for each column, and row has one mean for each row.
   Host wide(keys + "second_moment=short", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&wide, Transposed(first, 3)), {-equal, 0, 0, 0, -equal, -equal});
   CHECK(wide.Read("w/0/direction_moment").size() == 3);
   Host of_rows(keys + "second_moment=row", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&of_rows, Transposed(first, 3)), {-1, 0, 0, 0, -0.6, -0.8});
   CHECK(of_rows.Read("w/0/direction_moment").size() == 2);
-  // With second_moment element, the direction keeps the length that the division gives it. Where the divisor is 0, the
-  // direction is 0.
+  // With second_moment element, the divided direction is not scaled back to its old norm. An element of the direction
+  // is 0 if its second moment and epsilon are 0.
   const Keys by_element = keys + "second_moment=element";
   const shampoo_param_desc tall = Param("w", {3, 2}, SHAMPOO_F64);
   CheckNear(FirstDirection(by_element, tall, first), {2, 0, 0, 2, 0, 2});
   CheckNear(FirstDirection(by_element + "epsilon=0.5", tall, first), {1, 0, 0, 0.75, 0, 0.8 / 0.9});
 }
 
-TEST_CASE("a direction of 0 stays 0 with every second moment") {
+TEST_CASE("a direction of 0 stays 0 with every value of second_moment") {
   for (const Keys& keys : Combinations("epsilon=0 weight_decay=0.25 second_moment=none|row|short|element")) {
     CAPTURE(keys);
     CHECK(FirstStep(kExactMuon + keys, {2, 2}, {1, -2, 4, 8}, {0, 0, 0, 0}) == MuonValues{0.75, -1.5, 3, 6});
@@ -301,7 +305,7 @@ TEST_CASE("each weight_decay_type gives the numbers of its formula") {
   CHECK(FirstStep(coupled, {2}, {2, 2}, {-0.25, -0.75}) == MuonValues{1.75, 2.25});
 }
 
-TEST_CASE("momentum accumulates corrected decay with the direction") {
+TEST_CASE("momentum accumulates the sum of the direction and the decay of weight_decay_type corrected") {
   Host host(Keys("method=sgd lr=0.25 peak_lr=0.5 weight_decay=0.25 weight_decay_type=corrected momentum=0.5"),
             {Param("w", {1}, SHAMPOO_F64)});
   host.tensors[0].w.Set(0, 2);
@@ -310,10 +314,12 @@ TEST_CASE("momentum accumulates corrected decay with the direction") {
 }
 
 TEST_CASE(
-    "cautious_decay decays elements of direction 0, but not those whose direction and value have opposite signs") {
+    "cautious_decay decays elements whose direction is 0 but no elements whose direction and value have opposite "
+    "signs") {
   const MuonValues w = {1, -1, 1, -1, 0, 0, 2, -2};
   const MuonValues g = {1, 1, -1, -1, 1, 0, 0, 0};
-  const MuonValues expected = {0.375, -1.5, 1.5, -0.375, -0.5, 0, 1.75, -1.75};  // decay 0.125, step 0.5
+  // Decay subtracts 0.125 times the element, and the direction moves an element by 0.5.
+  const MuonValues expected = {0.375, -1.5, 1.5, -0.375, -0.5, 0, 1.75, -1.75};
   const Keys keys = "method=sign lr=0.5 peak_lr=0.25 cautious_decay=true";
   const struct {
     const char* type;
@@ -327,12 +333,12 @@ TEST_CASE(
     CAPTURE(kind.type);
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
     CHECK(FirstStep(of_kind, {8}, w, g) == expected);
-    // The code of norm_control leaves out the same elements. With these values of its keys, norm_control itself changes
-    // nothing.
+    // With norm_control, separate code applies the decay. This code must skip the same elements. If radial_outward and
+    // radial_inward are 1, the norm is free.
     const Keys free = "norm_control=radial_brake radial_outward=1 radial_inward=1";
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
-  // Here the product of the direction and the value underflows.
+  // The product of these directions and values underflows.
   Host tiny(Keys("method=sgd lr=0.5 weight_decay=0.25 cautious_decay=true"), {Param("w", {2})});
   const double number = std::ldexp(1, -100);
   tiny.tensors[0].w = ArrayOf(SHAMPOO_F32, {number, number});
@@ -369,11 +375,12 @@ TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and 
     const MuonValues ordinary = FirstStep(keys, {2, 3}, zeros, g);
     CHECK(NormOf(ordinary) > 0.4);
     CheckNear(FirstStep(keys + control("radial"), {2, 3}, zeros, g), ordinary);
-    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), Scaled(ordinary, 0.5));  // radial_outward
+    // The default of radial_outward is 0.5.
+    CheckNear(FirstStep(keys + control("radial_brake"), {2, 3}, zeros, g), Scaled(ordinary, 0.5));
   }
 }
 
-TEST_CASE("with a direction of 0, only weight decay changes the norm, and nothing does with norm_control hyperball") {
+TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_control hyperball undoes this change") {
   const MuonValues w = {3, 0, 0, 4};
   for (const Keys& keys : Combinations("method=muon|sign|sgd lr=0.5 radial_inward=0.5 "
                                        "norm_control=none|hyperball|relative|radial_brake|radial")) {
@@ -385,8 +392,8 @@ TEST_CASE("with a direction of 0, only weight decay changes the norm, and nothin
   }
 }
 
-TEST_CASE("each norm_control gives the numbers of its formula, and weight decay is applied before it") {
-  // Decay leaves (3, 0; 0, 4) of norm 5. The direction is (0, 2; -1, 2) of norm 3, and <D, W> = 8.
+TEST_CASE("each value of norm_control gives the numbers of its formula after weight decay has been applied") {
+  // Decay leaves W = (3, 0; 0, 4), whose norm is 5. The direction D = (0, 2; -1, 2) has norm 3, and <D, W> is 8.
   const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};
   const MuonValues d = {0, 2, -1, 2};
@@ -417,14 +424,14 @@ TEST_CASE("each norm_control gives the numbers of its formula, and weight decay 
 
 TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but not the direction of a vector") {
   const Keys keys = "method=sgd lr=1 update_floor=0.5";
-  const MuonValues w = {6, 0, 0, 8};  // of norm 10
+  const MuonValues w = {6, 0, 0, 8};  // the norm is 10
   CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0.0, 0.4}),
             {6, -3 * 5 / std::hypot(3, 0.4), 0, 8 - 0.4 * 5 / std::hypot(3, 0.4)});
   CheckNear(FirstStep(keys, {2, 2}, w, {0, 3, 0, 4.5}), {6, -3, 0, 3.5});
   const Keys by_row = keys + "update_floor_rows=true";
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
-  // The rows of update_floor_rows are the outputs. With fan in_out, these are the columns.
+  // The rows of update_floor_rows are the outputs. With fan in_out, the outputs are the columns.
   shampoo_param_desc turned = Param("w", {2, 2}, SHAMPOO_F64);
   turned.fan = SHAMPOO_IN_OUT;
   CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});
@@ -461,7 +468,7 @@ TEST_CASE("max_update_rms limits the direction after update_norm and shape_scale
   }
 }
 
-TEST_CASE("norm_control radial ends at the origin if a step would go beyond it") {
+TEST_CASE("with norm_control radial a step that would go beyond the origin ends at the origin") {
   const Keys keys = "method=sgd norm_control=radial radial_inward=1";
   const MuonValues w = {3, 0, 0, 4};
   CheckNear(FirstStep(keys + "lr=0.5", {2, 2}, w, w), {1.5, 0, 0, 2});

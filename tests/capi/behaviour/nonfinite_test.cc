@@ -9,7 +9,7 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("a block whose gradients were zero for a long time is updated when nonzero gradients return") {
-  // Its factor matrices decay to subnormal numbers; rounding prevents them from reaching 0.
+  // The factor matrices of the block decay to subnormal numbers. Rounding prevents these numbers from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
     const Keys keys =
@@ -77,7 +77,7 @@ TEST_CASE("with skip_step, a step with an invalid gradient succeeds, changes not
     CHECK(host.Stat("nonfinite_blocks") == skipped + 1);
     listener.CheckOneMessage({"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"});
   }
-  // Two blocks are counted. The log has one message about both, without the advice to set on_nonfinite.
+  // If two blocks have NaN, both are counted, and one message is logged, without the advice to set on_nonfinite.
   const double counted = host.Stat("nonfinite_blocks");
   for (const size_t at : {0, 29}) host.tensors[0].g.Set(at, NAN);
   host.Step();
@@ -129,7 +129,7 @@ TEST_CASE("with skip_block, the affected block is unchanged, and the other block
   host.Step();
   sound.Step();
   both(3);
-  host.tensors[0].g.Set(29, NAN);  // row 5, column 4: block 3, which is rows 4 to 5 and column 4
+  host.tensors[0].g.Set(29, NAN);  // element (5, 4) is in block 3: rows 4 and 5 of column 4
   const Array w_before = host.tensors[0].w;
   std::vector<std::pair<std::string, Array>> frozen;
   for (const Host::Entry& entry : host.Entries()) {
@@ -172,7 +172,7 @@ TEST_CASE("each group has its own on_nonfinite, and an error takes precedence ov
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-// The gradients are the same in each step, or zero. The factor matrices of w and b have rank 1 or 0.
+// All rows of the gradient of w are equal, so the factor matrices of w and b have rank 1, or 0 if the gradients are 0.
 TEST_CASE("1000 steps with the same gradients or with zeros succeed, and the parameters stay finite") {
   const Keys with_epsilon = "epsilon=1e-12";
   const Keys without = "root_rank_handling=pseudo_inverse epsilon=0";

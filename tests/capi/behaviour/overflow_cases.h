@@ -19,8 +19,8 @@ struct OverflowCase {
   double momentum = 0;  // each element of the momentum before the step, if has_momentum
 };
 
-// `limit` is the largest finite number of the parameter's dtype. In all cases, tests use a learning rate and a gradient
-// of about 1.
+// Returns the cases for parameters of a dtype whose largest finite number is `limit`. A test of these cases uses a
+// learning rate and a gradient of about 1.
 inline std::vector<OverflowCase> OverflowCases(double limit) {
   const auto text = [](double value) {
     char digits[40];

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Steps with an ordinary gradient and direction for which the new parameter or momentum would not be finite.
+// Steps whose gradient and direction are ordinary, but whose new parameter or momentum would not be finite.
 #include <cfenv>
 #include <limits>
 
@@ -17,7 +17,7 @@ double LimitOf(int32_t dtype) {
   return dtype == SHAMPOO_F64 ? std::numeric_limits<double>::max() : FormatOf(dtype).largest;
 }
 
-// The only block of parameter "bad" has the values of the case. Parameter "sound" has ordinary values.
+// A host with two parameters of one block each: "bad" has the values of an OverflowCase, "sound" has ordinary values.
 struct Overflowing : Host {
   Overflowing(const OverflowCase& one, const Keys& more, int32_t dtype)
       : Host("lr=1" + more + one.keys, {Param("bad", {6, 5}, dtype), Param("sound", {5}, dtype)}, 2) {
@@ -91,7 +91,7 @@ TEST_CASE("a parameter at the largest number is updated only if its sum with the
   }
 }
 
-TEST_CASE("an infinite parameter without decay does not prevent updates of the other elements of its block") {
+TEST_CASE("without weight decay, an infinite or NaN element does not prevent updates of the rest of its block") {
   for (const Keys& keys : {Keys{}, Keys("momentum=0.9"), Keys("momentum=0.9 use_nesterov=true")}) {
     Host host("weight_decay=0" + keys, {Param("w", {3, 2})});
     std::mt19937_64 random = host.FillFrom(1);
@@ -129,7 +129,7 @@ TEST_CASE("no successful step produces a number that is not finite, for any size
     CAPTURE(run);
     const int32_t dtype = kFloatDtypes[random() % 4];
     const double limit = LimitOf(dtype);
-    // Returns a power of the largest number of the dtype. The exponent is in [0, 0.1] or, equally often, in [0.9, 1].
+    // Returns limit^x, which is halved in two of three calls. x is in [0, 0.1] or, equally often, in [0.9, 1].
     const auto size = [&] {
       const double fraction = static_cast<double>(random() % 1000) / 1000;
       return std::pow(limit, random() % 2 == 0 ? fraction * 0.1 : 1 - fraction * 0.1) * (random() % 3 == 0 ? 1 : 0.5);

@@ -11,12 +11,12 @@ namespace {
 // is stored.
 const std::vector<std::vector<int>> kShapes = {{130, 3}, {2, 131}, {129, 2, 2}, {2, 128, 2}, {140}};
 
-// Returns for each set of dtypes the largest difference between a parameter and the float64 reference after four steps.
+// Returns for each set of dtypes the largest difference of the parameter from the float64 reference after four steps.
 std::vector<double> DifferencesFromReference(const std::vector<int>& shape, const std::vector<Keys>& dtypes) {
   TensorReference reference(shape);
   reference.frequency = 2;
   reference.start = 2;
-  reference.epsilon = 0.5;  // the rank is low: with a small epsilon the rounding of the factor matrix would matter
+  reference.epsilon = 0.5;  // large, because rounding matters more for rank-deficient factor matrices
   std::vector<double> w;
   std::vector<double> found;
   for (const Keys& keys : dtypes) {
@@ -47,7 +47,8 @@ TEST_CASE("steps with factor matrices and inverse roots that are stored as trian
 }
 
 TEST_CASE(
-    "a triangular state is read as a whole matrix, written from its lower triangle, and bit-identical in copies") {
+    "reading a triangular state returns a whole matrix and writing uses only the lower triangle; an optimizer with the "
+    "copied states makes bit-identical steps") {
   for (const Keys& dtypes : {Keys{}, Keys("inverse_dtype=bf16"), Keys("factor_dtype=f16 inverse_dtype=f16")}) {
     const Keys keys =
         Keys("grafting=adam momentum=0.9 filtered_grad_dtype=f16 precondition_frequency=2 max_preconditioner_dim=200") +
@@ -69,7 +70,7 @@ TEST_CASE(
         CHECK(symmetric);
         const auto size = static_cast<size_t>(values.bytes().size() / entry.elements);
         CHECK(entry.info.stored_bytes == static_cast<int64_t>(size * (d < 128 ? d * d : d * (d + 1) / 2)));
-        // Elements above the diagonal are ignored.
+        // A write ignores the elements above the diagonal, so arbitrary bytes replace them.
         std::vector<char> bytes = values.bytes();
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
@@ -99,7 +100,7 @@ TEST_CASE("NaN in a factor matrix is not confused with NaN in the inverse root t
   const Host::Entry inverse = host.Find("w/0/inverse.0");
   const double nan = std::nan("");
   RequireOk(shampoo_state_write(host.optimizer, inverse.index, 0, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));
-  host.Step();  // refreshes every root, so that the NaN is gone
+  host.Step();  // refreshes all roots and thereby replaces the NaN
   CHECK(std::isfinite(host.Read("w/0/inverse.0").Values()[0]));
   const Host::Entry factor = host.Find("w/0/factor.0");
   RequireOk(shampoo_state_write(host.optimizer, factor.index, 129 * 130, 1, &nan, sizeof nan, SHAMPOO_CPU, nullptr));

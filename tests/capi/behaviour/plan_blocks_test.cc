@@ -30,7 +30,7 @@ shampoo_param_desc RandomParam(std::mt19937_64& random) {
   return desc;
 }
 
-// Returns the position of element `at` of this rank's buffer in the whole flattened parameter.
+// Returns the index that element `at` of this rank's buffer has in the whole flattened parameter.
 int64_t InWholeParameter(const shampoo_param_desc& desc, int64_t at) {
   if (desc.shard_form == 0) return at;
   if (desc.shard_form == 1) return desc.flat_offset + at;
@@ -85,7 +85,7 @@ TEST_CASE("blocks cover every element of the buffer once and report their positi
     for (const int times : covered) CHECK(times == 1);
     const int64_t arena = PlanBytes(host.plan, 0, "state");
     CHECK(arena >= state_bytes);
-    CHECK(arena <= state_bytes + 512);  // the step counter, and the padding at the end of the arena
+    CHECK(arena <= state_bytes + 512);  // 512 allows for the step counter and the padding
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
       CHECK(state <= of_blocks + 512);
       CHECK(PlanBytes(plan.get(), rank, "total") == state + workspace);
       CHECK((comm > 0) == (world > 1));
-      // The workspace of a rank without blocks is little larger than the gather buffer.
+      // A rank without blocks needs at most 512 bytes of workspace in addition to the gather buffer.
       CHECK((of_blocks > 0) == (workspace > comm * world + 512));
     }
   }

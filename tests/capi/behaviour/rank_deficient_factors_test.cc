@@ -1,17 +1,20 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The warning about rank-deficient factor matrices at their first inverse root.
+// The warning, at the creation of an optimizer, that factor matrices will be rank-deficient when their first inverse
+// roots are computed.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
 namespace shampoo_test {
 namespace {
 
+// Returns the warning that creating an optimizer logs, or "". The optimizer has group 0 with `keys`, and group 1 with
+// `keys` and `second`.
 std::string WarningOf(const Keys& keys,
                       const std::vector<shampoo_param_desc>& params = {Param("w", {16, 4}), Param("b", {9})},
                       const Keys& second = {}) {
   const Keys whole = "use_merge_dims=false";
-  Listener listener(1);  // warnings
+  Listener listener(1);
   const Host host(std::vector<Keys>{whole + keys, whole + keys + second}, params);
   std::string warning;
   for (const std::string& line : listener.Take()) {
@@ -53,7 +56,7 @@ TEST_CASE("the step of the first root depends on the group and, with root_spread
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("there is no warning if all ranks are full, with pseudo_inverse, or with root_relative_epsilon") {
+TEST_CASE("there is no warning with factor matrices of full rank, pseudo_inverse, or root_relative_epsilon") {
   CHECK(WarningOf("precondition_frequency=9") == "");
   CHECK(WarningOf("precondition_frequency=8") != "");
   CHECK(WarningOf("root_rank_handling=pseudo_inverse epsilon=0") == "");

@@ -54,7 +54,7 @@ TEST_CASE("roots are used root_async steps after their refresh, except the first
   }
 }
 
-TEST_CASE("delayed roots in triangles or narrow dtypes equal those of an optimizer without root_async") {
+TEST_CASE("delayed roots in triangular or narrow storage equal the roots of an optimizer without root_async") {
   const Keys narrow = "factor_dtype=bf16 inverse_dtype=f16 epsilon=0.1";
   for (const Keys& more : {Keys{}, narrow}) {
     for (const int threads : {1, 3}) {
@@ -115,7 +115,7 @@ const std::vector<BlockHistory> kBlockHistories = {
 };
 constexpr uint64_t kLastStep = 21;
 
-TEST_CASE("first roots are used at once, later ones root_async steps after their refresh or at the next gradient") {
+TEST_CASE("if a block misses gradients, pending roots are used at its next gradient, unless a refresh is due then") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -155,7 +155,7 @@ TEST_CASE("snapshot_step is the step of the snapshots or, if there are none, min
   }
 }
 
-TEST_CASE("steps from one arena into another are bit-identical to steps in place, even when blocks miss steps") {
+TEST_CASE("steps that read one arena and write another are bit-identical to steps in place even if blocks miss steps") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};
@@ -206,7 +206,7 @@ TEST_CASE("training continues with bit-identical results from a checkpoint of an
       first.FillFrom(1);
       second.FillFrom(1);
       for (uint64_t t = 1; t <= saved; ++t) step(&first, t);
-      for (uint64_t t = 20; t < 29; ++t) second.StepFrom(t);  // so that it has pending roots to replace
+      for (uint64_t t = 20; t < 29; ++t) second.StepFrom(t);  // so that the load must replace pending roots
       RequireOk(shampoo_save(&first.optimizer, 1, nullptr, folder.c_str(), nullptr));
       RequireOk(shampoo_load(&second.optimizer, 1, nullptr, folder.c_str(), nullptr));
       second.CopyParams(first);
@@ -247,7 +247,7 @@ TEST_CASE("a checkpoint that was saved with a different root_async is loaded wit
     if (!from_async) CHECK(SnapshotStep(second, "a") == 0);
     for (uint64_t t = 10; t <= 11; ++t) second.StepFrom(t);
     CHECK((second.Read("a/0/inverse.0").Values() == inverse));
-    // Without a record of the roots in use, the next roots are used at once.
+    // After a load without snapshot_step, the next roots are used at once, like first roots.
     second.StepFrom(12);
     CHECK((second.Read("a/0/inverse.0").Values() != inverse));
     if (!from_async) CHECK(SnapshotStep(second, "a") == -12);

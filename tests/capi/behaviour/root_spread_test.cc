@@ -9,13 +9,13 @@ namespace {
 constexpr int kFrequency = 3;
 constexpr int kStart = 4;
 
-// Three blocks of equal cost and a fourth of less cost. The three have the phases 0, 1 and 2. The fourth has phase 0,
-// the first of the least loaded phases. A block of phase p is refreshed p steps after each step at which the group is
-// due for a refresh.
+// Each parameter is one block. The first three blocks have equal costs and the phases 0, 1 and 2. The fourth block is
+// cheaper and gets phase 0, the first of the least loaded phases. If a refresh of the group is due at step t, blocks of
+// phase p are refreshed at step t + p.
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 
-TEST_CASE("with root_spread each block steps like a single block that is refreshed at its phase") {
+TEST_CASE("with root_spread each block steps like a reference whose refreshes are delayed by the phase of the block") {
   std::vector<TensorReference> references;
   std::vector<shampoo_param_desc> params;
   const char* const names[] = {"a", "b", "c", "d"};
@@ -64,7 +64,7 @@ TEST_CASE("without root_spread all roots are computed in the same steps") {
   CHECK(computed == std::vector<double>{0, 0, 0, 4, 4, 8, 8});
 }
 
-TEST_CASE("times are measured if track_times is set") {
+TEST_CASE("times are measured only if track_times is true") {
   for (const bool tracked : {false, true}) {
     Host host(Keys{{"track_times", tracked ? "true" : "false"}, {"grafting", "adam"}}, {Param("a", {60, 50})}, 2);
     std::mt19937_64 random = host.FillFrom(2);

@@ -36,7 +36,7 @@ TEST_CASE("residuals are tracked for eigen, newton and higher_order, and are not
       residual[wide] = host.Stat("root_residual.max");
       listener.CheckOneMessage({"2 ", "root_error mean", "root_residual mean", "largest", "/factor."});
     }
-    // The inverse root is stored in float32, so the residual is not zero in float64.
+    // With root_dtype f64, residuals are not zero either, because inverse roots are stored in float32.
     CHECK(error[1] <= error[0]);
     CAPTURE(method);
     CHECK(error[1] < 1e-6);
@@ -53,7 +53,7 @@ TEST_CASE("nothing is tracked or logged without track_root_residuals") {
 }
 
 // For G = u v^T the factor matrix |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
-TEST_CASE("with pseudo_inverse, directions without gradient are not part of the inverse root") {
+TEST_CASE("with pseudo_inverse, the inverse root maps vectors that are orthogonal to all gradients to 0") {
   Host host(Keys("root_rank_handling=pseudo_inverse epsilon=0 use_merge_dims=false beta1=0 lr=1"),
             {Param("w", {2, 3})});
   const double u[2] = {0.6, 0.8};
@@ -74,7 +74,7 @@ TEST_CASE("with pseudo_inverse, directions without gradient are not part of the 
       CHECK(right.Get(i * 3 + j) == doctest::Approx(v[i] * v[j] / 9 / std::sqrt(3.0)).epsilon(1e-5));
     }
   }
-  // X_0 G X_1 = u v^T / 3: the singular value becomes 1.
+  // X_0 G X_1 = u v^T / 3, so the only nonzero singular value of the direction is 1.
   for (size_t i = 0; i < 6; ++i) {
     CHECK(host.tensors[0].w.Get(i) == doctest::Approx(-u[i / 3] * v[i % 3] / 3).epsilon(1e-5));
   }

@@ -96,19 +96,19 @@ TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat
     for (size_t i = 0; i < 4096; ++i) means[is_stochastic ? 1 : 0] += host.tensors[0].w.Get(i) / 4096;
   }
   CHECK(means[0] == 1);
-  // Each element makes about 6.25 steps of 1/256. The bound is four standard deviations of the mean of 4096 elements.
+  // An element decreases about 6.25 times, each time by 1/256. The bound is four standard deviations of the mean.
   const double expected = 1 - 100 * 0.000244140625;
   CHECK(std::fabs(means[1] - expected) < 4 * 2.5 / 256 / 64);
 }
 
-TEST_CASE("a bf16 second moment that would stall is accepted with state_rounding stochastic only") {
+TEST_CASE("a bf16 second moment that would stall is accepted only with state_rounding stochastic") {
   const Keys keys = "method=adam second_moment_dtype=bf16";
   CHECK(PlanError(keys) ==
         "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "
         "would undo every decay of the second moment: expected beta2 of at most 0.99609375; lower it, or use "
         "state_rounding stochastic or second_moment_dtype f32");
   const PlanPtr made = MakePlan(keys + kStochastic);
-  // float16 is always rounded to nearest.
+  // A float16 second moment is rejected, because float16 is always rounded to nearest.
   PlanError("method=adam second_moment_dtype=f16 beta2=0.9999" + kStochastic);
 }
 

@@ -9,8 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-// A parameter of one element, for which a whole step is a few lines of arithmetic in long double. Each step looks up
-// every scalar again, as shampoo_optimizer_set documents.
+// A reference for the steps of a parameter of one element, computed in long double. Each step reads all scalars again.
+// A scalar is a key that shampoo_optimizer_set can change.
 struct OneElement {
   using Real = long double;
   std::map<std::string, Real> scalar = {
@@ -53,6 +53,8 @@ struct OneElement {
   }
 };
 
+// Checks 16 steps against the reference. changes: maps the number of a step, from 0, to the scalar that is changed just
+// before this step.
 void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::string, double>>& changes) {
   Keys keys = {{"grafting", reference.grafting},
                {"use_nesterov", reference.nesterov ? "true" : "false"},
@@ -119,7 +121,7 @@ TEST_CASE("nine scalars that are changed one after another in one run all take e
                      {15, {"gradient_scale", 0}}});
 }
 
-TEST_CASE("gradient_scale reverses the scaling of a loss, exactly for powers of two") {
+TEST_CASE("gradient_scale reverses the scaling of a loss, and is exact if the scale is a power of two") {
   const Keys keys = "grafting=adam momentum=0.9 epsilon=1e-3";
   Host plain(keys, {Param("w", {4, 3})});
   Host scaled(keys + "gradient_scale=0.0009765625", {Param("w", {4, 3})});

@@ -7,8 +7,9 @@
 namespace shampoo_test {
 namespace {
 
-// Divides the elements [first, end) of a tensor into pieces and returns their shapes. A piece consists of as many
-// slices as fit, along the outermost dim that has a whole slice at the start of the piece.
+// Divides the elements [first, end) of a flattened tensor into pieces that are arrays, and returns the shapes of the
+// pieces. A piece consists of as many whole slices of one dim as fit. This dim is the outermost dim with a slice that
+// begins where the piece begins, and ends at `end` or before.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {
@@ -38,7 +39,7 @@ Keys RandomKeys(std::mt19937_64& random) {
               {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
-TEST_CASE("random flat shards are bit-identical to separate parameters with the shapes of their pieces") {
+TEST_CASE("random flat shards are bit-identical to separate parameters with the shapes of the pieces of a shard") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
@@ -84,7 +85,7 @@ TEST_CASE("a stacked parameter is bit-identical to separate layers") {
   CheckSame(&one, &many);
 }
 
-TEST_CASE("random rectangles are bit-identical to parameters with their shapes") {
+TEST_CASE("random rectangular shards are bit-identical to separate parameters with the shapes of the shards") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);

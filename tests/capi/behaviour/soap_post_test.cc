@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The key soap_post.
+// The key soap_post, which orthogonalizes the directions of method soap.
 #include <vector>
 
 #include "tests/capi/behaviour/basis_host.h"
@@ -33,7 +33,7 @@ TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose side
         std::vector<double> expected = DirectionOf(&plain, gradient);
         const std::vector<double> found = DirectionOf(&post, gradient);
         const bool is_grafted = order.Value("grafting") == "adam";
-        if (!(is_grafted && step < 2) && NormOf(expected) > 0) {  // the first direction is that of grafting
+        if (!(is_grafted && step < 2) && NormOf(expected) > 0) {  // with grafting, step 1 uses the direction of adam
           const double length = NormOf(expected);
           RequireOk(shampoo_matrix_orthogonalize(config.get(), rows, static_cast<int64_t>(expected.size()) / rows,
                                                  SHAMPOO_F64, expected.data(), expected.data()));

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<shampoo_param_desc> kMatrix = {Param("w", {2, 2}, SHAMPOO_F64)};
 
-TEST_CASE("before the start step without grafting, initial_inverse decides whether a gradient moves a parameter") {
+TEST_CASE("without grafting, initial_inverse decides if steps before start_preconditioning_step move a parameter") {
   for (const char* const initial : {"identity", "zero"}) {
     Host host("use_merge_dims=false lr=0.5 beta1=0 precondition_frequency=3" + Keys{{"initial_inverse", initial}},
               kMatrix);
@@ -20,7 +20,7 @@ TEST_CASE("before the start step without grafting, initial_inverse decides wheth
   }
 }
 
-TEST_CASE("the state diagonal of a factor matrix is 1 only if the matrix was diagonal at every refresh") {
+TEST_CASE("the flag of a factor matrix in the state diagonal is 1 only if the matrix was diagonal at every refresh") {
   Host host(Keys("use_merge_dims=false beta1=0 beta2=0.5 epsilon=0.5 use_bias_correction=false"), kMatrix);
   const auto step = [&](const std::vector<double>& gradient) {
     host.tensors[0].g = ArrayOf(SHAMPOO_F64, gradient);
@@ -29,14 +29,15 @@ TEST_CASE("the state diagonal of a factor matrix is 1 only if the matrix was dia
   };
   CHECK(step({1, 0, 0, 2}) == std::vector<double>{1, 1});
   CHECK(step({1, 1, 0, 2}) == std::vector<double>{0, 0});
-  // The factor matrices become diagonal again, but only by state_write: the flags must stay 0.
+  // The test makes the factor matrices diagonal again by writing states. The flags must stay 0 nevertheless.
   for (const char* key : {"w/0/factor.0", "w/0/factor.1"}) host.WriteValues(key, {1, 0, 0, 1});
   CHECK(step({0, 0, 0, 0}) == std::vector<double>{0, 0});
 }
 
 TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matrices and not in diagonal ones") {
-  // Writes a diagonal factor matrix with the element -0.25. If its flag is 1, each diagonal element a becomes
-  // (a + epsilon)^(-1/4). Otherwise, the eigenvalues are shifted first.
+  // The test writes a diagonal factor matrix with the element -0.25. If the flag of the matrix in the state diagonal is
+  // 1, the root of a diagonal element a is (a + epsilon)^(-1/4). If the flag is 0, 0.25 is first added to all
+  // eigenvalues, so that the least is 0.
   for (const bool dense : {false, true}) {
     Host host(Keys("use_merge_dims=false beta1=0 epsilon=0.5 beta2=1"), kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});

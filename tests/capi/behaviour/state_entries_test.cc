@@ -37,7 +37,7 @@ void CheckEntries(const Host& host, const std::vector<Row>& rows) {
   }
 }
 
-TEST_CASE("entries have the names, shapes and dtypes that the header documents") {
+TEST_CASE("state entries have the names, shapes and dtypes that the header documents") {
   const Host host(kEveryState, {Param("m", {6, 3}), Param("s", {})});
   CheckEntries(host, {{"group.0/step", {}, SHAMPOO_I64, -1, false},
                       {"m/0/factor.0", {4, 4}, SHAMPOO_F64, -1, true},
@@ -64,7 +64,7 @@ TEST_CASE("entries have the names, shapes and dtypes that the header documents")
                       {"s/0/momentum", {1}, SHAMPOO_F64, 0, false}});
 }
 
-TEST_CASE("entries exist only for the states of the configured method; groups and stacked blocks are numbered from 0") {
+TEST_CASE("only the states of the configured method have entries; groups and stacked blocks are numbered from 0") {
   shampoo_param_desc stacked = Param("layers", {2, 2, 3}, SHAMPOO_F64);
   stacked.stack_dims = 1;
   stacked.group = 1;
@@ -87,7 +87,7 @@ TEST_CASE("entries exist only for the states of the configured method; groups an
                       {"v/0/diagonal", {1}, SHAMPOO_I32, -1, false}});
 }
 
-TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse roots, and diagonal flags") {
+TEST_CASE("a new optimizer has factor matrices of 0, inverse roots of the identity or 0, and diagonal flags of 1") {
   for (const char* initial : {"identity", "zero"}) {
     const Host host(kEveryState + Keys{{"initial_inverse", initial}}, {Param("m", {6, 3})});
     for (const Host::Entry& entry : host.Entries()) {
@@ -107,7 +107,7 @@ TEST_CASE("a new optimizer has zero factor matrices, identity or zero inverse ro
 }
 
 // Compares ranges of every length and position with the whole entry.
-TEST_CASE("reading or writing a range of an entry transfers exactly the elements of this range") {
+TEST_CASE("reading or writing a range of a state entry transfers exactly the elements of this range") {
   Host host(kEveryState, {Param("m", {6, 3})});
   std::mt19937_64 random(6);
   host.RandomStep(random);
@@ -132,7 +132,7 @@ TEST_CASE("reading or writing a range of an entry transfers exactly the elements
         const Array written = host.Read(entry);
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
-          // The element that is stored in place of element i: its mirror image if i is above the diagonal.
+          // Element `kept` is stored for element i. If i is above the diagonal, `kept` is its mirror image.
           const size_t kept = entry.info.symmetric == 1 && i / n < i % n ? i % n * n + i / n : i;
           const bool is_new = kept >= first && kept < first + count;
           const char* const expected = is_new ? fresh.bytes().data() : whole.data();
@@ -151,14 +151,14 @@ TEST_CASE("a step continues from values that were written into the state") {
   Host host(keys, {Param("w", {1, 2}, SHAMPOO_F64)});
   host.Bind();
   host.WriteValues("w/0/momentum", {8, -4});
-  host.Step();  // a gradient of 0
+  host.Step();  // the gradient is 0
   CHECK(host.tensors[0].w.Values() == std::vector<double>{-4, 2});
 
   const Keys late = "precondition_frequency=100 beta1=0 lr=1 epsilon=1";
   Host counted(late, {Param("w", {1}, SHAMPOO_F64)});
   counted.WriteValues("group.0/step", {99});
   counted.tensors[0].g.Set(0, std::sqrt(3.0));
-  counted.Step();  // step 100: preconditioned by (3 + 1)^(-1/2)
+  counted.Step();  // step 100 multiplies the gradient by (3 + 1)^(-1/2)
   CHECK(counted.Steps(0) == 100);
   CHECK(counted.tensors[0].w.Get(0) == doctest::Approx(-std::sqrt(3.0) / 2).epsilon(1e-14));
 }

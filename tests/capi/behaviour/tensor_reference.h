@@ -63,8 +63,8 @@ inline std::vector<double> InversePower(int d, std::vector<double> a, double eps
   return x;
 }
 
-// A reference for the steps of one block of any order. It computes the formulas one element at a time, and shares no
-// code with the library.
+// A reference for the steps of one block of any order with method shampoo. It computes the formulas element by element,
+// and shares no code with the library.
 struct TensorReference {
   std::vector<int> shape;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-4, momentum = 0.5, weight_decay = 0.01, scale = 1;
@@ -73,7 +73,7 @@ struct TensorReference {
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
   bool spread = false;  // refreshes are at start, start + frequency, ... instead of at multiples of frequency
-  int async = 0;        // steps from a refresh to the first use of its roots, except for the first refresh
+  int async = 0;        // steps from a refresh to the use of its roots; the first roots are used at once
 
   std::vector<double> e, v, m;
   std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not used yet

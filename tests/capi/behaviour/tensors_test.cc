@@ -93,7 +93,7 @@ TEST_CASE("merged dims form one dim of the block") {
   }
 }
 
-// Each dim is divided into chunks of at most 3. Each block has a separate reference.
+// Each dim is divided into chunks of length 3 or less.
 TEST_CASE("a parameter of many blocks agrees with a separate reference for each block, even if gradients are missing") {
   const std::vector<int> shape = {4, 7, 5};
   const auto linear = [&](int i, int j, int k) { return static_cast<size_t>((i * shape[1] + j) * shape[2] + k); };

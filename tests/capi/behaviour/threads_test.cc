@@ -8,8 +8,8 @@
 namespace shampoo_test {
 namespace {
 
-// A model with large and tiny blocks, all floating-point dtypes, orders 1, 2 and 4, a stack, a shard, a parameter that
-// is scanned in several chunks, and a group with other keys.
+// Returns parameters whose blocks have different sizes, dtypes and orders. One parameter is a stack, one is a shard,
+// and two are in group 1. The gradient check divides the embedding into two spans (core/step/scan_spans.h).
 std::vector<shampoo_param_desc> MixedModel() {
   std::vector<shampoo_param_desc> params = {Param("large", {160, 130}),         Param("half", {40, 33}, SHAMPOO_F16),
                                             Param("brain", {70}, SHAMPOO_BF16), Param("wide", {9, 8}, SHAMPOO_F64),
@@ -54,12 +54,12 @@ TEST_CASE("blocks that are divided among threads give bit-identical results") {
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("contractions and rank updates that are divided among threads give bit-identical results in all methods") {
+  TEST_CASE("contractions and rank-k updates divided among threads give bit-identical results in all methods") {
     const Keys often = "precondition_frequency=1 basis_method=qr";
     for (const Keys& method : {Keys("method=shampoo precondition_frequency=2"), "method=soap" + often,
                                "method=soap factor_correction=kl" + often, Keys("method=kl_shampoo") + often}) {
       CAPTURE(method);
-      // The smallest square matrix whose contractions are divided (core/backend/cpu/kronecker.cc).
+      // A smaller square matrix would have no contractions that are divided (core/backend/cpu/kronecker.cc).
       CheckThreads(method + "threads=0", {Param("large", {1024, 1024})}, 3, {3});
     }
   }

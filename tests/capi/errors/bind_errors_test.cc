@@ -5,8 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-// A model that has made a step. A failed bind must not change the bindings, so the next step writes the same values as
-// in a model without the failure.
+// A model that has made one step.
 struct SteppedModel : BoundModel {
   SteppedModel() { RequireOk(TryStep()); }
 };
@@ -20,6 +19,8 @@ void CheckBindRefused(SteppedModel* model, int32_t first, const std::vector<sham
   CHECK(model->Everything() == before);
 }
 
+// Checks that failed binds have not changed the bindings: the next step must write the values that a model without
+// failed binds writes.
 void CheckStillBound(SteppedModel* model) {
   SteppedModel other;
   for (SteppedModel* const each : {model, &other}) {
@@ -61,7 +62,7 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
   CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count 2", "2 parameters"});
   CheckBindRefused(&model, INT32_MAX, {own}, {"first is " + Text(INT32_MAX)});
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, -1, &own), "count -1", "2 parameters");
-  // The call is rejected before it reads any element. The array has only one element.
+  // The call must fail before it reads the array, which has only one element.
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), "count " + Text(INT32_MAX), "2 parameters");
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), "buffers is NULL");
   CHECK_INVALID(shampoo_optimizer_bind(nullptr, 0, 1, &own), "opt is NULL");
@@ -78,7 +79,7 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
 TEST_CASE("bind rejects outputs that overlap other buffers") {
   SteppedModel model;
   const shampoo_buffers good = model.Buffers(0);
-  // Room for two arrays, the second of which begins at the last element of the first.
+  // `room` has space for two arrays. The array at `last` begins at the last element of the array at `start`.
   Array room(SHAMPOO_F32, 2 * SmallModel::kElements[0]);
   char* const start = room.data();
   char* const last = start + (SmallModel::kElements[0] - 1) * sizeof(float);

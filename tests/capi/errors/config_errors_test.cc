@@ -11,8 +11,8 @@
 namespace shampoo_test {
 namespace {
 
-// A config in which almost no key has its default value (see AnotherValue), so that a failed call that resets a key is
-// detected.
+// Returns a config in which every key has the value of AnotherValue(). If a failed call resets a key to its default,
+// CheckUnchanged() detects that.
 ConfigPtr MakeChangedConfig() {
   ConfigPtr config = MakeConfig();
   for (const shampoo_key_info& key : KeyTable()) {
@@ -51,7 +51,7 @@ TEST_CASE("every key rejects a string that is not one of its values and reports 
   for (const shampoo_key_info& key : KeyTable()) {
     for (const std::string& text : WrongTexts(key)) {
       CAPTURE_ALL(key.name, text);
-      // Blanks around a value are skipped and may be missing in the message.
+      // The message may contain the value without the blanks around it.
       const std::string shown = text.find_first_not_of(" \t") == std::string::npos ? "" : text;
       const char* const quote = shown.empty() ? "" : "\"";
       CHECK_INVALID(shampoo_config_set_str(config.get(), key.name, text.c_str()),
@@ -80,7 +80,7 @@ TEST_CASE("every f64 key rejects NaN, infinity and numbers outside its range") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("an integer that is not exact as a double is rejected for an f64 key") {
+TEST_CASE("an f64 key rejects an integer that float64 cannot represent exactly") {
   const ConfigPtr config = MakeChangedConfig();
   for (const int64_t value : {(INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN}) {
     CHECK_INVALID(shampoo_config_set_i64(config.get(), "lr", value), "key lr", " " + Text(value) + " ",
@@ -98,7 +98,7 @@ TEST_CASE("every i64 and bool key rejects an integer outside its range") {
     if (flag) wrong.insert(wrong.end(), {-1, 2});
     if (!flag) {
       for (const double value : OutsideOf(key)) wrong.push_back(static_cast<int64_t>(std::floor(value)));
-      // Converted to double, this value equals the integer below it, which is allowed.
+      // 2^53 + 1 is outside the range, but its conversion to double gives 2^53, which is in the range.
       if (std::string_view(key.range).find("2^53") != std::string_view::npos) wrong.push_back((INT64_C(1) << 53) + 1);
     }
     for (const int64_t value : wrong) {
@@ -118,7 +118,7 @@ TEST_CASE("an integer for an f64 key must be in the range of the key") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("a setter of another type is rejected, and the message names the type and the function to use") {
+TEST_CASE("the error of a setter for the wrong type names the type of the key and the setter to use") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     const std::string_view type = key.value_type;
@@ -158,7 +158,7 @@ TEST_CASE("a name that is not similar to any key gets no suggestion") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("a key name of another optimizer gets the name of the matching key as a suggestion") {
+TEST_CASE("for the name of a key of another optimizer the error says what to use instead") {
   const ConfigPtr config = MakeChangedConfig();
   const struct {
     const char* name;
@@ -209,7 +209,7 @@ TEST_CASE("a misspelled choice gets a suggestion only if it is similar to a vali
   CheckUnchanged(config);
 }
 
-TEST_CASE("functions of a config reject NULL with the name of the argument") {
+TEST_CASE("functions of a config reject NULL and name the argument in the error") {
   const ConfigPtr config = MakeChangedConfig();
   auto* const untouched = config.get();
   shampoo_config* out = untouched;
@@ -237,7 +237,7 @@ TEST_CASE("shampoo_config_get returns NULL for unknown keys and NULL arguments, 
   CHECK(shampoo_last_error() == before);
 }
 
-TEST_CASE("shampoo_config_describe_key accepts only indices below the count") {
+TEST_CASE("shampoo_config_describe_key rejects indices of keys that do not exist") {
   shampoo_key_info info = SHAMPOO_KEY_INFO_INIT;
   const int32_t count = shampoo_config_key_count();
   for (const int32_t index : {-1, count, INT32_MAX, INT32_MIN}) {
@@ -247,12 +247,12 @@ TEST_CASE("shampoo_config_describe_key accepts only indices below the count") {
   CHECK_INVALID(shampoo_config_describe_key(0, nullptr), "info is NULL");
 }
 
-TEST_CASE("a string from shampoo_config_get sets the same value again") {
+TEST_CASE("setting a key to a string that shampoo_config_get has returned restores the value") {
   shampoo_config* made = nullptr;
   RequireOk(shampoo_config_create(&made));
   const ConfigPtr config(made);
   for (const shampoo_key_info& key : KeyTable()) {
-    if (std::string_view(key.name) == "preset") continue;  // can be set only once
+    if (std::string_view(key.name) == "preset") continue;  // its value cannot be replaced by another preset
     CAPTURE(key.name);
     CHECK(std::string(shampoo_config_get(config.get(), key.name)) == key.default_value);
     RequireOk(shampoo_config_set_str(config.get(), key.name, AnotherValue(key).c_str()));

@@ -12,8 +12,7 @@
 
 namespace shampoo_test {
 
-// Returns a message about the first of the words that is not in the last error, or "" if all are. CHECK_ERROR
-// replaces the last error before the call, so the message of an earlier failure cannot match.
+// Returns a message about the first word that the last error does not contain, or "" if it contains all words.
 inline std::string MissingWord(std::initializer_list<std::string> words) {
   const std::string text = shampoo_last_error();
   for (const std::string& word : words) {
@@ -22,8 +21,8 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
   return "";
 }
 
-// Checks that a call returns this code and that its error has these words: CHECK_ERROR(call, code, {"words", "of the
-// message"})
+// Checks that a call returns a status code and that its error contains words: CHECK_ERROR(call, code, {"words", "of the
+// message"}). The failed shampoo_set_log() replaces the last error, so that the error of an earlier call cannot match.
 #define CHECK_ERROR(call, expected, ...)                          \
   do {                                                            \
     REQUIRE(shampoo_set_log(nullptr, nullptr, 77) != SHAMPOO_OK); \
@@ -31,10 +30,10 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
     CHECK(::shampoo_test::MissingWord(__VA_ARGS__) == "");        \
   } while (false)
 
-// The same for SHAMPOO_E_INVALID: CHECK_INVALID(call, "words", "of the message")
+// CHECK_ERROR for the code SHAMPOO_E_INVALID: CHECK_INVALID(call, "words", "of the message")
 #define CHECK_INVALID(call, ...) CHECK_ERROR(call, SHAMPOO_E_INVALID, {__VA_ARGS__})
 
-// Returns a number as the library writes it: in its shortest form, independent of the locale.
+// Returns a number as error messages contain it: in its shortest form, independent of the locale.
 template <typename Number>
 std::string Text(Number number) {
   char text[64];
@@ -42,7 +41,8 @@ std::string Text(Number number) {
   return std::string(text, end);
 }
 
-// The parameters "weight" (6 x 5) and "bias" (5), and keys that divide them into blocks with dims of at most 4.
+// SmallParams returns the parameters "weight" (6 x 5) and "bias" (5). SmallKeys returns `more` and keys that divide
+// these parameters into blocks whose dims are at most 4.
 inline std::vector<shampoo_param_desc> SmallParams(int32_t dtype = SHAMPOO_F32) {
   return {Param("weight", {6, 5}, dtype), Param("bias", {5}, dtype)};
 }

@@ -20,8 +20,8 @@ inline std::vector<shampoo_key_info> KeyTable() {
   return keys;
 }
 
-// Returns a value of a key in the spelling of shampoo_config_get. The value differs from the default in the key table.
-// For the key preset, it is the preset that MakeConfig sets, because setting another preset of this config would fail.
+// Returns a valid value of a key, spelled as shampoo_config_get returns it. The value differs from the key's default.
+// For the key preset, the value is the preset that MakeConfig has set, because setting a different preset would fail.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;
@@ -36,16 +36,17 @@ inline std::string AnotherValue(const shampoo_key_info& key) {
   if (type == "dtype") return "f64";
   if (type == "list") return "0,2,4";
   if (type == "text") return "2,-1.5,0.5";
-  const std::string range = key.range;  // the last choice, or the first if the last one is the default
+  // The range lists choices. The result is the last choice, or the first choice if the last one is the default.
+  const std::string range = key.range;
   const size_t comma = range.rfind(", ");
   if (comma == std::string::npos) return range;
   const std::string last = range.substr(comma + 2);
   return last == normal ? range.substr(0, range.find(", ")) : last;
 }
 
-// Returns numbers outside the range of a key: the nearest ones and, if the range has no upper limit, also one far
-// below. The key table has ranges such as "[0, 1)", "> 0", "[-1, 2^53]" and "finite". No finite number is outside
-// "finite".
+// Returns numbers outside the range of a key: the numbers nearest to the range and, if the range has no upper limit,
+// also a number far below the lower limit. The key table has ranges such as "[0, 1)", "> 0", "[-1, 2^53]" and "finite".
+// For "finite" the result is empty, because every finite number is allowed.
 inline std::vector<double> OutsideOf(const shampoo_key_info& key) {
   std::string range = key.range;
   if (range.rfind("auto, or ", 0) == 0) range = range.substr(9);

@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("the last error belongs to the thread, and only a failed call changes it") {
+TEST_CASE("each thread has its own last error that only its failed calls change") {
   CHECK_INVALID(shampoo_config_create(nullptr), "out is NULL");
   const std::string here = shampoo_last_error();
   std::string fresh = "not read";
@@ -45,12 +45,12 @@ TEST_CASE("an optimizer keeps the message of its last failure, whichever thread 
   CHECK(shampoo_optimizer_error(model.get()) == text);
 }
 
-TEST_CASE("a message that is too long is truncated between two characters and marked") {
-  constexpr size_t kKept = 4095;  // bytes of a message
+TEST_CASE("a message that is too long is truncated between two characters and ends in a mark") {
+  constexpr size_t kKept = 4095;  // the largest size of a message, in bytes
   constexpr char kMark[] = " ... (cut off)";
   shampoo_config* config = nullptr;
   RequireOk(shampoo_config_create(&config));
-  // Characters of 1 to 4 bytes. The shift moves the size limit of a message to each byte of a character.
+  // The characters have 1 to 4 bytes. Each shift lets the size limit fall on a different byte of a character.
   for (const std::string character : {"a", "ä", "权", "\U0001F680"}) {
     for (size_t shift = 0; shift < character.size(); ++shift) {
       std::string key(shift, 'x');

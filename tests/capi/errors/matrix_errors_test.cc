@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("shampoo_matrix_inverse_root rejects wrong matrices and roots") {
+TEST_CASE("shampoo_matrix_inverse_root rejects invalid arguments and leaves its outputs unchanged") {
   const ConfigPtr config = MakeConfig();
   const double a[4] = {4, 0, 0, 4};
   double x[4] = {7, 7, 7, 7};
@@ -40,7 +40,7 @@ TEST_CASE("shampoo_matrix_inverse_root rejects wrong matrices and roots") {
   CHECK(x[0] == doctest::Approx(0.5));
 }
 
-TEST_CASE("shampoo_matrix_orthogonalize rejects wrong matrices and reports what it cannot compute") {
+TEST_CASE("shampoo_matrix_orthogonalize rejects invalid arguments and reports infinite inputs and divergence") {
   const ConfigPtr config = MakeConfig("method=muon");
   const double a[6] = {4, 0, 0, 4, 1, 1};
   double x[6] = {7, 7, 7, 7, 7, 7};
@@ -95,7 +95,7 @@ void CheckFailures(int32_t dtype) {
   const ConfigPtr config = MakeConfig();
   const Real nan = std::numeric_limits<Real>::quiet_NaN();
   const Real infinity = std::numeric_limits<Real>::infinity();
-  for (const size_t at : {0, 3, 8}) {  // on the diagonal and below it
+  for (const size_t at : {0, 3, 8}) {  // elements 0 and 8 are on the diagonal, and element 3 is below it
     std::vector<Real> a = {2, 1, 1, 1, 2, 1, 1, 1, 2};
     a[at] = nan;
     CheckRootFails<Real>(config, dtype, a, "NaN");
@@ -108,10 +108,11 @@ void CheckFailures(int32_t dtype) {
   const ConfigPtr no_epsilon = MakeConfig("epsilon=0");
   CheckRootFails<Real>(no_epsilon, dtype, {0}, "singular");
   CheckRootFails<Real>(no_epsilon, dtype, {1, 0, 0, 0}, "singular");
-  CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");  // shifted until its least eigenvalue is 0
+  // The library shifts the eigenvalues of this matrix so that the least is 0.
+  CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");
 }
 
-TEST_CASE("a root that is not finite is an error, and the result and info are unchanged") {
+TEST_CASE("an inverse root that is not finite is an error that leaves the result and info unchanged") {
   CheckFailures<float>(SHAMPOO_F32);
   CheckFailures<double>(SHAMPOO_F64);
 }

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Keys that the method of the group does not read, and keys of norms for parameters of several blocks.
+// Tests that a plan rejects keys that the method of their group does not read. Tests that it rejects keys for norms,
+// such as update_norm, if a parameter has several blocks.
 #include <algorithm>
 
 #include "errors_test_util.h"
@@ -10,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a key that the method does not read is an error with the key, its value, the method and what is expected") {
+TEST_CASE("the error about a key that the method does not read names the key and its value and the method") {
   const struct {
     const char* method;
     std::vector<std::string> keys;
@@ -40,7 +41,7 @@ TEST_CASE("a key that the method does not read is an error with the key, its val
   }
 }
 
-TEST_CASE("keys for norms are rejected for a parameter of several blocks, and the error has the needed block size") {
+TEST_CASE("for keys for norms and a parameter of several blocks the error says which block size is needed") {
   for (const Keys& keys : {Keys("update_norm=rms"), Keys("max_update_rms=1"), Keys("norm_control=hyperball")}) {
     for (const char* const method : {"shampoo", "soap", "kl_shampoo"}) {
       CAPTURE_ALL(method, keys[0].first);

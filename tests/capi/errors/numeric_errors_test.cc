@@ -55,7 +55,7 @@ TEST_CASE("the error names the first element that is not finite and its block") 
   CHECK(std::string(shampoo_last_error()).find("NaN") == std::string::npos);
 }
 
-TEST_CASE("a gradient whose factor matrices would overflow is rejected") {
+TEST_CASE("a gradient that would make a factor matrix overflow is rejected") {
   BoundModel model(kEveryState);
   BoundModel other(kEveryState);
   model.FillGradients(1);
@@ -95,46 +95,46 @@ TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its
 TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype") {
   BoundModel model("factor_dtype=f16");
   model.FillGradients(1);
-  model.tensors[1].g.Set(2, 150);  // adds 22500 in each step; the largest number of f16 is 65504
+  model.tensors[1].g.Set(2, 150);  // each step adds 22500 to an element; the largest f16 is 65504
   for (int step = 0; step < 2; ++step) RequireOk(model.TryStep());
   CheckStepFails(&model, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});
   StepWell(&model, 2);
 }
 
-TEST_CASE("the overflow check of a factor matrix uses its largest row, not the sum of all rows") {
+TEST_CASE("the overflow check of a factor matrix uses the largest row of the gradient instead of the sum of all rows") {
   BoundModel model("factor_dtype=f16 use_merge_dims=false");
   model.FillGradients(1);
-  // The large elements are in different rows and columns. The sum of their squares does not fit f16, but each square
-  // does.
+  // The large elements are in different rows and columns. Each square fits f16, but the sum of the squares does not.
   for (size_t i = 0; i < 4; ++i) model.tensors[0].g.Set(i * 7, 200);
   CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE("a step is rejected if a sum in the grafting state would overflow its dtype, unlike an average that fits") {
+TEST_CASE(
+    "a step fails if the grafting sum of adagrad would overflow and succeeds if the grafting average of adam fits") {
   const Keys narrow = "grafting_dtype=f16 beta2=0.5 beta1=0";
   BoundModel sum(narrow + "grafting=adagrad");
   sum.FillGradients(1);
-  sum.tensors[1].g.Set(2, 200);  // adds 40000 in each step
+  sum.tensors[1].g.Set(2, 200);  // each step adds 40000 to the sum
   RequireOk(sum.TryStep());
   CheckStepFails(&sum, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
   BoundModel average(narrow + "grafting=adam");
-  average.tensors[1].g.Set(2, 300);  // the square does not fit f16, but a thousandth of the square does
+  average.tensors[1].g.Set(2, 300);  // 90000 does not fit f16, but the average adds only a thousandth of it
   CHECK(average.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE("a gradient and its coupled decay that cancel are rejected if each of them is too large") {
+TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if both are too large") {
   BoundModel model("gradient_scale=10 weight_decay=10 weight_decay_type=coupled");
   model.tensors[1].g.Set(3, 3e38);
   model.tensors[1].w.Set(3, -3e38);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32"});
 }
 
-TEST_CASE("a gradient and its coupled decay that cancel are rejected if rounding would overflow a factor matrix") {
+TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if their rounding error is too large") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
-  // In float64, the gradient and the decay cancel. In float32, the rounding error of the decay is 6e26.
+  // In float64, the gradient and the decay cancel each other. In float32, the rounding error of the decay is 6e26.
   const double decay = -static_cast<double>(grad) / static_cast<double>(param);
   BoundModel model("weight_decay_type=coupled weight_decay=" + Text(decay));
   model.tensors[1].w.Set(3, static_cast<double>(param));

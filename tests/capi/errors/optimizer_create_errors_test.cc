@@ -16,14 +16,14 @@ void CheckCreateRefused(const PlanPtr& plan, const shampoo_optimizer_desc& desc,
   CHECK(optimizer == untouched);
 }
 
-// The user struct of an allocator that records its allocations. Call number fail_at fails, and call number misalign_at
-// returns a misaligned pointer. If a number is -1, there is no such call.
+// The user struct of a test allocator, which records its allocations here. Calls are numbered from 0. Call fail_at of
+// Allocate() fails, and call misalign_at returns a misaligned pointer. If a number is -1, it selects no call.
 struct Account {
   int fail_at = -1;
   int misalign_at = -1;
   int calls = 0;
   int released = 0;
-  std::map<void*, std::pair<void*, size_t>> allocated;  // by returned address: the start and size of the memory
+  std::map<void*, std::pair<void*, size_t>> allocated;  // maps each returned pointer to start and size
 };
 
 void* Allocate(void* user, size_t bytes, size_t align, int32_t, int32_t, void*) {
@@ -54,7 +54,7 @@ shampoo_allocator AllocatorOf(Account* account) {
   return allocator;
 }
 
-TEST_CASE("shampoo_optimizer_create rejects NULL with the name of the argument") {
+TEST_CASE("shampoo_optimizer_create rejects NULL and names the argument in the error") {
   const PlanPtr plan = MakeSmallPlan();
   const shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_optimizer* optimizer = nullptr;
@@ -104,7 +104,7 @@ TEST_CASE("the caller's arena must be large enough and aligned") {
   CHECK(memory == before);
 }
 
-TEST_CASE("an allocator needs both functions, and an executor needs its function and threads") {
+TEST_CASE("an allocator that lacks a function and an executor that lacks its function or threads are rejected") {
   const PlanPtr plan = MakeSmallPlan();
   Account account;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;
@@ -135,7 +135,8 @@ TEST_CASE("an allocator needs both functions, and an executor needs its function
   CHECK(executor_released == 0);
 }
 
-TEST_CASE("if any call of the allocator fails, create deallocates all memory and does not call release") {
+TEST_CASE(
+    "if an allocation fails or is misaligned shampoo_optimizer_create frees all memory without a call of release") {
   const PlanPtr plan = MakeSmallPlan();
   Account whole;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;

@@ -7,7 +7,8 @@
 namespace shampoo_test {
 namespace {
 
-// Checks that the parameter is rejected with these words, and that the plan then accepts a parameter of the same name.
+// Checks that adding a parameter fails with an error that contains these words. Checks that the plan then still accepts
+// a valid parameter with the same name.
 void CheckParamRefused(const shampoo_param_desc& desc, std::initializer_list<std::string> words) {
   const PlanPtr plan = MakePlan();
   int32_t index = -5;
@@ -52,7 +53,7 @@ TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const Keys early = "start_preconditioning_step=3 precondition_frequency=5";
   CheckCreateRefused("epsilon=0", desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
-  // A second group with contradictions is rejected. The plan still has one group afterwards.
+  // Adding a second group with contradictory values fails, and the plan still has one group.
   const PlanPtr plan = MakePlan("threads=2");
   int32_t group = -5;
   const auto add = [&](const Keys& values) {
@@ -150,7 +151,7 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc.shard_form = 1;
   desc.flat_count = 20;
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
-  // A rank that holds nothing of the parameter reports the same errors.
+  // A rank whose shard is empty reports the same error.
   desc.flat_count = 0;
   refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
   desc.row_splits[0] = 0;

@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("functions of a plan reject NULL with the name of the argument") {
+TEST_CASE("functions of a plan reject NULL and name the argument in the error") {
   const ConfigPtr config = MakeConfig();
   const shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   const shampoo_param_desc desc = Param("p", {2});
@@ -67,7 +67,7 @@ TEST_CASE("nothing can be added to a finished plan") {
   CHECK(before == after);
 }
 
-TEST_CASE("queries of a plan accept only its blocks, its ranks and known names") {
+TEST_CASE("queries of a plan reject unknown names and blocks and ranks that do not exist") {
   const PlanPtr plan = MakeSmallPlan();
   int64_t count = 0;
   RequireOk(shampoo_plan_block_count(plan.get(), &count));

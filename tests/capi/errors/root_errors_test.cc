@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Values of root keys that contradict each other.
+// Tests that invalid and contradictory values of the keys for inverse roots are rejected.
 #include "small_model.h"
 
 namespace shampoo_test {
@@ -36,7 +36,7 @@ TEST_CASE("keys that contradict each other are rejected by a plan and by shampoo
   }
 }
 
-TEST_CASE("newton rejects a root that is not an integer") {
+TEST_CASE("root_method newton rejects a root such as 4/3 that is not an integer") {
   const ConfigPtr config = MakeConfig("root_method=newton");
   double a = 1;
   double x = -7;
@@ -46,7 +46,7 @@ TEST_CASE("newton rejects a root that is not an integer") {
   CHECK(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 4, 2, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("with pseudo_inverse epsilon must stay 0, and get reports that root_rank_rtol is auto") {
+TEST_CASE("with root_rank_handling pseudo_inverse epsilon must stay 0 and an automatic root_rank_rtol cannot be read") {
   const SmallModel model(Keys("root_rank_handling=pseudo_inverse epsilon=0"));
   CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, "epsilon", 1e-6), "epsilon", "pseudo_inverse", "expected 0");
   CHECK(shampoo_optimizer_set(model.get(), 0, "epsilon", 0) == SHAMPOO_OK);

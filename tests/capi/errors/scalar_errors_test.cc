@@ -25,7 +25,7 @@ TEST_CASE("shampoo_optimizer_set rejects keys that cannot be changed and lists t
 
 TEST_CASE("shampoo_optimizer_set rejects a value outside the range of its key") {
   const SmallModel model;
-  // Reading the value of a key that the method does not read fails. The status is therefore compared, too.
+  // If the method does not use a key, shampoo_optimizer_get fails. The test therefore compares the status, too.
   const auto status_and_value = [&model](const char* key) {
     double value = 0;
     const shampoo_status status = shampoo_optimizer_get(model.get(), 0, key, &value);

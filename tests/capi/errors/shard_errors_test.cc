@@ -55,8 +55,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
 }
 
-// Describes the shard of this rank, and the shards of ranks 0 and 2 unless they are null. Checks the result of
-// shampoo_plan_finish.
+// Makes a plan of rank 1 of 3 with its own shard and, unless they are null, the shards of ranks 0 and 2. Checks that
+// finishing the plan fails with an error that contains these words or, if there are no words, succeeds.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
@@ -70,15 +70,15 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
   }
 }
 
-TEST_CASE("gathered shards must be known, and contain each element once unless each is the whole parameter") {
-  // The plan knows the shards of the other ranks if all shards are equal chunks of elements, equal chunks of rows, or
-  // the whole parameter.
+TEST_CASE("gathered shards must all be known and hold each element once unless every rank holds the whole parameter") {
+  // The plan infers the shards of the other ranks if its own shard is an equal chunk of the elements, an equal chunk of
+  // the rows, or the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
   CheckFinish(Param("p", {6, 4}), nullptr, nullptr, {});
   const shampoo_param_desc flat_whole = Flat(0, 24);
   const shampoo_param_desc whole_rectangle = Rectangle(0, 6, 0, 4);
-  CheckFinish(Param("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // every rank has all elements, in any form
+  CheckFinish(Param("p", {6, 4}), &flat_whole, &whole_rectangle, {});  // the shard forms of the ranks differ
   CheckFinish(Flat(8, 7), nullptr, nullptr,
               {"\"p\"", "shard ranks 0, 2", "shampoo_plan_add_shard", "neither an equal chunk"});
   CheckFinish(Rectangle(2, 2, 0, 3), nullptr, nullptr, {"shard ranks 0, 2", "shampoo_plan_add_shard"});
@@ -105,22 +105,23 @@ TEST_CASE("gathered shards must be known, and contain each element once unless e
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE("a flat shard is recognized only if it is an equal chunk of dim 0 or of the elements") {
+TEST_CASE(
+    "a plan infers the flat shards of other ranks only if its own is an equal chunk of dim 0 or of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     AddParam(plan, Flat(offset, count, shape));
     return shampoo_plan_finish(plan.get());
   };
-  CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // 5 rows
+  CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // an equal chunk of dim 0: 5 of 9 rows
   CHECK(finish(1, {9, 7}, 35, 28) == SHAMPOO_OK);
-  CHECK(finish(0, {9, 7}, 0, 32) == SHAMPOO_OK);  // elements
+  CHECK(finish(0, {9, 7}, 0, 32) == SHAMPOO_OK);  // an equal chunk of the elements: 32 of 63
   CHECK(finish(0, {9, 7}, 0, 34) == SHAMPOO_E_INVALID);
   CHECK(finish(0, {1}, 0, 1) == SHAMPOO_OK);
   CHECK(finish(1, {1}, 1, 0) == SHAMPOO_OK);
   CHECK(finish(1, {1}, 0, 1) == SHAMPOO_E_INVALID);
 }
 
-TEST_CASE("gathered shards need shard_comm, but local shards and plans without shards do not") {
+TEST_CASE("creating an optimizer requires shard_comm only if several shard ranks use shard_mode gather") {
   const auto create = [](const PlanPtr& plan) {
     RequireOk(shampoo_plan_finish(plan.get()));
     return TryCreate(plan);
@@ -139,7 +140,7 @@ TEST_CASE("gathered shards need shard_comm, but local shards and plans without s
   CHECK_INVALID(shampoo_plan_finish(part.get()), "\"p\"", "8 of 24 elements");
 }
 
-TEST_CASE("shampoo_plan_bytes rejects ranks that the plan does not have, and unknown names") {
+TEST_CASE("shampoo_plan_bytes rejects unknown names and ranks that do not exist") {
   const PlanPtr plan = MakeShardPlan();
   AddParam(plan, Flat(8, 8));
   RequireOk(shampoo_plan_finish(plan.get()));

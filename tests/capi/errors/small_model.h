@@ -9,8 +9,8 @@
 
 namespace shampoo_test {
 
-// An optimizer of the parameters of SmallParams(). Its outputs and copies are separate arrays, so steps do not change
-// the parameters.
+// An optimizer for the parameters of SmallParams(). Steps write to the separate arrays `out` and `copy`, and do not
+// change the parameters.
 struct SmallModel : Host {
   static constexpr size_t kElements[2] = {30, 5};
   static constexpr const char* kNames[2] = {"weight", "bias"};
@@ -29,7 +29,7 @@ struct SmallModel : Host {
     std::mt19937_64 random(seed);
     Host::FillGradients(random);
   }
-  // Returns everything that a step may write.
+  // Returns all arrays, states and statistics that a step may write.
   std::vector<std::vector<char>> Everything() const {
     std::vector<std::vector<char>> all = Host::Everything();
     for (const char* const key : {"steps", "root_computed", "root_reused"}) {
@@ -50,7 +50,7 @@ struct BoundModel : SmallModel {
   explicit BoundModel(const Keys& keys = {}, int32_t dtype = SHAMPOO_F32) : SmallModel(keys, dtype) { Bind(); }
 };
 
-// Checks that a step fails with this status and these words, and changes nothing.
+// Checks that a step fails with this status and with an error that contains these words, and changes nothing.
 inline void CheckStepFails(BoundModel* model, shampoo_status status, std::initializer_list<std::string> words) {
   const auto before = model->Everything();
   CHECK_ERROR(model->TryStep(), status, words);

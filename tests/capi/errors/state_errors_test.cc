@@ -5,7 +5,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("shampoo_state_describe accepts only indices below the count") {
+TEST_CASE("shampoo_state_describe rejects indices of entries that do not exist") {
   const SmallModel model;
   int64_t count = -5;
   shampoo_state_entry entry = SHAMPOO_STATE_ENTRY_INIT;
@@ -22,7 +22,7 @@ TEST_CASE("shampoo_state_describe accepts only indices below the count") {
   CHECK(entry.key == nullptr);
 }
 
-TEST_CASE("state transfers outside an entry or in device memory are rejected") {
+TEST_CASE("shampoo_state_read and shampoo_state_write reject ranges outside an entry and device memory") {
   BoundModel model;
   RequireOk(model.TryStep());
   int64_t count = 0;
@@ -35,13 +35,13 @@ TEST_CASE("state transfers outside an entry or in device memory are rejected") {
   std::vector<char> memory(256, char{17});
   const std::vector<char> memory_before = memory;
   int stream = 0;
-  // Checks that both reading and writing reject these arguments.
   struct Transfer {
     int64_t index, first, count;
     size_t bytes;
     int32_t device_type = SHAMPOO_CPU;
     void* stream = nullptr;
   };
+  // Checks that shampoo_state_read and shampoo_state_write reject these arguments.
   const auto fails = [&](const Transfer& t, shampoo_status code, std::initializer_list<std::string> words) {
     char* const data = memory.data();
     CHECK_ERROR(shampoo_state_read(model.get(), t.index, t.first, t.count, data, t.bytes, t.device_type, t.stream),

@@ -8,9 +8,9 @@
 namespace shampoo_test {
 namespace {
 
-constexpr size_t kMore = 24;  // bytes of fields that this version does not know
+constexpr size_t kMore = 24;  // bytes of additional fields in the structs of newer callers
 
-// A struct of a newer caller: the same fields followed by additional ones, all 0.
+// A struct as a newer caller passes it: the fields of Struct are followed by additional fields, which are 0.
 template <typename Struct>
 struct Newer {
   explicit Newer(const Struct& fields) {
@@ -22,8 +22,8 @@ struct Newer {
   alignas(16) char bytes[sizeof(Struct) + kMore] = {};
 };
 
-// Checks how `call` reads a struct of any size. The fields are valid, so errors concern only struct_size and the bytes
-// after the fields that the library knows. `first` is the smallest struct_size that the library accepts.
+// Checks how the library reads a struct of any size in `call`. The fields are valid, so errors concern only struct_size
+// and the bytes after the fields that the library knows. `first` is the smallest struct_size that the library accepts.
 template <typename Struct>
 void CheckRead(const Struct& fields, const std::string& name, const std::function<shampoo_status(const Struct*)>& call,
                size_t first = sizeof(Struct)) {
@@ -42,12 +42,12 @@ void CheckRead(const Struct& fields, const std::string& name, const std::functio
   }
   CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
   extended.SetSize(sizeof(Struct));
-  extended.bytes[sizeof(Struct)] = 1;  // after the end of the caller's struct
+  extended.bytes[sizeof(Struct)] = 1;  // this byte is after the end of the caller's struct
   CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
 }
 
-// Checks a struct that the library fills. A struct that is too small must stay unchanged. In a larger struct, the bytes
-// after those that the library knows must stay unchanged.
+// Checks how the library fills a struct of any size in `call`. A struct that is too small must stay unchanged. In a
+// larger struct, the bytes after those that the library knows must stay unchanged.
 template <typename Struct>
 void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call,
                   size_t first = sizeof(Struct)) {
@@ -143,7 +143,8 @@ TEST_CASE("the struct_size of buffers is the stride of the array") {
   two[1].SetSize(distance);
   two[1].bytes[distance - 1] = 1;
   CHECK_ERROR(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()), SHAMPOO_E_UNSUPPORTED, {"buffers"});
-  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_STATE, {"\"bias\""});  // neither was bound
+  // The failed call has bound no parameter.
+  CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_STATE, {"\"bias\""});
   two[1].bytes[distance - 1] = 0;
   CHECK(shampoo_optimizer_bind(model.get(), 0, 2, two[0].get()) == SHAMPOO_OK);
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);

@@ -1,7 +1,7 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Includes the header of the function table before any other header. The tests compile this file as every documented
- * version of C and C++. */
+/* Includes api.h, which declares the table of all functions, before any other header. The tests compile this file as
+ * every documented version of C and C++. */
 #include <shampoo/api.h>
 /* The header is included twice, as happens in larger programs. */
 #include <shampoo/api.h>

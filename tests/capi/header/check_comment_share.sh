@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_comment_share.sh HEADER PERCENT: fails if fewer than PERCENT of the non-blank lines are comments. A line
-# with any code on it counts as code.
+# check_comment_share.sh HEADER PERCENT: fails if fewer than PERCENT % of the non-blank lines of HEADER are comments.
+# A line that contains code counts as code.
 set -eu
 awk -v least="$2" '
   {

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# check_function_comments.sh COMPILER HEADER [FUNCTIONS]: fails unless the comment above every function of the header
-# begins with a verb in the third person and describes every parameter and every result that is not a status. FUNCTIONS
-# are the names of the functions to check. By default, these are all functions that the header and the headers it
-# includes declare.
+# check_function_comments.sh COMPILER HEADER [FUNCTIONS]: checks the comments above the declarations of functions in
+# HEADER. Each comment must begin with a verb in the third person and describe every parameter. If the function returns
+# a value that is not a status, the comment must also describe the result. FUNCTIONS are the names of the functions to
+# check. By default, the script checks all functions that list_declared.sh prints.
 set -eu
 export LC_ALL=C
 functions=${3:-$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')}
@@ -42,6 +42,6 @@ awk -v functions="$functions" '
     declaration = ""
   }
   END {
-    if (seen != total) { print "found " seen + 0 " declarations of " total " functions"; exit 1 }
+    if (seen != total) { print "found " seen + 0 " declarations; expected " total ", one for each function"; exit 1 }
     exit lacking > 0
   }' "$2"

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_name.sh COMPILER HEADER OUTPUT: writes a C89 program that initializes every struct by its _INIT macro,
-# takes the address of every function, and compares the number of functions with the number of lines of the file whose
-# path is the program's argument. The struct shampoo_api has no macro, because only the library fills it.
+# make_every_name.sh COMPILER HEADER OUTPUT: writes a C89 program that initializes every struct with its _INIT macro
+# and takes the address of every function. The argument of the program is the path of a file with one line for each
+# function. The program fails if the file has more or fewer lines than there are functions. The struct shampoo_api has
+# no macro, because only the library fills it.
 set -eu
 export LC_ALL=C
 functions=$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2")
@@ -36,7 +37,7 @@ int main(int argc, char** argv) {
   fclose(file);
   for (i = 0; i < count; ++i) wrong += functions[i] == NULL;
 END
-  # A shampoo_tensor has no struct_size: its size is an argument.
+  # A shampoo_tensor has no struct_size: its size is an argument of shampoo_create_sized().
   printf '  wrong += made_%s.struct_size == 0;\n' $(printf '%s\n' $structs | grep -vx shampoo_tensor)
   printf '  wrong += made_shampoo_tensor.ndim != 0;\n'
   cat <<'END'

@@ -9,7 +9,7 @@
 namespace shampoo_test {
 namespace {
 
-// State of this thread. The types are plain because nothing here may allocate.
+// State of the AllocationWatch of this thread. The variables must not allocate, because operator new uses them.
 thread_local bool counting = false;
 thread_local AllocationFault plan;
 thread_local int64_t counted = 0;

@@ -9,15 +9,15 @@ namespace shampoo_test {
 
 // Specifies which allocations of a thread fail. allocations.cc replaces operator new, also for the library.
 struct AllocationFault {
-  int64_t first = 0;       // the number of the first allocation that fails, counted from 1
+  int64_t first = 0;       // number of the first allocation that fails, counted from 1; by default none
   int64_t count = 1;       // how many consecutive allocations fail
   size_t least_bytes = 0;  // smaller allocations are not counted and do not fail
-  // Returns whether the code that allocates now is excluded: its allocations are not counted and do not fail. nullptr:
-  // no code is excluded.
+  // Returns whether the code that allocates now is excluded: its allocations are not counted and do not fail. If
+  // is_excluded is nullptr, no code is excluded.
   bool (*is_excluded)() = nullptr;
 };
 
-// Counts the allocations of the thread that created this object, and makes them fail as specified.
+// Counts the allocations of the thread that created this object, and lets those fail that `fault` specifies.
 class AllocationWatch {
  public:
   explicit AllocationWatch(const AllocationFault& fault);

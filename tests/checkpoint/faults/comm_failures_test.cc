@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators that fail, or deliver a wrong number, at any call of a save or a load.
+// Tests of saves and loads in which one collective fails or delivers a wrong number.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace {
 
 struct CommFault {
   const char* what;
-  bool after;       // the faulty rank fails after the exchange instead of before it
-  bool all;         // all ranks are faulty; otherwise only one rank
-  bool with_abort;  // whether the communicator has abort; otherwise, a timeout ends the waiting of the other rank
+  bool after;       // whether a faulty rank fails after the exchange, instead of before it
+  bool all;         // whether all ranks are faulty, instead of one rank
+  bool with_abort;  // whether the communicator has abort(); without abort(), the other rank waits until a timeout
 };
 constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
                                      {"on all ranks, after the exchange", true, true, false},
@@ -28,6 +28,7 @@ constexpr CommFault kCommFaults[] = {{"on all ranks", false, true, false},
                                      {"on one rank, without abort", false, false, false},
                                      {"on one rank, after the exchange, without abort", true, false, false}};
 
+// Makes collective `number` of the job fail on `rank` or, if kind.all is set, on all ranks.
 void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   job->NewComm(kind.with_abort);
   // The timeout is long if no rank is expected to time out.
@@ -37,7 +38,8 @@ void Arm(SavingJob* job, const CommFault& kind, int rank, int64_t number) {
   };
 }
 
-// Checks that no rank timed out unexpectedly, that a rank failed, and that failed ranks return SHAMPOO_E_COMM.
+// Checks that no rank timed out unexpectedly, that at least one rank failed, and that each failed rank returned
+// SHAMPOO_E_COMM.
 void CheckStatuses(SavingJob* job, const CommFault& kind) {
   if (kind.all || kind.with_abort) CHECK(job->comm().timeouts() == 0);
   for (int rank = 0; rank < job->world(); ++rank) {
@@ -84,13 +86,13 @@ int64_t Collectives(SavingJob* job, const std::function<void()>& work) {
 
 // A number that a rank receives instead of the number that the other rank has sent.
 struct WrongNumber {
-  int64_t call;
-  size_t at;  // offset in the segment of the other rank
+  int64_t call;  // number of the collective, counted from 1
+  size_t at;     // offset in the bytes that the other rank has sent
   int64_t value;
 };
 
-// Returns the wrong numbers of a save or a load. They are at the start of each segment, where ranks send sizes, counts,
-// codes and checksums.
+// Returns the wrong numbers to test in each collective of work(), which is a save or a load. They replace numbers at
+// the start of the bytes that a rank sends, where ranks send sizes, counts, codes and checksums.
 std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()>& work) {
   std::vector<WrongNumber> numbers;
   job->NewComm();
@@ -111,18 +113,18 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   return numbers;
 }
 
-// Makes `rank` receive the wrong number. If rank is 2, both ranks receive it.
+// Makes `rank` or, if `rank` is 2, both ranks receive the wrong number.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
-  job->comm().patience = std::chrono::milliseconds(200);  // how long a rank waits if the other returns early
+  job->comm().patience = std::chrono::milliseconds(200);  // how long a rank waits for a rank that has returned early
   job->comm().change = [=](int own, int64_t call, char* received, size_t bytes) {
     if (call != number.call || (rank != 2 && own != rank)) return;
     std::memcpy(received + (own == 0 ? bytes / 2 : 0) + number.at, &number.value, sizeof number.value);
   };
 }
 
-// Checks that no rank returns SHAMPOO_E_INTERNAL, SHAMPOO_E_NOMEM or an unknown status code, and that an error about an
-// invalid number says what to check.
+// Checks that no rank returned SHAMPOO_E_INTERNAL, SHAMPOO_E_NOMEM or an unknown status code. Checks that an error
+// about an invalid number has the status SHAMPOO_E_COMM and advises to use the same build on all ranks.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
     const auto& [status, error] = std::tie((*job)[rank].status, (*job)[rank].error);
@@ -136,7 +138,8 @@ void CheckStatuses(SavingJob* job) {
   }
 }
 
-TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint or the new one") {
+TEST_CASE(
+    "after one rank receives a wrong number in a collective of a save the older or the new checkpoint can be loaded") {
   Saves saves;
   int invalid = 0;
   int agreed = 0;
@@ -158,7 +161,8 @@ TEST_CASE("a wrong number in any exchange of a save leaves the older checkpoint 
   saves.CheckNextSave();
 }
 
-TEST_CASE("a wrong number in any exchange of a load leaves each rank with its old state or that of the checkpoint") {
+TEST_CASE(
+    "after a wrong number in any collective of a load each rank has its old state or the state of the checkpoint") {
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
@@ -179,7 +183,7 @@ TEST_CASE("a wrong number in any exchange of a load leaves each rank with its ol
   CHECK(invalid > 20);
 }
 
-TEST_CASE("a communicator that fails at any call of a save leaves the older checkpoint or the new one" *
+TEST_CASE("after any collective of a save has failed either the older checkpoint or the new one can be loaded" *
           doctest::test_suite("long")) {
   Saves saves;
   const int64_t calls = Collectives(&saves.job, [&] { saves.Save(); });
@@ -189,7 +193,7 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
     Arm(&saves.job, kind, rank, number);
     saves.Save();
     CheckStatuses(&saves.job, kind);
-    // At the last call, a rank cannot know whether the other rank succeeded.
+    // If the last collective fails on one rank, the save may still have succeeded on the other rank.
     const bool any_saved = saves.job[0].status == SHAMPOO_OK || saves.job[1].status == SHAMPOO_OK;
     const bool is_newer = saves.HasNewer();
     if (any_saved) CHECK(is_newer);
@@ -203,9 +207,8 @@ TEST_CASE("a communicator that fails at any call of a save leaves the older chec
   CHECK(newer_ones > 0);
 }
 
-TEST_CASE(
-    "a communicator that fails at any call of a load leaves each rank with its old state or that of the checkpoint" *
-    doctest::test_suite("long")) {
+TEST_CASE("after any collective of a load has failed each rank has its old state or the state of the checkpoint" *
+          doctest::test_suite("long")) {
   Saves saves;
   for (const int64_t steps : {0, 5}) {
     SavingJob alike;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of a checkpoint that were changed, truncated or exchanged: a load names the file and changes nothing.
+// Tests that a load fails if files of the checkpoint were changed, truncated or exchanged. The error names the file,
+// and the load changes no state.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,8 +20,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the names of the tensors of a safetensors file. The keys of the map are the offsets of their data in the
-// file.
+// Returns the names of the tensors in a safetensors file. The key of each name is the offset of the tensor's data in
+// the file.
 std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
@@ -33,7 +34,8 @@ std::map<size_t, std::string> TensorsOf(const std::string& bytes) {
   return tensors;
 }
 
-// A checkpoint of two ranks, and two jobs of one rank that load it. One job is new, and the other has made steps.
+// A checkpoint of two ranks, and two jobs of one rank each, which load the checkpoint. One of the jobs is new, and the
+// other has already made steps.
 class Damaged {
  public:
   Damaged() : fresh_(SmallSpec(), 1), stepped_(SmallSpec(), 1) {
@@ -45,7 +47,7 @@ class Damaged {
   Saves& saves() { return saves_; }
   std::string PathOf(const std::string& name) const { return saves_.directory + "/" + name; }
 
-  // Checks that a load fails if the file has these bytes, and that the error has the path of the file and this text.
+  // Checks that a load fails if the file has these bytes, and that the error contains the path of the file and `says`.
   void CheckFile(const std::string& name, const std::string& bytes, const std::string& says) {
     WriteFile(PathOf(name), bytes);
     CheckFails(PathOf(name), says);
@@ -72,7 +74,8 @@ class Damaged {
   std::map<std::string, std::string> files_;
 };
 
-// Flips `bits` bits of each byte, one at a time. If `bits` is 1, the position of the bit changes from byte to byte.
+// Flips one bit of a file at a time, in total `bits` bits of each byte, and checks that loads detect each flip. If
+// `bits` is 1, the position of the bit changes from byte to byte.
 void FlipBits(size_t bits) {
   Damaged damaged;
   for (const auto& [name, bytes] : damaged.files()) {
@@ -92,10 +95,10 @@ void FlipBits(size_t bits) {
   damaged.CheckWhole();
 }
 
-TEST_CASE("a flipped bit in any byte is detected, and the error names the damaged state") { FlipBits(1); }
+TEST_CASE("one flipped bit in each byte is detected, and the error names the damaged state") { FlipBits(1); }
 
 TEST_SUITE("long") {
-  TEST_CASE("any flipped bit is detected, and the error names the damaged state") { FlipBits(8); }
+  TEST_CASE("each flipped bit of each byte is detected, and the error names the damaged state") { FlipBits(8); }
 }
 
 TEST_CASE("a file that is cut off anywhere or has additional bytes is detected") {
@@ -159,7 +162,7 @@ TEST_CASE("missing files and files of other ranks or checkpoints are detected") 
   WriteFile(damaged.PathOf(second), files.at(second));
   damaged.CheckWhole();
 
-  // The next checkpoint has the same tensors at the same offsets of its files.
+  // Files of the next checkpoint have the same tensors at the same offsets, so only checksums detect an exchange.
   damaged.saves().Save();
   const std::vector<std::string> next = NamesIn(damaged.saves().directory);
   REQUIRE(next.size() == 3);
@@ -173,9 +176,9 @@ TEST_CASE("missing files and files of other ranks or checkpoints are detected") 
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not match");
 }
 
-// Something other than a regular file, created at a path.
+// A function that creates a file of another type than a regular file.
 struct OddFile {
-  const char* kind;  // its name in the error
+  const char* kind;  // what the error calls this type of file
   void (*make)(const std::string& path);
 };
 const OddFile kOddFiles[] = {
@@ -197,7 +200,7 @@ TEST_CASE("a file that is not a regular file is rejected on both ranks without w
       damaged.CheckFails(path, std::string("is not a regular file, it is ") + odd.kind);
       job.Load(damaged.saves().directory);
       CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});
-      // The load also fails if it gets the path of the index instead of the directory.
+      // A load also accepts the path of the index instead of the directory. Such a load must fail, too.
       if (name.ends_with(".json") && odd.kind != std::string("a directory")) {
         job.Load(path);
         CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});
@@ -223,7 +226,7 @@ TEST_CASE("a load waits for a file on which another process has a lease") {
   CHECK(job.States() == saves.older);
 }
 
-TEST_CASE("a path that is not an index is reported with the path to pass instead") {
+TEST_CASE("loading a file that is not an index fails and the error says what to pass instead") {
   Damaged damaged;
   SavingJob job(SmallSpec(), 1);
   for (const char* text : {"", "42\n", "{\"step\": 42}"}) {

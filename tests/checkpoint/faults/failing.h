@@ -12,36 +12,36 @@
 
 namespace shampoo_test {
 
-// Returns the file calls of a rank in work(), which is a save or a load of the job.
+// Returns the file calls that a rank makes in work(), which is a save or a load of the job.
 std::vector<FileCall> CallsOf(SavingJob* job, int rank, const std::function<void()>& work);
-// Returns the values of errno with which this call may fail.
+// Returns values of errno with which the function of this call may fail.
 std::vector<int> ErrorsOf(const FileCall& call);
 // Returns the message of an errno, such as "No space left on device".
 std::string ReasonOf(int error);
 // Returns a description of a call for messages, such as "pwrite 11 of checkpoint-000002.json.tmp".
 std::string Describe(const FileCall& call);
-// Returns a handler that makes one call fail. All other calls are unaffected.
+// Returns a handler that applies the fault to the file call with this number, and to no other call.
 FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
 // A directory with a checkpoint, and the job that saved it and then made another step.
 class Saves {
  public:
-  // leftovers: the directory also contains files of killed saves.
+  // If `leftovers` is true, the directory also contains files that killed saves have left.
   explicit Saves(bool leftovers = false, const RankSpec& spec = SmallSpec());
 
   std::string directory;
   SavingJob job;
-  std::vector<Bytes> older, newer;  // states of the checkpoint and of the job
+  std::vector<Bytes> older, newer;  // states in the checkpoint, and later states of the job
 
-  void Reset();  // restores the directory and the communicator of the job
+  void Reset();  // restores the directory and replaces the communicator of the job
   void Save() { job.Save(directory); }
-  std::vector<FileCall> Calls(int rank);  // file calls of a save
-  // Returns whether all ranks of another job load these states.
+  std::vector<FileCall> Calls(int rank);  // the file calls of this rank in a save
+  // Loads the checkpoint into another job. Returns whether all ranks of that job then have these states.
   bool Loads(const std::vector<Bytes>& states);
   // Returns whether the directory contains only the older checkpoint and leftovers.
   bool HasOlderAlone() const;
   std::string Names() const;  // the names of the files in the directory, one per line
-  bool HasNewer() const;      // whether the new checkpoint has an index
+  bool HasNewer() const;      // whether the directory has the index of a newer checkpoint
   // Saves without faults and checks that the directory then contains only the new checkpoint.
   void CheckNextSave();
 
@@ -51,7 +51,8 @@ class Saves {
   std::vector<std::string> names_;
 };
 
-// Restores the directory for each file call of a save of each rank, and calls check(rank, call, all calls of the rank).
+// For each rank, and for each file call of this rank in a save: restores the directory and calls check(rank, call, all
+// file calls of this rank).
 template <typename Check>
 void ForEachCall(Saves* saves, Check&& check) {
   for (const int rank : {0, 1}) {

@@ -26,8 +26,8 @@ std::string PathOf(int fd) {
   return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
 }
 
-// Reports a call to the watch of this thread. Then makes the call, or fails if the watch requests it. Allocates nothing
-// if the thread has no watch.
+// Reports a call to the FileWatch of this thread. Then makes the call, or returns the failure or the 0 that the watch
+// requests. Allocates nothing if the thread has no watch.
 template <typename Make>
 auto Intercept(const char* name, const char* path, FileCall call, Make&& make) -> decltype(make(size_t{})) {
   if (watch == nullptr) return make(call.bytes);
@@ -87,7 +87,7 @@ int open(const char* path, int flags, ...) {
                                     [=](size_t) { return syscall(SYS_openat, AT_FDCWD, path, flags, mode); }));
 }
 
-// Linux releases the descriptor even if close fails.
+// Linux releases the descriptor even if close() fails. A simulated failure must therefore release it, too.
 int close(int fd) {
   const auto result = InterceptDescriptor("close", fd, {}, [fd](size_t) { return syscall(SYS_close, fd); });
   if (result < 0 && shampoo_test::watch != nullptr) {

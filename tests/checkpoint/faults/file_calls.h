@@ -9,28 +9,28 @@
 
 namespace shampoo_test {
 
-// A file operation of a thread. file_calls.cc replaces the file functions of the C library. The replacements of opendir
-// and readdir call the C library, and all others call the kernel.
+// A call of a file function. file_calls.cc replaces the file functions of the C library. The replacements of opendir
+// and readdir call the C library. All other replacements make system calls.
 struct FileCall {
-  int64_t number = 0;     // counted from 1 by the watch
-  std::string name = {};  // name of the function, such as "pwrite"
-  std::string path = {};  // for a descriptor: the current path of its file
-  std::string to = {};    // for rename: the new name
-  bool creates = false;
-  const char* data = nullptr;  // for pwrite
-  size_t bytes = 0;            // for pread and pwrite
-  int64_t at = 0;
+  int64_t number = 0;          // number of the call, counted from 1 by the FileWatch
+  std::string name = {};       // name of the function, such as "pwrite"
+  std::string path = {};       // path of the file; if the function takes a descriptor, the current path
+  std::string to = {};         // the new path, if the function is rename
+  bool creates = false;        // whether the function is open with O_CREAT
+  const char* data = nullptr;  // for pwrite: the bytes to write
+  size_t bytes = 0;            // for pread and pwrite: the number of bytes
+  int64_t at = 0;              // for pread and pwrite: the offset in the file
 };
 
-// The outcome of a call.
+// What happens to a call. By default, the call is made without a fault.
 struct FileFault {
-  int error = 0;                // the call fails with this errno; 0: the call is made
+  int error = 0;                // if not 0, the call is not made and fails with this errno
   size_t max_bytes = SIZE_MAX;  // at most this many bytes are read or written
-  bool returns_zero = false;    // the call succeeds, but transfers no bytes
+  bool returns_zero = false;    // the call is not made and returns 0
 };
 
 // Passes each file call of the thread that created this object to the handler before the call is made. File calls that
-// the handler itself makes are not passed to it.
+// the handler makes are not passed to the handler.
 class FileWatch {
  public:
   using Handler = std::function<FileFault(const FileCall& call)>;

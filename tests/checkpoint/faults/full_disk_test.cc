@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Disks that are full, read-only or missing, produced with system features instead of injected faults. A case that
-// changes limits, mounts or users runs in a process of its own, which returns a description of what was wrong.
+// Checks saves to full disks, read-only disks and removed directories. These conditions are real: no file call returns
+// an injected error. A case that changes the limits, the mounts or the user of its process runs in a child process,
+// which returns descriptions of the checks that failed.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -24,8 +25,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns "" if a save or load returned this status on all ranks and its error contains this text. Otherwise, returns a
-// description of the difference.
+// Returns "" if the last save or load returned `status` on all ranks, with equal errors that contain in_text.
+// Otherwise, returns a description that begins with `what`.
 std::string Expect(const char* what, SavingJob* job, shampoo_status status, const std::string& in_text = "") {
   if (job->All(status) && job->SameError() && Has((*job)[0].error, in_text)) return "";
   return std::string(what) + ", expected " + std::to_string(status) + " " + in_text + ": " + job->Errors();
@@ -58,7 +59,7 @@ TEST_CASE("a save fails if a file exceeds the size limit of the process") {
   }
 }
 
-// Mounts a file system that only this process and its children see. Returns false if this is not permitted.
+// Mounts a file system in memory for this process and its children. Returns false if this process may not mount it.
 bool MountMemory(const std::string& at, const std::string& size) {
   const uid_t user = getuid();
   const gid_t group = getgid();
@@ -74,7 +75,7 @@ bool MountMemory(const std::string& at, const std::string& size) {
 
 constexpr char kMayNot[] = "this process may not mount a file system";
 
-// Checks the message of a child process. If the child may not mount a file system, prints that the case is skipped.
+// Checks that a child process returned "". If the child returned kMayNot, prints that the case is skipped.
 void CheckUnlessSkipped(const std::string& wrong) {
   if (wrong == kMayNot) {
     std::printf("skipped: %s\n", kMayNot);
@@ -90,7 +91,7 @@ TEST_CASE("a save fails on a full or read-only file system and succeeds once the
     const Scratch scratch;
     const std::string disk = scratch / "disk";
     MakeDirectory(disk);
-    // A checkpoint has about 13 MiB.
+    // One checkpoint of about 13 MiB fits, but two do not fit.
     if (!MountMemory(disk, "20m")) return kMayNot;
     const std::string directory = disk + "/saves";
     const auto room = [&] {
@@ -116,14 +117,14 @@ TEST_CASE("a save fails on a full or read-only file system and succeeds once the
     text += Expect("full", &job, SHAMPOO_E_IO, ReasonOf(ENOSPC));
     text += Expect("full", &job, SHAMPOO_E_IO, directory + "/checkpoint-000002.rank-0000");
     check_older("full");
-    if (mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, "size=20m") != 0) return text + "no remount";
+    if (mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, "size=20m") != 0) return text + "remount failed";
     job.Save(directory);
     text += Expect("read-only", &job, SHAMPOO_E_IO, ReasonOf(EROFS));
     text += Expect("read-only", &job, SHAMPOO_E_IO, directory + "/checkpoint-000002.rank-0000");
     check_older("read-only");
     job.Save(disk + "/others");
     text += Expect("read-only, a new directory", &job, SHAMPOO_E_IO, disk + "/others: " + ReasonOf(EROFS));
-    if (mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT, "size=40m") != 0) return text + "no remount";
+    if (mount(nullptr, disk.c_str(), nullptr, MS_REMOUNT, "size=40m") != 0) return text + "remount failed";
     job.Save(directory);
     text += Expect("larger", &job, SHAMPOO_OK);
     reader.Load(directory);
@@ -144,7 +145,7 @@ TEST_CASE("a save needs write permission for the directory, and a load needs rea
       const std::string parent = saves.directory.substr(0, saves.directory.rfind('/'));
       chmod(parent.c_str(), 0755);
       chmod(saves.directory.c_str(), mode);
-      // The superuser has all permissions.
+      // The superuser has all permissions, so the child process becomes another user.
       constexpr uid_t kNobody = 65534;
       if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0))
         return "this process may not change its user";
@@ -167,7 +168,7 @@ TEST_CASE("a save needs write permission for the directory, and a load needs rea
   }
 }
 
-TEST_CASE("a save fails if its directory is removed during any of its calls") {
+TEST_CASE("a save that fails because its directory was removed names the directory in its error") {
   Saves saves;
   const int descriptors = OpenDescriptors();
   for (const int rank : {0, 1}) {
@@ -189,6 +190,7 @@ TEST_CASE("a save fails if its directory is removed during any of its calls") {
       CHECK(OpenDescriptors() == descriptors);
     }
     CHECK(failures > 5);
+    // Rank 0 publishes the checkpoint. If the directory is removed after that, the save succeeds.
     CHECK((rank == 1 || failures < static_cast<int>(calls.size())));
   }
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is killed during a save leaves a complete checkpoint: the older one or the new one.
+// Checks that a process that is killed during a save leaves a complete checkpoint: the older one or the new one.
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST_CASE("a process that is killed at any call of a save leaves the older checkpoint or the new one") {
+TEST_CASE("a process that is killed at any file call of a save leaves the older checkpoint or the new one") {
   Saves saves(true);
   ForEachCall(&saves, [&](int rank, const FileCall& call, const std::vector<FileCall>& calls) {
     const auto renames_index = std::find_if(calls.begin(), calls.end(), [](const FileCall& one) {
@@ -72,7 +72,7 @@ class SharedProgress {
   Progress* progress_;
 };
 
-// Kills a save after the delay. Returns false if the save had already finished.
+// Saves in a child process, and kills the process after the delay. Returns false if the save had already finished.
 bool KilledWhileItSaves(SavingJob* job, const std::string& directory, Clock::duration delay) {
   const SharedProgress progress;
   const pid_t child = InChild([&] {
@@ -88,7 +88,7 @@ bool KilledWhileItSaves(SavingJob* job, const std::string& directory, Clock::dur
   return !progress->has_saved;
 }
 
-// Kills running saves at random moments that are spread over the duration of a save.
+// Kills `kills` saves, each at a random moment. The moments are spread over the time that a complete save takes.
 void KillSaves(int kills, uint64_t seed) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
@@ -101,7 +101,7 @@ void KillSaves(int kills, uint64_t seed) {
     job.Save(directory);
     duration = Clock::now() - begin;
     CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
-    CHECK(NamesIn(directory).size() == 3);  // no files of killed saves
+    CHECK(NamesIn(directory).size() == 3);  // the files of killed saves have been removed
     older = job.States();
   };
   std::mt19937_64 random(seed);
@@ -124,7 +124,7 @@ void KillSaves(int kills, uint64_t seed) {
     save();
   }
   CHECK(killed == kills);
-  std::printf("%d saves killed: %d checkpoints were the new ones\n", killed, newer_ones);
+  std::printf("%d saves were killed, and %d of them left the new checkpoint\n", killed, newer_ones);
 }
 
 TEST_CASE("4 saves that are killed at random moments leave the older checkpoint or the new one") { KillSaves(4, 1); }

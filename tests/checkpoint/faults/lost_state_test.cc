@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A load does not back up a state of more than 24 MiB. Instead, it verifies the files before it writes the state. If a
-// file cannot be read afterwards, the state is lost, and steps fail until another load succeeds.
+// Tests of failed loads that lose the state of an optimizer that has made steps. A load first reads and verifies all
+// files. It then reads them again and overwrites the state. If the second reading fails, the load restores a backup of
+// the state. A state of more than 24 MiB has no backup: it is lost, and steps fail until another load succeeds.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -23,7 +24,7 @@ RankSpec SpecOf(int64_t blocks) {
   return spec;
 }
 
-// Returns the number of the last read of a state file in a load.
+// Returns the number of a load's last pread call (see FileCall in file_calls.h).
 int64_t LastRead(SavingJob* job, int rank, const std::string& directory) {
   int64_t last = 0;
   for (const FileCall& call : CallsOf(job, rank, [&] { job->Load(directory); })) {
@@ -41,11 +42,11 @@ void BindAnotherAndBack(SavingJob* job) {
   }
 }
 
-TEST_CASE("after a failed read in the second pass of a load, steps fail until a load succeeds" *
+TEST_CASE("a load that loses a large state makes steps fail until another load succeeds" *
           doctest::test_suite("long")) {
   struct Kind {
     int64_t blocks;
-    bool lost[2];  // for each rank, whether its state is too large to be backed up
+    bool lost[2];  // by rank: whether the state is too large for a backup
     int rank;      // the rank whose read fails
   };
   for (const Kind kind : {Kind{40, {true, true}, 0}, Kind{39, {true, false}, 1}, Kind{10, {false, false}, 1}}) {
@@ -77,7 +78,7 @@ TEST_CASE("after a failed read in the second pass of a load, steps fail until a 
       CHECK_MESSAGE(Has(job.Errors(), "load a checkpoint"), job.Errors());
       job.Save(scratch / "spoiled");
       CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
-      BindAnotherAndBack(&job);  // the state is still lost
+      BindAnotherAndBack(&job);  // does not restore the lost state
     }
     RequireLoad(&job, scratch / "saves");
     CHECK(job.States() == loaded);

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what is on the disk if the machine stops at any moment of a save. Data that was not synced may then be lost. A
-// model of the disk follows the file calls of all ranks. After each call, the test creates directories with the
-// contents that the disk may have, and loads checkpoints from them.
+// Checks that a checkpoint can be loaded after the machine has stopped at any moment of a save. A stop may lose data
+// that was not synced. A model of the disk follows the file calls of all ranks. After each call, the test creates
+// directories in the states that a stop could leave, and loads the checkpoints in them.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -18,9 +18,9 @@
 namespace shampoo_test {
 namespace {
 
-using Names = std::map<std::string, std::string>;  // by the name of a file: its bytes
+using Names = std::map<std::string, std::string>;  // the bytes of each file, by file name
 
-// A model of the disk: the contents that are synced, and those that may be lost.
+// A model of a directory on a disk. It records which files and bytes are synced, and which a stop may lose.
 class Disk {
  public:
   // Starts with the current content of the directory, which counts as synced.
@@ -55,9 +55,9 @@ class Disk {
     if (call.name == "fsync") Sync(call.path);
   }
 
-  // Calls visit for contents that the directory may have on the disk. They differ in which of the pending changes of
-  // names are on the disk, and in whether files end early or have zeros where data was not synced. Contents that have
-  // been visited before are omitted. visit(nullptr): the directory does not exist.
+  // Calls visit(&outcome) with the names and bytes of the files that a stop could leave. Outcomes differ in which
+  // unsynced creations, renames and removals of files are on the disk, and in whether unsynced bytes are missing or
+  // zero. Each outcome is visited once. If a stop could leave no directory, calls visit(nullptr), too.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);
@@ -81,7 +81,7 @@ class Disk {
       }
       return;
     }
-    // false: no change, and each change alone. true: all changes, and all except one.
+    // All subsets would be too many. Visits those with no change, one change, all changes, and all changes except one.
     for (const bool others : {false, true}) {
       visit_outcomes([others](size_t) { return others; });
       for (size_t one = 0; one < count; ++one) {
@@ -89,14 +89,14 @@ class Disk {
       }
     }
   }
-  void Forget() { seen_.clear(); }  // forgets the outcomes that were visited
+  void Forget() { seen_.clear(); }  // makes the next call visit all outcomes again
 
  private:
   struct Content {
     std::string now;
     std::string certain;
-    // Returns what is left of the file: the synced data and, with has_zeros, zeros in place of the data that was not
-    // synced.
+    // Returns the bytes of the file after a stop. With has_zeros, the file has its newest size, and zeros after the end
+    // of the synced bytes.
     std::string Left(bool has_zeros) const {
       std::string left = certain;
       if (has_zeros && now != certain) left.resize(now.size(), '\0');
@@ -135,11 +135,12 @@ class Disk {
   bool exists_ = false;      // the directory exists
   bool is_certain_ = false;  // the existence of the directory is synced
   Files certain_, now_;
-  std::vector<NameChange> pending_;  // changes of names since the directory was synced
+  std::vector<NameChange> pending_;  // since the directory was last synced
   std::set<Names> seen_;
 };
 
-// Checks, after each file call of the job's save, that the contents that the disk may have can be loaded.
+// Saves a checkpoint. After each file call, checks that all outcomes of a stop (see ForEachOutcome) have a checkpoint
+// that can be loaded. may_have_none: outcomes without a checkpoint are allowed.
 class Checker {
  public:
   Checker(Saves* saves, bool may_have_none) : saves_(saves), may_have_none_(may_have_none), disk_(saves->directory) {}
@@ -159,7 +160,7 @@ class Checker {
     saves_->Save();
     saves_->job.Undisturbed();
   }
-  // Checks the contents that the disk may have after the save. is_newer: they must all have the new checkpoint.
+  // Checks all outcomes of a stop after the save. is_newer: each outcome must have the new checkpoint.
   void CheckEnd(bool is_newer) {
     disk_.Forget();
     Check("the end", is_newer);
@@ -186,8 +187,8 @@ class Checker {
         listed += name + " of " + std::to_string(bytes.size()) + " bytes\n";
       }
       CAPTURE(listed);
-      // A checkpoint that the save keeps is complete. If the save removes a checkpoint, it deletes the index before the
-      // states.
+      // Each checkpoint with an index must be complete. A save that removes a checkpoint therefore removes the index
+      // first.
       for (const auto& [name, bytes] : *names) {
         if (name.ends_with(".json")) Load(directory + "/" + name, false);
       }
@@ -220,7 +221,7 @@ class Checker {
 
 FileFault NoFault(const FileCall&) { return {}; }
 
-TEST_CASE("a machine that stops at any call of a save leaves the older checkpoint or the new one") {
+TEST_CASE("a machine that stops at any file call of a save leaves the older checkpoint or the new one") {
   for (const bool leftovers : {false, true}) {
     CAPTURE(leftovers);
     Saves saves(leftovers);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations of a save and of a load fail on one rank: a single one, all from some point on, or all large ones from
-// some point on. All ranks return the same code, and no rank waits until a timeout.
+// Makes allocations of one rank fail during a save or a load. In each mode (see kModes), a different set
+// of allocations fails. Checks that all ranks return the same code, and that no rank times out.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"one", 1, 0}, {"all from an allocation on", INT64_MAX, 0}, {"large ones from an allocation on", INT64_MAX, 2048}};
 
-// Makes allocations of one rank fail during the next calls of the job. Sets *failed if an allocation failed.
+// Makes allocations of one rank fail during the next saves or loads of the job. `first` is the number of the first
+// allocation that fails. Each save or load sets *failed to whether an allocation failed.
 void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, bool* failed) {
   *failed = false;
   job->comm().patience = std::chrono::seconds(5);
@@ -34,8 +35,8 @@ void FailAllocations(SavingJob* job, int rank, const Mode& mode, int64_t first, 
   };
 }
 
-// Makes saves in each mode. The first allocation that fails is every stride-th allocation in turn, or every large one
-// if only large allocations fail.
+// Makes saves in each mode, with `first` (see FailAllocations) increased from save to save, until no allocation fails.
+// The increase is `stride`, or 1 if only large allocations fail.
 void FailSaves(int64_t stride) {
   Saves saves;
   const int descriptors = OpenDescriptors();
@@ -58,7 +59,7 @@ void FailSaves(int64_t stride) {
         if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
         if (!ok) saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
-        // From the second call on, the memory that is kept between calls has been allocated.
+        // The first save may allocate memory that is kept, so the count starts after the second save.
         if (first > 1 && live == 0) live = LiveAllocations();
       }
       CHECK(successes < 200);
@@ -68,6 +69,7 @@ void FailSaves(int64_t stride) {
   }
 }
 
+// Makes loads in the same way as FailSaves makes saves.
 void FailLoads(int64_t stride) {
   Saves saves;
   const int descriptors = OpenDescriptors();
@@ -101,12 +103,12 @@ void FailLoads(int64_t stride) {
   }
 }
 
-TEST_CASE("a save that is out of memory fails on all ranks and leaves the older checkpoint") { FailSaves(11); }
-TEST_CASE("a load that is out of memory fails on all ranks and leaves the optimizer unchanged") { FailLoads(11); }
+TEST_CASE("a save that runs out of memory succeeds on all ranks or leaves the older checkpoint") { FailSaves(11); }
+TEST_CASE("a load that runs out of memory succeeds on all ranks or leaves the optimizer unchanged") { FailLoads(11); }
 
 TEST_SUITE("long") {
-  TEST_CASE("a save with any failed allocation leaves the older checkpoint") { FailSaves(1); }
-  TEST_CASE("a load with any failed allocation leaves the optimizer unchanged") { FailLoads(1); }
+  TEST_CASE("a save in which any allocation fails succeeds or leaves the older checkpoint") { FailSaves(1); }
+  TEST_CASE("a load in which any allocation fails succeeds or leaves the optimizer unchanged") { FailLoads(1); }
 }
 
 }  // namespace

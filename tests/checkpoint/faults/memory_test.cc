@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the memory that a save and a load need in addition to the state, as the peak of the resident memory of this
-// process.
+// Checks that a save and a load need at most 64 MiB of memory in addition to the state. The measure is the peak of the
+// resident memory of this process. With --long, the model has more blocks.
 //   shampoo_checkpoint_memory [--long]
 #include <malloc.h>
 #include <shampoo/shampoo.h>
@@ -28,7 +28,7 @@ void Require(bool condition, const std::string& what) {
   std::exit(1);
 }
 
-// Returns the value of a line of /proc/self/status, in bytes.
+// Returns a value from /proc/self/status in bytes. key: the beginning of the line of the value.
 int64_t Resident(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -37,7 +37,7 @@ int64_t Resident(const std::string& key) {
   return -1;
 }
 
-// Returns by how much the peak of resident memory during work() exceeds the resident memory before it.
+// Returns by how much the peak of resident memory during work() exceeds the resident memory before work().
 template <typename Work>
 int64_t PeakOf(Work&& work) {
   malloc_trim(0);
@@ -76,7 +76,7 @@ struct Trained : Rank {
   void RequireOk() const { Require(status == SHAMPOO_OK, error); }
 };
 
-// other_dim: max_preconditioner_dim of the optimizer that loads the checkpoint into other blocks.
+// Checks saves and loads of a model. other_dim: max_preconditioner_dim of an optimizer with other blocks.
 void Check(const Model& model, const char* other_dim) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
@@ -89,7 +89,7 @@ void Check(const Model& model, const char* other_dim) {
     Trained trained(model);
     std::printf("%lld MiB of state in %zu blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
                 trained.Blocks());
-    Require(trained.StateBytes() >= kMinState, "the state is not large");
+    Require(trained.StateBytes() >= kMinState, "the state has less than 256 MiB");
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {

@@ -49,7 +49,7 @@ std::string TextFromChild(const std::function<std::string()>& work) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  return status == 0 ? text : text + "\nthe process ended with " + std::to_string(status);
+  return status == 0 ? text : text + "\nthe child process ended with status " + std::to_string(status);
 }
 
 }  // namespace shampoo_test

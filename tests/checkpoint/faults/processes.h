@@ -11,10 +11,11 @@ namespace shampoo_test {
 
 // Starts a child process that runs work() and exits. Returns the id of the child without waiting for it.
 pid_t InChild(const std::function<void()>& work);
-// Waits for the child and returns whether SIGKILL ended it.
+// Waits until the child has ended. Returns whether SIGKILL ended the child.
 bool WasKilled(pid_t child);
 void Die();  // kills the process with SIGKILL
-// Runs work() in a child process, so that it cannot affect other tests, and returns its result.
+// Returns the result of work(), which runs in a child process and therefore cannot affect other tests. If the child
+// fails, the returned string ends with the status of the child.
 std::string TextFromChild(const std::function<std::string()>& work);
 
 }  // namespace shampoo_test

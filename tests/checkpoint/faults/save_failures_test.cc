@@ -13,7 +13,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the number of the call that published the new checkpoint. If a later call fails, the save still succeeds.
+// Returns the number of the call that publishes the new checkpoint: the first fsync after the rename of the index. If a
+// later call fails, the save still succeeds. Returns INT64_MAX for the calls of a rank that publishes nothing.
 int64_t PublishedBy(const std::vector<FileCall>& calls) {
   const auto renamed = std::find_if(calls.begin(), calls.end(), [](const FileCall& call) {
     return call.name == "rename" && call.to.ends_with(".json");
@@ -22,9 +23,9 @@ int64_t PublishedBy(const std::vector<FileCall>& calls) {
   return synced == calls.end() ? INT64_MAX : synced->number;
 }
 
-// Returns whether the save succeeds although this call fails. This is the case for calls after publishing, for calls
-// that are only hints for the system, for interrupted calls, which are retried, and for closing a file that was only
-// read.
+// Returns whether the save succeeds although this call fails with this error. There are four such cases: the call comes
+// after publishing, is only a hint to the system, is retried because it was interrupted, or closes a file that the save
+// did not create.
 bool IsHarmless(const FileCall& call, const std::vector<FileCall>& calls, int error) {
   if (call.number > PublishedBy(calls) || call.name == "sync_file_range") return true;
   if (error == EINTR) return true;
@@ -42,7 +43,7 @@ void CheckFailedSave(Saves* saves, const FileCall& call, int error) {
   CHECK(saves->Loads(saves->older));
 }
 
-TEST_CASE("a save with one failed file call leaves the older checkpoint and no other files") {
+TEST_CASE("a save with one failed file call succeeds or leaves the older checkpoint and no other files") {
   Saves saves(true);
   const int descriptors = OpenDescriptors();
   ForEachCall(&saves, [&](int rank, const FileCall& call, const std::vector<FileCall>& calls) {
@@ -89,8 +90,8 @@ TEST_CASE("short writes and reads are continued, and a write of no bytes is an e
   }
 }
 
-// From some call on, all calls that need space fail.
-TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when there is space") {
+// Repeats the save for each of its file calls. From that call on, all calls that need space fail.
+TEST_CASE("a save fails if the disk becomes full, and the next save succeeds when there is space") {
   Saves saves;
   ForEachCall(&saves, [&](int rank, const FileCall& first, const std::vector<FileCall>& calls) {
     bool failed = false;
@@ -108,8 +109,9 @@ TEST_CASE("a save fails if the disk becomes full, and the next one succeeds when
   });
 }
 
-// From some call on, every call fails, including those that would undo the save. If the index already has its final
-// name and cannot be removed, the newer checkpoint is complete, and the save succeeds.
+// Repeats the save for each of its file calls. From that call on, all calls fail, so a failed save cannot remove its
+// files. If the index already has its final name and cannot be removed, the newer checkpoint is complete, and the save
+// succeeds.
 TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();

@@ -20,8 +20,8 @@ RankSpec LargeSpec();
 
 using Bytes = std::vector<std::vector<char>>;
 
-// Replicas that are threads and share the work, with a communicator of all ranks for checkpoints. The states depend
-// only on the number of steps.
+// A job whose saves and loads a test can disturb. The ranks are replicas, each on its own thread, and share a
+// communicator for checkpoints. The states depend only on the number of steps.
 class SavingJob {
  public:
   explicit SavingJob(const RankSpec& spec = SmallSpec(), int world = 2);
@@ -39,7 +39,7 @@ class SavingJob {
   // Save and Load run on all ranks at once.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // If set, wraps the call of each rank: around(rank, call) must call `call`.
+  // If set, Save and Load run around(rank, call) on each rank. It must call `call`, which saves or loads.
   std::function<void(int rank, const std::function<void()>& call)> around;
   // Passes the file calls of a rank to the handler until Undisturbed is called.
   void WatchFiles(int rank, FileWatch::Handler handler);
@@ -49,7 +49,7 @@ class SavingJob {
   bool SameError() const { return grid_.SameError(); }
   std::string Errors() const { return grid_.Errors(); }
 
-  // The communicator of checkpoints. After a failure NewComm must replace it.
+  // The communicator for checkpoints. After a collective has failed, NewComm must replace the communicator.
   ThreadComm& comm() { return *comm_; }
   void NewComm(bool with_abort = false);
 

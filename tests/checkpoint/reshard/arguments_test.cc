@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A wrong argument on one rank is the same error on all ranks, and no rank waits forever.
+// Tests of the arguments of shampoo_save and shampoo_load. A wrong argument on one rank must cause the same error on
+// all ranks, and no rank may wait forever.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -16,7 +17,7 @@
 namespace shampoo_test {
 namespace {
 
-// Three replicas that share the work.
+// Three replicas, and a World that calls shampoo_save and shampoo_load on them (see world.h).
 class Replicas {
  public:
   Replicas() : world(3), grid_(SmallModel(), 3, 1) {
@@ -40,7 +41,7 @@ class Replicas {
   Grid grid_;
 };
 
-TEST_CASE("a wrong argument on one rank fails on all ranks with its name and the rank, and the next call succeeds") {
+TEST_CASE("all ranks report which argument is wrong on which rank, and the next load succeeds") {
   struct Wrong {
     const char* words;
     std::function<void(World::Call*)> set;
@@ -100,7 +101,7 @@ TEST_CASE("wrong arguments of a single process are errors") {
   }
 }
 
-TEST_CASE("a job of several ranks needs a communicator of all ranks and of host memory") {
+TEST_CASE("a job of several ranks needs a communicator that has all ranks and uses host memory") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Grid grid(SmallModel("shard_mode=gather"), 2, 2);
@@ -112,7 +113,7 @@ TEST_CASE("a job of several ranks needs a communicator of all ranks and of host 
                                                "pass a communicator of all ranks of the job"}) == "");
     }
   }
-  World half(2);  // has as many ranks as the replica or the shard communicator, but not all 4
+  World half(2);  // as many ranks as replicas or shards, but not all 4 ranks of the job
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     half[rank % 2].opts = {grid[rank].optimizer};

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests with root_async, and with blocks that have no gradient in some steps: a job with a different number of ranks
-// continues from any step, and its results are bit-identical to those of an uninterrupted run.
+// Checkpoints of training with root_async, in which some blocks have no gradient in some steps. A job with other ranks
+// or shards continues from each step. Its results must be bit-identical to the results of an uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,9 +26,9 @@ RankSpec Spec(const Keys& more) {
 }
 
 bool HasGradient(size_t param, uint64_t t) {
-  if (param == 1) return t >= 6;                 // after the first refresh
-  if (param == 2) return t % 4 == 0;             // only at refreshes
-  if (param == 3) return t != 10 && t % 7 != 0;  // not when the roots of step 8 would be used
+  if (param == 1) return t >= 6;                 // no gradient until after the first refresh, in step 5
+  if (param == 2) return t % 4 == 0;             // gradients only in steps with a refresh
+  if (param == 3) return t != 10 && t % 7 != 0;  // no gradient in step 10, which first uses the roots of step 8
   return true;
 }
 
@@ -62,7 +62,7 @@ void CheckJobs(const Keys& more) {
   Rank one(spec);
   RequireOk(one);
   Fill(1, &one.w);
-  std::vector<Tensors> expected = {one.w};  // by step
+  std::vector<Tensors> expected = {one.w};  // the parameters after each step
   for (uint64_t t = 1; t <= kLast; ++t) {
     Fill(100 + t, &one.g);
     for (size_t p = 0; p < one.has_grad.size(); ++p) one.has_grad[p] = HasGradient(p, t);
@@ -94,11 +94,11 @@ void CheckJobs(const Keys& more) {
   }
 }
 
-TEST_CASE("with root_async, a job with blocks that miss steps continues on other ranks with bit-identical results") {
+TEST_CASE("with root_async, training with missing gradients continues on other ranks with bit-identical results") {
   CheckJobs({});
 }
 
-TEST_CASE("with root_async and root_spread, a job with blocks that miss steps continues with bit-identical results") {
+TEST_CASE("with root_spread, training with missing gradients continues on other ranks with bit-identical results") {
   CheckJobs("root_spread=true");
   CheckJobs("refresh_growth=0.5 root_spread=true start_preconditioning_step=1");
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints with averages of parameters, loaded by an optimizer with other blocks.
+// Tests of checkpoints with averages of parameters that an optimizer with other blocks loads.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -13,7 +13,8 @@
 namespace shampoo_test {
 namespace {
 
-// SmallModel() without momentum, which averaging does not allow, and with blocks of at most `largest` rows and columns.
+// Returns a Trainee of SmallModel() with blocks of at most `largest` rows and columns. Momentum is 0, because the key
+// averaging does not allow momentum.
 Trainee MakeTrainee(const Keys& averages, const char* largest) {
   return Trainee(SmallModel(
       Keys{{"momentum", "0"}, {"max_preconditioner_dim", largest}, {"on_block_mismatch", "reset"}} + averages));
@@ -29,7 +30,7 @@ std::vector<std::vector<float>> AveragesOf(const Trainee& trainee) {
   return averages;
 }
 
-TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of iterates") {
+TEST_CASE("on_block_mismatch reset keeps averages and the state lr_sum") {
   for (const Keys& averages : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.9")}) {
     CAPTURE(averages[0].second);
     const Scratch scratch;
@@ -55,7 +56,7 @@ TEST_CASE("on_block_mismatch reset keeps averages, and the sum of the weights of
   }
 }
 
-TEST_CASE("on_block_mismatch reset rejects a checkpoint without the sum of the weights of iterates") {
+TEST_CASE("on_block_mismatch reset rejects a checkpoint without the state lr_sum if schedule_free needs it") {
   const Scratch scratch;
   Trainee saver = MakeTrainee("averaging=gpa", "4");
   TrainAndSave(&saver, 3, scratch / "checkpoints");

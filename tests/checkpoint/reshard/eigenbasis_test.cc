@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of the methods in eigenbases (soap and kl_shampoo). A run continues with bit-identical results. Blocks
-// without factor matrices may be divided differently, but blocks with eigenbases may not.
+// Tests of checkpoints of the methods that have eigenbases: soap and kl_shampoo. A run must continue with bit-identical
+// results. A load may divide blocks without factor matrices differently, but not blocks with eigenbases.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -24,7 +24,8 @@ RankSpec EigenbasisModel(const Keys& keys) {
 
 TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues with bit-identical results") {
   for (const Keys& method : kEigenbasisMethods) {
-    for (const int stop : {1, 2, 4}) {  // between the first gradient and the first update; before and after a refresh
+    // Step 1 makes no update. A refresh of the eigenbases is after step 2 and no later than step 4.
+    for (const int stop : {1, 2, 4}) {
       CAPTURE_ALL(method, stop);
       const Scratch scratch;
       Trainee run(EigenbasisModel(method));
@@ -41,7 +42,7 @@ TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues wi
   }
 }
 
-TEST_CASE("a matrix that was saved with factor matrices is rejected if one of its parts has none") {
+TEST_CASE("a matrix that was saved with factor matrices is rejected if a part that loads it has no factor matrix") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
@@ -91,7 +92,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
   }
 }
 
-TEST_CASE("with on_block_mismatch reset, blocks with other eigenbases start like new blocks") {
+TEST_CASE("on_block_mismatch reset makes blocks whose saved eigenbases have other sizes start like new blocks") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     const Scratch scratch;
@@ -114,7 +115,7 @@ TEST_CASE("with on_block_mismatch reset, blocks with other eigenbases start like
   }
 }
 
-TEST_CASE("loading eigenbases of other dims is an error that names the keys") {
+TEST_CASE("loading a checkpoint whose eigenbases belong to other dims is an error that names the keys") {
   const Scratch scratch;
   RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
   spec.params = {{"weight", {5, 4}}};

@@ -12,7 +12,7 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-// Returns the position in the flattened parameter of the element at position `at` of the rank's buffer.
+// Returns where element `at` of the rank's buffer is in the flattened parameter.
 int64_t InParameter(const ParamSpec& param, int64_t at) {
   if (param.shard_form == 0) return at;
   if (param.shard_form == 1) return param.flat_offset + at;
@@ -101,7 +101,7 @@ std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec
     const std::string key = description.key;
     const size_t slash = key.rfind('/');
     const auto block = blocks.find(key.substr(0, slash));
-    if (block == blocks.end()) continue;  // an entry of a group
+    if (block == blocks.end()) continue;  // the entry belongs to a group
     PlacedEntry& entry = entries.emplace_back();
     entry.index = description.index;
     entry.param = key.substr(0, key.rfind('/', slash - 1));

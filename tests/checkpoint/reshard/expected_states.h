@@ -34,8 +34,9 @@ struct PlacedEntry {
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params);
 
 // Returns the bytes that a test writes to an entry and expects after a load. Different values of salt give different
-// bytes. In an elementwise state, an element depends on the state and on the position of the element in the parameter.
-// In other states, it depends on the state and on the block. All numbers are finite.
+// bytes. An element of an elementwise state depends on the name of the state and on its position in the parameter. An
+// element of another state depends on the name of the state, on the block and on its position in the entry. All numbers
+// are finite.
 std::vector<char> ExpectedBytes(const PlacedEntry& entry, uint64_t salt);
 
 std::vector<char> ReadBytes(const Rank& rank, const PlacedEntry& entry);

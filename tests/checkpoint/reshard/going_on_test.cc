@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads into an optimizer that has made steps: after errors that the next step would report, with arenas of the host,
-// and after a failed load.
+// Tests of loads into an optimizer that has made steps: loads that fail, loads that discard an error of an earlier
+// step, and loads into arenas that the caller has bound.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -58,8 +58,8 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
   }
 }
 
-// Blocks of one element. (1e-12)^-5 does not fit float32, the dtype of the inverse root, so no rung of the recovery
-// ladder can compute the root of a zero factor matrix.
+// A parameter of one element, whose gradients are 0. With epsilon 1e-12, its inverse root would be (1e-12)^-5. That
+// number does not fit float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
 const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {
@@ -73,7 +73,7 @@ void CheckDeferredError(Rank* rank, const std::vector<std::string>& words) {
   CHECK(MissingWord(rank->error, words) == "");
 }
 
-TEST_CASE("deferred errors of earlier steps are discarded by a load that replaces their state") {
+TEST_CASE("deferred errors of earlier steps are discarded by a load that succeeds") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   Rank saver(kFailingRoots);
@@ -101,7 +101,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
     REQUIRE(shampoo_optimizer_set(moves.optimizer, 0, "lr", 0.1) == SHAMPOO_OK);
     RequireStep(&moves);
   }
-  // A load that fails replaces nothing.
+  // A load that fails discards no errors.
   Rank roots(kFailingRoots);
   StepWithZeros(&roots, 3);
   roots.Load(scratch / "other");
@@ -109,7 +109,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that replace
   CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
 }
 
-TEST_CASE("with arenas of the host, a load writes to the last state_out, and a failed load changes no arena") {
+TEST_CASE("a load writes to the arena that is bound as state_out, and a failed load changes no arena") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   TrainAndSave(&saver, 3, scratch / "whole");

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of parameters, blocks and numbers of entries that are so large that they are processed or stored in
-// several parts.
+// Tests of checkpoints that the library processes or stores in several parts, because a parameter, a block or the
+// number of entries is large.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -25,7 +25,7 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
   RequireSave(grid, directory);
 }
 
-// Returns the number of entries whose elements are those that WriteAndSave wrote.
+// Counts the entries of elementwise states, or of all other states, that have the bytes that WriteAndSave wrote.
 int64_t CountExpected(Grid* grid, bool elementwise) {
   int64_t count = 0;
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -41,9 +41,9 @@ RankSpec Matrix(int64_t rows, int64_t columns, const Keys& more) {
   return {.keys = "momentum=0.9 beta1=0 use_merge_dims=false" + more, .params = {{"matrix", {rows, columns}}}};
 }
 
-TEST_CASE("a parameter that is larger than the window for assembling blocks is loaded") {
+TEST_CASE("a parameter with more elements than a load assembles at once is loaded") {
   const Scratch scratch;
-  constexpr int64_t kRows = 1100;  // 2^20 elements end in row 1048
+  constexpr int64_t kRows = 1100;  // a load assembles 2^19 elements at once; kRows * 1000 is more than twice as many
   const RankSpec saved = Matrix(kRows, 1000, "max_preconditioner_dim=90");
   Grid saver(saved, 1, Divide(saved.params, Division::kRows, 2));
   RequireCreate(&saver);
@@ -93,10 +93,10 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
   CheckFailed(&other, SHAMPOO_E_INVALID, {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""});
 }
 
-TEST_CASE("blocks that have the same first thousands of elements, but differ in later ones, are not matched") {
+TEST_CASE("blocks that differ only after thousands of equal elements are not matched") {
   const RankSpec spec = {.keys = "max_preconditioner_dim=130 beta1=0", .params = {{"tensor", {2, 2, 130, 130}}}};
-  // The parameter has four 130 x 130 matrices. The first shard of the saver has the first and the second matrix, and
-  // that of the loader the first and the third. Both shards are one block of shape 2 x 130 x 130.
+  // The parameter has four 130 x 130 matrices. The first shard of the saver has matrices 0 and 1. The first shard of
+  // the loader has matrices 0 and 2. Each shard is one block of shape 2 x 130 x 130.
   Shards first(2, spec.params);
   Shards second(2, spec.params);
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -114,7 +114,7 @@ TEST_CASE("blocks that have the same first thousands of elements, but differ in 
               {"does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at 0\""});
 }
 
-TEST_CASE("more entries than fit one file are written to several files") {
+TEST_CASE("more entries than fit into one file are written to several files") {
   const Scratch scratch;
   RankSpec spec = Matrix(1, 1, "max_preconditioner_dim=1");
   spec.params = {{"vector", {5000}}};

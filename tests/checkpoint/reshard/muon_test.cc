@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of method muon, loaded by an optimizer with other blocks.
+// Tests of checkpoints of method muon that an optimizer with other blocks loads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// One matrix, whose rows are divided into parts if row_splits is not empty.
+// Returns a model of one matrix. Unless row_splits is empty, it lists the numbers of rows of the parts.
 RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>& row_splits) {
   RankSpec spec;
   spec.keys = {{"method", "muon"}, {"second_moment", second_moment}, {"on_block_mismatch", "reset"}};
@@ -25,10 +25,10 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
   return spec;
 }
 
-// Returns the second moment of the direction of a block of "weight".
+// Returns the state direction_moment (the second moment of the direction) from a block of "weight".
 std::vector<float> MomentOf(const Rank& rank, int block) {
   const std::vector<char> bytes = StatesOf(rank).at("weight/" + std::to_string(block) + "/direction_moment");
-  std::vector<float> moment(bytes.size() / sizeof(double));  // StatesOf makes room for float64
+  std::vector<float> moment(bytes.size() / sizeof(double));  // StatesOf returns 8 bytes for each element
   std::memcpy(moment.data(), bytes.data(), moment.size() * sizeof(float));
   return moment;
 }
@@ -52,7 +52,7 @@ std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<
 
 bool IsPositive(float element) { return element > 0; }
 
-TEST_CASE("on_block_mismatch reset keeps a second moment of the direction that has a number for each element") {
+TEST_CASE("on_block_mismatch reset keeps the second moment of the direction if second_moment is element") {
   std::vector<float> saved;
   CHECK(ReloadedMoment("element", &saved) == saved);
   CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));

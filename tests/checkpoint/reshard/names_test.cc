@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of parameters, and paths of checkpoints.
+// Tests of the names of parameters, the paths of checkpoints, and the number of checkpoints that a save keeps.
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ RankSpec OddNames(const Keys& more = {}) {
   return spec;
 }
 
-TEST_CASE("any valid UTF-8 is accepted as a name, in the index and in the names of tensors") {
+TEST_CASE("any valid UTF-8 is accepted as the name of a parameter") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   RankSpec spec = OddNames();
@@ -91,7 +91,7 @@ std::vector<std::string> CheckpointsIn(const std::string& directory) {
   return indexes;
 }
 
-TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by the path of their index") {
+TEST_CASE("a save keeps checkpoint_keep checkpoints, and the path of an index loads an older checkpoint") {
   const Scratch scratch;
   Trainee saver(SmallModel("checkpoint_keep=3"));
   const std::string directory = scratch / "checkpoints";
@@ -113,7 +113,7 @@ TEST_CASE("checkpoint_keep checkpoints are kept, and older ones are loaded by th
   loader.rank.Load(directory + "/checkpoint-000003.json");
   loader.rank.Load(directory);
   CHECK(StepsOf(loader.rank, 0) == 5);
-  // With 1, the default of checkpoint_keep, a save removes all older checkpoints. The numbers continue.
+  // With checkpoint_keep 1, the default, a save removes all older checkpoints. The new checkpoint gets the next number.
   RequireSave(&loader.rank, directory);
   CHECK(NamesIn(directory) ==
         std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});
@@ -177,7 +177,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
     fails(false, path, {path});
   }
   CHECK(BytesOf(file) == "something else");
-  // A path that ends with a slash, a relative path, and a path in UTF-8.
+  // A path may end with a slash, may have non-ASCII characters, and may be relative.
   for (const std::string& name : {scratch / "slash/", scratch / "öffentlich \"1\"\n"}) {
     RequireSave(&saver.rank, name);
     RequireLoad(&saver.rank, name);
@@ -191,7 +191,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   }
   RequireLoad(&saver.rank, "checkpoint-000001.json");
   REQUIRE(chdir(before) == 0);
-  // The next save removes the files of the killed one and has the next number.
+  // A save removes the files of the killed save, and its checkpoint gets the next number.
   saver.rank.Save(empty);
   CHECK(NamesIn(empty) ==
         std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distribution of parameters: groups, several optimizers, different optimizers on each rank, and ranks with the same
-// parameters.
+// Tests of checkpoints whose parameters are distributed in different ways: over groups, over several optimizers of a
+// rank, and over ranks that have different parameters or the same parameters.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -50,7 +50,7 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
   }
   CHECK(StepsOf(moved.rank, 1) == 2);
 
-  saver.rank.has_grad[1] = false;  // the group makes no step
+  saver.rank.has_grad[1] = false;  // group 1 makes no step 3
   saver.Train(3, 3);
   RequireSave(&saver.rank, directory);
   Trainee same(two);
@@ -95,7 +95,8 @@ TEST_CASE("parameters of one optimizer can be loaded into two optimizers and bac
   CHECK(back.Params() == one.Params());
 }
 
-// Four ranks share one optimizer. Two of them also share one expert, and the other two another expert.
+// A job of four ranks. Each rank has two optimizers: one for the parameters that all ranks share, and one for an
+// expert, which is a part of the model that only two ranks have: ranks 0 and 2 have expert.0, ranks 1 and 3 expert.1.
 class Experts {
  public:
   Experts() : world(4) {
@@ -152,7 +153,7 @@ class Experts {
   std::unique_ptr<Trainee> shared[4], expert[4];
 };
 
-TEST_CASE("a checkpoint of experts that differ between ranks is loaded by one process, and vice versa") {
+TEST_CASE("a checkpoint of ranks with different parameters can be loaded by one process, and vice versa") {
   const Scratch scratch;
   Trainee one(Experts::InOne());
   one.Train(1, 3);

@@ -14,14 +14,14 @@ class RandomModel : public RandomShards {
  public:
   explicit RandomModel(uint64_t seed);
 
-  // The layout of a job: its replicas, its shards of any form, and its blocks.
+  // The layout of a job: the number of replicas, the shards of each rank, and the keys that determine the blocks.
   struct World {
     RankSpec spec;
     int replicas = 1;
     Shards shards;
     bool drops_momentum = false;  // the job has no momentum, so the momentum of the checkpoint is not loaded
   };
-  // may_drop: the job may be one without momentum (drops_momentum).
+  // Draws the layout of a job. drops_momentum can be true only if may_drop is true.
   World DrawWorld(bool may_drop, const char* on_block_mismatch);
 
  private:

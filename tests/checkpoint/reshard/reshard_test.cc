@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random models that are saved by a job with one layout and loaded by a job with another layout. expected_states.cc
+// Saves random models with a job of one layout, and loads them with a job of another layout. expected_states.cc
 // computes the position of every element of every state from the plan, independently of the library's code for
 // checkpoints.
 #include <doctest/doctest.h>
@@ -124,12 +124,12 @@ void CheckModels(uint64_t first, uint64_t last) {
   CHECK(seen.stepped > count / 4);
 }
 
-TEST_CASE("100 random models loaded into other jobs have every element, and factor matrices where blocks match") {
+TEST_CASE("100 random models keep all elementwise states in other jobs, and factor matrices where blocks match") {
   CheckModels(0, 100);
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("2,000 random models loaded into other jobs have every element") { CheckModels(0, 2000); }
+  TEST_CASE("2000 random models keep all elementwise states in other jobs") { CheckModels(0, 2000); }
 }
 
 }  // namespace

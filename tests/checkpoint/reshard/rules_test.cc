@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules for the parameters, dtypes, hyper-parameters and blocks of a checkpoint and the optimizer that loads it.
+// Tests which parameters, dtypes, hyper-parameters and blocks of a checkpoint may differ from those of its loader.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// Saves an optimizer of this spec after three steps.
+// An optimizer that has made three steps, and its checkpoint.
 class Saved {
  public:
   explicit Saved(const RankSpec& spec) : saver(spec) { TrainAndSave(&saver, 3, path()); }
@@ -24,8 +24,8 @@ class Saved {
   Trainee saver;
 };
 
-// Checks that a new optimizer and one that has made two steps reject the load, and that both then train as if nothing
-// had been loaded.
+// Checks that a new optimizer rejects the checkpoint, and that an optimizer after two steps rejects it, too. Both must
+// then train as if no load had been tried.
 void CheckRefusal(const Saved& saved, const RankSpec& spec, const std::vector<std::string>& words) {
   for (const int steps : {0, 2}) {
     CAPTURE(steps);
@@ -55,7 +55,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters: \"Weight\"", "missing one: \"weight\"",
                 "use the names that they were saved with"});
-  renamed.params = {{"Weight", {9, 7}}};  // the checkpoint has "bias", too, but with another shape
+  renamed.params = {{"Weight", {9, 7}}};  // "bias" is missing, too, but has another shape
   CheckRefusal(saved, renamed, {"have the shape of a missing one: \"weight\""});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are divided differently are an error that names them, or are reset and counted") {
+TEST_CASE("blocks that are divided differently are an error that names them unless on_block_mismatch is reset") {
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
@@ -197,7 +197,7 @@ TEST_CASE("blocks that are divided differently are an error that names them, or 
                {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
 }
 
-TEST_CASE("vectors saved without factor matrices start with new ones, and unneeded factor matrices are skipped") {
+TEST_CASE("vectors saved without factor matrices get initial ones, and a load skips unneeded factor matrices") {
   const Keys with = "grafting=adam precondition_1d=true";
   const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards that hold all elements of a parameter, or none of them, with both values of shard_mode.
+// Tests of checkpoints with shards that hold all or no elements of a parameter, with both values of shard_mode.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a group without elements on a shard is saved with the steps of the other shards") {
+TEST_CASE("a group that has elements on one shard rank only is saved with the step counter of that rank") {
   RankSpec spec = SmallModel();
   spec.groups = {spec.keys};
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};

@@ -56,7 +56,7 @@ void TrainAndSave(Trainee* saver, int steps, const std::string& path) {
 States StatesOf(const Rank& rank) {
   States states;
   for (const StateEntry& entry : EntriesOf(rank)) {
-    if (std::string(entry.key).ends_with("/step")) continue;  // an entry of a group
+    if (std::string(entry.key).ends_with("/step")) continue;  // a step counter, which belongs to a group
     states[entry.key] = ReadBytes(rank, entry);
     REQUIRE(!states[entry.key].empty());
   }

@@ -10,13 +10,14 @@
 
 namespace shampoo_test {
 
-// Returns a small model. `more` are keys of all groups.
+// Returns a small model with one group. `more` are further keys.
 RankSpec SmallModel(const Keys& more = {});
 
-// An optimizer whose parameters and gradients depend only on their names and on the step, not on their order.
+// An optimizer with its parameters and gradients. Their values depend on the names of the parameters and on the step,
+// but not on the order of the parameters.
 class Trainee {
  public:
-  explicit Trainee(const RankSpec& made_from);  // rank.status is the result
+  explicit Trainee(const RankSpec& made_from);  // sets rank.status and rank.error
   // Makes the steps from number `first` to number `last` and stops at a failure. rank.status and rank.error are the
   // results of the last step.
   void Train(int first, int last);
@@ -37,9 +38,9 @@ void TrainAndSave(Trainee* saver, int steps, const std::string& path);
 using States = std::map<std::string, std::vector<char>>;
 States StatesOf(const Rank& rank);
 
-// Checks that a load fails with all words in its error and changes nothing.
+// Checks that a load fails with this status and an error that has all words, and that the load changes nothing.
 void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words);
-// Returns a message about the first of the words that is not in the text, or "" if all are.
+// Returns a message about the first word that is not in the text, or "" if the text has all words.
 std::string MissingWord(const std::string& text, const std::vector<std::string>& words);
 
 }  // namespace shampoo_test

@@ -9,14 +9,15 @@
 
 namespace shampoo_test {
 
-// All ranks of a job as threads. Each rank saves and loads with its own arguments.
+// A job whose ranks are threads. Each rank saves and loads with its own arguments, so a test can pass a wrong argument
+// on one rank.
 class World {
  public:
   struct Call {
     std::vector<shampoo_optimizer*> opts;
     const char* directory = nullptr;
     void* stream = nullptr;
-    bool passes_opts = true;  // otherwise the call passes NULL
+    bool passes_opts = true;  // if false, the call passes NULL instead of opts
     int32_t count = kAll;
     static constexpr int32_t kAll = -1000;  // means: the number of elements of opts
 
@@ -34,7 +35,7 @@ class World {
   void Load() { Run(&shampoo_load); }
   void Save(const std::string& directory);  // all ranks use the same directory
   void Load(const std::string& directory);
-  // Returns whether the last call had this status on all ranks, and no call has timed out.
+  // Returns whether the last call returned this status on all ranks, and no call has timed out.
   bool All(shampoo_status status) const;
   // Returns whether the error messages of all ranks are equal.
   bool SameError() const;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys averaging and weight_ema, and shampoo_optimizer_export.
+// Compares averages of parameters (keys averaging and weight_ema) and their exports on the device and on the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -23,8 +23,8 @@ const std::vector<Keys> kMethods = {
     {{"method", "muon"}, {"adam_lr", "0.02"}, {"precondition_math", "f32"}},
     {{"method", "shampoo"}, {"epsilon", "0.1"}, {"grafting", "adam"}, {"use_merge_dims", "false"}}};
 
-// Returns parameters of one to three dims. One has several tiles. The last one has a separate output in float64 and a
-// copy in float32.
+// Returns parameters of one to three dims. The parameter of shape (90, 70) has several tiles. The last parameter has a
+// separate output in float64 and a copy in float32.
 std::vector<ParamSpec> AveragedParams(int32_t dtype) {
   std::vector<ParamSpec> params = ParamsOf({{9, 7}, {3, 4, 5}, {6}, {1}, {90, 70}}, dtype);
   params.push_back({{5, 8}, dtype, dtype, SHAMPOO_F64, false, SHAMPOO_F32});
@@ -54,7 +54,7 @@ void CheckAveragedKeys(const Keys& keys) {
   CHECK(Difference({.spec = {keys + Keys("lr=0.05"), AveragedParams(SHAMPOO_F64)}, .steps = 4}) == "");
 }
 
-TEST_CASE("averages with other keys are those of the CPU") {
+TEST_CASE("averages in combination with other keys are those of the CPU") {
   const std::vector<Keys> others = {{{"weight_decay", "0.2"}, {"weight_decay_type", "coupled"}},
                                     {{"weight_decay", "0.2"}, {"weight_decay_type", "independent"}},
                                     {{"output", "updates"}},
@@ -84,8 +84,8 @@ TEST_CASE("averages of method soap are those of the CPU") {
 }
 
 TEST_CASE("an iterate keeps the updates that rounding removes from the parameter, as on the CPU") {
-  // Each update is below half a unit in the last place of the parameter, which therefore stays 1. With averaging, the
-  // iterate accumulates the updates. With weight_ema, the average follows the rounded parameter.
+  // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1. With
+  // averaging, the iterate accumulates the updates. With weight_ema, the average follows the rounded parameter.
   for (const Keys& average : {Keys("averaging=gpa average_eval=0.5"), Keys("weight_ema=0.5")}) {
     for (const bool in_place : {true, false}) {
       Course course{.steps = 4, .tolerance = 1e-10};
@@ -118,7 +118,7 @@ TEST_CASE("steps without gradients, skipped steps and skipped blocks change aver
   }
 }
 
-TEST_CASE("averages after updates that are skipped because the parameter would overflow are those of the CPU") {
+TEST_CASE("averages are those of the CPU after updates that are skipped because a parameter would overflow") {
   for (const Keys& average : kAverages) {
     const Keys keys = Keys("method=sgd lr=0.1 on_nonfinite=skip_block") + average;
     CAPTURE(keys);
@@ -141,14 +141,14 @@ std::vector<std::vector<double>> Export(Model* model, double blend) {
   return exported;
 }
 
-TEST_CASE("exports are those of the CPU, and leave parameters and state as they are") {
+TEST_CASE("exports write the same averages as on the CPU and change no parameter or state") {
   for (const Keys& average : kAverages) {
     for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
       for (const double blend : {1.0, 0.25}) {
         INFO(average, " dtype ", dtype, ", blend ", blend);
         ModelSpec spec;
         spec.keys = Keys("method=sgd lr=0.1") + average;
-        // More parameters than one launch takes, and a group without an average.
+        // One launch of the kernel cannot export so many parameters. Parameter 69 is in a group without an average.
         for (int64_t p = 0; p < 70; ++p) spec.params.push_back({{2, p + 1}, dtype, dtype, dtype});
         spec.params.push_back({{90, 70}, dtype, dtype, dtype});
         spec.params[69].group = 1;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods in eigenbases, and norms.
+// Compares the methods in eigenbases (soap and kl_shampoo), and the keys for norms, on the device and on the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -9,8 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a course. No factor matrix of the first step may have a null space of two or more dimensions, because the
-// basis of this space would be arbitrary.
+// Returns a course. The shapes must be such that no factor matrix of the first step has a null space of two or more
+// dimensions, because the basis of this space would be arbitrary.
 Course BasisCourseOf(const Keys& keys, const Shapes& shapes, int64_t steps) {
   return {.spec = {keys, ParamsOf(shapes, SHAMPOO_F64)}, .steps = steps};
 }
@@ -43,7 +43,7 @@ TEST_CASE("with gradients of zeros, kl_soap and kl_shampoo take the same steps a
       Course course = BasisCourseOf(method + Keys("precondition_frequency=3"), {{4, 3}, {5, 5}, {3, 4, 2}}, 7);
       course.gradient = [scale](int64_t t, size_t, size_t elements) {
         std::vector<double> gradient(elements);
-        if (t <= 2 || t == 5) return gradient;  // zeros: at first, and between other gradients
+        if (t <= 2 || t == 5) return gradient;  // zeros in the first steps, and between other gradients
         for (size_t i = 0; i < elements; ++i) gradient[i] = scale * std::sin(static_cast<double>(i * i + 3 * t));
         return gradient;
       };
@@ -60,7 +60,7 @@ TEST_CASE("orthogonal iteration takes the same steps as on the CPU with all valu
   }
 }
 
-TEST_CASE("the keys that reproduce other implementations take the same steps as on the CPU") {
+TEST_CASE("soap takes the same steps as on the CPU with the keys that reproduce other implementations") {
   CheckBasisKeys(kSoap + Keys("first_step=use factor_start=first basis_epsilon=1e-3"));
   CheckBasisKeys(kKlSoap + Keys("first_step=use precondition_frequency=1"));
   const Keys before = "basis_order=before start_preconditioning_step=3";
@@ -94,9 +94,7 @@ TEST_CASE("soap_post takes the same steps as on the CPU") {
 
 const std::vector<Keys> kPosts = Combinations("soap_post=orthogonalize orthogonalization=newton_schulz|exact");
 
-TEST_CASE(
-    "soap_post orthogonalizes stacked and fused parameters, and kernels whose last dim is the output dim, as on the "
-    "CPU") {
+TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters with fan in_out as on the CPU") {
   for (const Keys& keys : kPosts) {
     Course course = BasisCourseOf(kSoap + keys, {{3, 4, 5}, {5, 4}, {4, 5}, {2, 4, 4}, {9, 4}, {8, 3}}, 6);
     course.spec.params[0].fan = course.spec.params[1].fan = 1;
@@ -111,7 +109,7 @@ TEST_CASE(
 TEST_CASE("soap_post orthogonalizes blocks of equal shape whose matrices have different shapes as on the CPU") {
   for (const Keys& post : kPosts) {
     const Keys keys = kSoap + post;
-    // The matrices of the first two blocks are 3 x 20 and 12 x 5, those of the last two 3 x 12 and 12 x 3.
+    // The first two blocks have matrices of 3 x 20 and 12 x 5. The other blocks have matrices of 3 x 12 and 12 x 3.
     Course fans = BasisCourseOf(keys, {{3, 4, 5}, {3, 4, 5}, {3, 4, 3}, {3, 4, 3}}, 6);
     fans.spec.params[1].fan = fans.spec.params[3].fan = 1;
     CHECK(DifferenceWithoutSigns(fans) == "");

@@ -21,8 +21,8 @@ size_t ElementsOf(const ParamSpec& param) {
   return elements;
 }
 
-// Returns the tolerance of a course. By default it depends on the dtypes: a value close to the midpoint of two
-// neighbors may be rounded to either of them, and the next step uses the rounded value.
+// Returns the tolerance of a course. By default, the tolerance depends on the dtypes: the device and the CPU may round
+// a value in different directions, and the next step uses the rounded value.
 double ToleranceOf(const Course& course) {
   if (course.tolerance > 0) return course.tolerance;
   const ModelSpec& spec = course.spec;
@@ -115,7 +115,7 @@ Results Run(const Course& course, int32_t device_type) {
 namespace {
 
 // Describes the differences between the results of a course on the device and on the CPU. tolerance_of(name) returns
-// the tolerance of a buffer or state, or a negative number if it is not compared.
+// the tolerance of a buffer or state, or a negative number if the buffer or state is not compared.
 template <typename ToleranceOf>
 std::string DifferenceWithin(const Course& course, const ToleranceOf& tolerance_of) {
   const Results host = Run(course, SHAMPOO_CPU);

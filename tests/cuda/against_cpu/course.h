@@ -15,10 +15,11 @@ namespace shampoo_test {
 struct Course {
   ModelSpec spec = {};
   int64_t steps = 6;
-  std::function<bool(int64_t t, size_t p)> has_gradient = {};  // empty: always true
-  // Empty: the gradients of Model::FillGradients.
+  // Returns whether parameter p has a gradient in step t. Empty: all parameters have gradients in all steps.
+  std::function<bool(int64_t t, size_t p)> has_gradient = {};
+  // Returns the gradient of parameter p in step t. Empty: Model::FillGradients() sets the gradients.
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
-  std::function<void(int64_t t, Model* model)> before = {};  // called before each step, after its gradients are set
+  std::function<void(int64_t t, Model* model)> before = {};  // called after the gradients of step t are set
   // The largest difference that is allowed in each buffer and each state, relative to the largest value of that buffer
   // or state. 0: the tolerance depends on the dtypes.
   double tolerance = 0;
@@ -28,15 +29,16 @@ struct Course {
 // of the counters that differ, or "" if there are none.
 std::string Difference(const Course& course);
 
-// Does the same for a method in eigenbases, with a tolerance of 1e-9. The signs of eigenvectors are arbitrary, so bases
-// and filtered gradients are not compared. Second moments, eigenvalues and parameters do not depend on signs.
+// Like Difference(), but for methods in eigenbases, such as soap, and with a tolerance of 1e-9. The signs of
+// eigenvectors are arbitrary, so bases and filtered gradients are not compared. Second moments, eigenvalues and
+// parameters do not depend on signs.
 std::string DifferenceWithoutSigns(const Course& course);
 
-// The results of a course.
+// The results of a course on one device.
 struct Results {
   std::vector<std::string> names;  // of buffers and states
   std::vector<std::vector<double>> values;
-  std::vector<double> counts;
+  std::vector<double> counts;  // see kCounts in course.cc
 
   const std::vector<double>& Of(const std::string& name) const;
 };

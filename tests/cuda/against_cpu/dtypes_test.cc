@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Courses with different dtypes of parameters and states: the device must agree with the CPU.
+// Compares courses (see course.h) with different dtypes of parameters and states on the device and on the CPU.
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/tools/stage.h"
 
@@ -51,8 +51,8 @@ TEST_CASE("with every dtype of each state, the device takes the same steps as th
 }
 
 // The device may round a few elements to another neighbor than the CPU. The other elements are bit-identical. On a GPU,
-// rounding errors of the computation are up to about 1e-6 of the largest element. For small elements, this is a few
-// percent of the distance between neighbors in float16. If values were truncated, or if the step used the rounded
+// rounding errors of the computation are up to about 1e-6 of the largest element. For small elements, such an error is
+// a few percent of the distance between neighbors in float16. If values were truncated, or if the step used the rounded
 // values, about half of the elements would differ.
 TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
@@ -124,7 +124,7 @@ TEST_CASE("precondition_math tf32 changes parameters and momentum, but no factor
     const double distance = Distance(rounded.values[i], full.values[i]);
     const bool may_move = name.rfind("p4", 0) != 0 &&
                           (name.find('/') == std::string::npos || name.find("/momentum") != std::string::npos);
-    // cuBLAS may compute products of small matrices in float32 instead.
+    // cuBLAS may compute products of small matrices in float32 instead of tf32.
     const bool must_move = may_move && (OnFake() || name.rfind("p3", 0) == 0);
     CHECK(distance < 1e-2);
     if (must_move) CHECK(distance > 0);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The key count_empty_steps: groups count steps in which none of their parameters has a gradient.
+// Compares the device with the CPU if count_empty_steps is true. A group then also counts empty steps: steps in which
+// none of its parameters has a gradient.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -9,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Group 1 has no gradient in most steps, group 2 in every step, and group 3 has no parameters. In steps 2 and 7, no
-// parameter has a gradient.
+// Group 1 has gradients in only a few steps. Group 2 never has gradients, and group 3 has no parameters. In steps 2 and
+// 7, no parameter has a gradient.
 Course EmptySteps(const Keys& keys, int32_t dtype) {
   Course course{.steps = 12};
   course.spec.keys = Keys("count_empty_steps=true lr=0.1") + keys;
@@ -91,13 +92,13 @@ TEST_CASE("averages advance in empty steps as on the CPU") {
   }
 }
 
-TEST_CASE("with output updates, the outputs are 0 in empty steps") {
+TEST_CASE("if the key output is updates then the outputs are 0 in empty steps") {
   Course course = EmptySteps({{"method", "adam"}, {"output", "updates"}}, SHAMPOO_F64);
   for (ParamSpec& param : course.spec.params) param.in_place = false;
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("empty groups do not count a step that skip_step skips, but count a step in which skip_block skips a block") {
+TEST_CASE("groups without gradients do not count a step that skip_step skips but count a step with a skipped block") {
   for (const char* choice : {"skip_step", "skip_block"}) {
     CAPTURE(std::string(choice));
     Course course = EmptySteps({{"method", "adam"}, {"on_nonfinite", choice}, {"weight_ema", "0.5"}}, SHAMPOO_F64);
@@ -110,7 +111,7 @@ TEST_CASE("empty groups do not count a step that skip_step skips, but count a st
   }
 }
 
-TEST_CASE("a step is rejected as on the CPU if the counter of an empty group is invalid") {
+TEST_CASE("a step is rejected as on the CPU if the step counter of a group without gradients is invalid") {
   std::string texts[2];
   for (const int32_t device : {SHAMPOO_CPU, SHAMPOO_CUDA}) {
     ModelSpec spec = EmptySteps({{"method", "adam"}, {"status_lag", "0"}}, SHAMPOO_F64).spec;

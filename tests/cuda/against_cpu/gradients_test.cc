@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Courses with missing, invalid and changing gradients, and changed hyper-parameters: the device must agree with the
-// CPU.
+// Compares courses (see course.h) on the device and on the CPU: with missing, invalid and changing gradients, and with
+// changed hyper-parameters.
 #include <cmath>
 #include <limits>
 
@@ -27,7 +27,8 @@ Course CourseWithGradients(const Keys& keys) {
   return course;
 }
 
-TEST_CASE("if parameters, groups or all parameters lack gradients, the device takes the same steps as the CPU") {
+TEST_CASE(
+    "the device takes the same steps as the CPU if some parameters or whole groups or all parameters lack gradients") {
   for (const Keys& keys : Combinations("precondition_frequency=1|3 root_spread=false|true output=parameters|updates")) {
     CAPTURE(keys);
     Course course = CourseWithGradients(keys);
@@ -79,7 +80,7 @@ void CheckDiagonal(const Keys& keys) {
   const Results results = Run(course, SHAMPOO_CUDA);
   CHECK(results.Of("p0/0/diagonal") == std::vector<double>{1, 1});
   CHECK(results.Of("p1/0/diagonal") == std::vector<double>{0, 0});
-  // Once a factor matrix has not been diagonal, it is never treated as diagonal again.
+  // A factor matrix whose state `diagonal` is 0 is never treated as diagonal again.
   course.before = [](int64_t t, Model* model) {
     if (t == 6) model->SetState("p0/0/diagonal", {0, 1});
     if (t == 7) model->SetState("p2/0/factor.1", std::vector<double>(16, 0.0));

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large matrices, and more blocks than fit into one batch, one chunk of roots or one batched product. On a GPU, these
-// cases use other kernels of cuBLAS and cuSOLVER than small matrices.
+// Compares the device with the CPU for large matrices, and for more blocks than fit into one batch, one chunk of roots
+// or one batched product. On a GPU, large matrices use other kernels of cuBLAS and cuSOLVER than small matrices.
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/tools/stage.h"
 
@@ -30,16 +30,15 @@ void Check(const Shapes& shapes, int32_t dtype, const Keys& keys = {}) {
   CHECK(Difference(CourseOf(shapes, dtype, keys)) == "");
 }
 
-TEST_CASE("roots of matrices above size 128, and factor matrices that are computed in panels, are those of the CPU") {
+TEST_CASE("large factor matrices and the roots of matrices above size 128 are those of the CPU") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) Check({{257, 140}, {600}, {3, 130, 2}}, dtype);
   for (const char* method : {"newton", "higher_order"}) Check({{200, 129}}, SHAMPOO_F32, {{"root_method", method}});
   Check({{300, 150}}, SHAMPOO_F32, {{"root_async", "1"}, {"precondition_frequency", "2"}});
   Check({{300, 150}}, SHAMPOO_F32, {{"factor_dtype", "bf16"}, {"inverse_dtype", "bf16"}, {"epsilon", "1e3"}});
 }
 
-TEST_CASE(
-    "more roots than a chunk holds, and more blocks than the 65535 of a batched product, are processed as on the CPU" *
-    doctest::test_suite("long")) {
+TEST_CASE("roots that need several chunks and blocks that need several batched products are computed as on the CPU" *
+          doctest::test_suite("long")) {
   Check({{3 * 17000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "3"}, {"precondition_frequency", "2"}});
   Check({{2 * 66000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "2"}, {"precondition_frequency", "2"}});
 }

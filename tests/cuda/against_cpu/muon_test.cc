@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Method muon.
+// Compares method muon on the device and on the CPU.
 #include <algorithm>
 #include <cmath>
 
@@ -89,7 +89,7 @@ TEST_CASE("matrices of several tiles take the same steps as on the CPU with meth
   }
 }
 
-// Large symmetric products are computed in panels, which leave out many elements above the diagonal.
+// Large symmetric products are computed in panels of rows. The panels omit many elements above the diagonal.
 TEST_CASE("matrices with large products take the same steps as on the CPU with method muon") {
   const Stage stage;
   fake_cuda_set_protection(0);
@@ -235,7 +235,7 @@ TEST_CASE("groups with different orthogonalizations take the same steps alone an
   }
 }
 
-// Returns a gradient with the singular values s, of which there are min(rows, columns).
+// Returns a gradient with the singular values s. The vector s has min(rows, columns) elements.
 std::vector<double> GradientOf(int64_t rows, int64_t columns, const std::vector<double>& s) {
   const auto reflected = [](int64_t n, int64_t i, int64_t j, double phase) {
     double square = 0;
@@ -256,7 +256,7 @@ std::vector<double> GradientOf(int64_t rows, int64_t columns, const std::vector<
   return gradient;
 }
 
-// Returns a course of one step whose direction is the orthogonalized gradient, for a wide, a tall and a square matrix.
+// Returns a course of one step, with a wide, a tall and a square matrix. The direction is the orthogonalized gradient.
 Course ExactCourse(int32_t dtype, const std::function<std::vector<double>(int64_t rows, int64_t columns)>& gradient) {
   const Shapes shapes = {{5, 7}, {7, 5}, {5, 5}};
   const Keys keys = Keys("method=muon beta1=0 weight_decay=0 lr=1") + kExact;
@@ -268,7 +268,7 @@ Course ExactCourse(int32_t dtype, const std::function<std::vector<double>(int64_
 TEST_CASE("exact orthogonalization gives the directions of the CPU for singular values of any size") {
   struct Spectrum {
     std::vector<double> values;
-    double tolerance;  // rounding errors of the gradient are relative to its norm
+    double tolerance;  // allows for rounding errors of the gradient, which are relative to its norm
   };
   for (const auto& [values, tolerance] : {Spectrum{{1, 1e-3, 1e-6, 1e-9, 1e-11}, 1e-4},
                                           {{1, 0.5, 1e-13, 1e-14, 1e-16}, 1e-11},
@@ -286,7 +286,8 @@ TEST_CASE("exact orthogonalization gives the directions of the CPU for singular 
   }
 }
 
-// The iteration computes in float64, so that small singular values become 1 with an error far below that of float32.
+// The iteration computes in float64. Therefore the error of small singular values, which should become 1, is far below
+// the rounding error of float32.
 TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for small singular values") {
   for (const double scale : {1e-30, 1.0, 1e30}) {
     CAPTURE(scale);

@@ -1,14 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Method sign, and the keys that control norms with each method.
+// Compares method sign, and the keys that control norms, on the device and on the CPU.
 #include "tests/cuda/against_cpu/course.h"
 
 namespace shampoo_test {
 namespace {
 
-// Returns parameters of one to four dims. The output dim is the first or the last one. One parameter is stacked, and
-// the last one has several tiles.
+// Returns parameters of one to four dims. The output dim is the first or the last dim. Parameter 7 is a stack of
+// matrices, and the last parameter has several tiles.
 std::vector<ParamSpec> NormParams(int32_t dtype) {
   std::vector<ParamSpec> params =
       ParamsOf({{9, 7}, {9, 7}, {3, 4, 5}, {3, 4, 5}, {6}, {4, 3, 2, 5}, {1}, {3, 5, 4}, {90, 70}}, dtype);
@@ -80,14 +80,14 @@ TEST_CASE("norms of parameters are those of the CPU with each value of norm_cont
     CheckNormKeys(method + Keys("norm_control=hyperball norm_radius=2 shape_scale=spectral"));
     CheckNormKeys(method + Keys("update_floor=0.3 weight_decay=0.1"));
     CheckNormKeys(method + Keys("update_floor=0.3 update_floor_rows=true lr=0.1"));
-    CheckNormKeys(method + Keys("update_floor_rows=true"));  // without a floor
+    CheckNormKeys(method + Keys("update_floor_rows=true"));  // update_floor is not set
   }
 }
 
 TEST_CASE("with gradients or parameters of zeros, norm_control has the same effect as on the CPU") {
   for (const char* control : {"hyperball", "relative", "radial_brake", "radial", "none"}) {
     for (const bool in_param : {false, true}) {
-      INFO("norm_control ", std::string(control), ", in param ", in_param);
+      INFO("norm_control ", std::string(control), ", zeros in the parameter ", in_param);
       Course course{.steps = 4};
       course.spec.keys = kSign + Keys{{"norm_control", control},
                                       {"update_floor", "0.2"},

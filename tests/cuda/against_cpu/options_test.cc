@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Courses with different keys: the device must agree with the CPU.
+// Compares courses (see course.h) with different keys on the device and on the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -82,7 +82,8 @@ TEST_CASE("with factor_correction kl, a block whose gradient is too large after 
   course.spec.params.assign(2, {{2, 2}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32});
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);
-    // The factor matrices of the small gradients have inverse roots of about 1e6.
+    // The factor matrices of the small gradients have inverse roots of about 1e6. Whitening multiplies a gradient by
+    // such roots.
     const double scale = t % 3 == 1 && t > 5 && p == 0 ? 1e17 : 1e-12;
     for (size_t i = 0; i < elements; ++i)
       gradient[i] = scale * std::cos(static_cast<double>((i + 1) * (i + 2 * p)) * static_cast<double>(t));

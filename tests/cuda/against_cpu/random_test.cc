@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random combinations of options, shapes and dtypes, from a seed.
+// Compares the device with the CPU for random combinations of options, shapes and dtypes, which a seed determines.
 #include <random>
 #include <sstream>
 #include <string>
@@ -12,6 +12,7 @@
 namespace shampoo_test {
 namespace {
 
+// Draws random numbers and values.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}
@@ -32,7 +33,7 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// Options that a group may set.
+// Returns random options for a group.
 Keys DrawGroup(Draw* draw) {
   Keys keys = {{"lr", draw->OneOf({"0.01", "0.3"})},
                {"beta1", draw->OneOf({"0", "0.9", "0.5"})},

@@ -1,10 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys state_rounding and param_rounding. On the fake, the results of methods that process each element separately
-// are bit-identical to those of the CPU. The states of other methods differ by rounding errors, which seldom change how
-// a state is rounded to bfloat16. With other random numbers, about a third of the elements would differ: an element at
-// the fraction f of the way between two bfloat16 numbers differs with probability 2 f (1 - f), whose mean is 1/3.
+// Compares stochastic rounding (keys state_rounding and param_rounding) on the device and on the CPU. On the fake CUDA,
+// the results of methods that process each element separately are bit-identical to those of the CPU. The states of
+// other methods differ by rounding errors, which seldom change how a state is rounded to bfloat16. If the device used
+// other random numbers than the CPU, about a third of the rounded elements would differ. An element at the fraction f
+// of the way between two bfloat16 numbers would differ with probability 2 f (1 - f), whose mean is 1/3.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -29,7 +30,7 @@ const std::vector<Keys> kRoundedAverages = {
     {{"averaging", "schedule_free"}, {"average_dtype", "bf16"}, {"momentum", "0"}},
     kNarrowEma};
 
-// Parameters of one to three dims, a fused one and a stacked one. The largest has several tiles.
+// Returns parameters of one to three dims. One parameter is fused and one is stacked. The largest has several tiles.
 std::vector<ParamSpec> RoundedParams(bool in_place) {
   std::vector<ParamSpec> params;
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{9, 7}, {3, 4, 5}, {13}, {1}, {90, 70}}) {
@@ -48,7 +49,7 @@ Course RoundedCourse(const Keys& keys, bool in_place = true) {
   return {.spec = {kNarrowStates + kStochastic + keys, RoundedParams(in_place)}, .steps = 5};
 }
 
-// Returns the names of the buffers and states of which more than this fraction of the elements differs.
+// Returns the names of the buffers and states in which the fraction of differing elements is above `fraction`.
 std::string Differing(const Results& device, const Results& host, double fraction) {
   if (device.names != host.names) return "the device and the CPU have different states";
   std::string text;
@@ -62,7 +63,8 @@ std::string Differing(const Results& device, const Results& host, double fractio
   return text;
 }
 
-// A GPU may round intermediate results differently, which seldom changes how a state is rounded.
+// A GPU and the CPU may round intermediate results differently. This seldom changes a rounded state, so on a GPU a
+// tenth of the elements may differ.
 void CheckSameBits(const Course& course) {
   CHECK(Differing(Run(course, SHAMPOO_CUDA), Run(course, SHAMPOO_CPU), OnFake() ? 0 : 0.1) == "");
 }
@@ -82,8 +84,8 @@ TEST_CASE("with stochastic rounding, elementwise methods give results that are b
 }
 
 TEST_CASE(
-    "state_rounding and param_rounding affect only their own arrays in the groups that set them, and use "
-    "rounding_seed") {
+    "state_rounding affects states and param_rounding affects parameters of the groups that set the key and both keys "
+    "use rounding_seed") {
   const Keys adam = kRoundedMethods[0] + kNarrowEma;
   const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
   for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {
@@ -100,7 +102,7 @@ TEST_CASE(
       CHECK((device.Of(name) != of_nearest.Of(name)) == rounds_states);
     }
     CHECK((device.Of("p4") != of_nearest.Of("p4")) != rounds_states);
-    CHECK(device.Of("p8") == of_nearest.Of("p8"));  // float16, to which param_rounding does not apply
+    CHECK(device.Of("p8") == of_nearest.Of("p8"));  // p8 has dtype float16: param_rounding does not apply
   }
   Course seeded = RoundedCourse(adam + Keys("rounding_seed=7"));
   CheckSameBits(seeded);
@@ -116,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded averages are those of the CPU") {
-  // With count_empty_steps, an empty step has a number of its own, which determines its random numbers.
+  // With count_empty_steps, a step without gradients has its own number, which determines its random numbers.
   for (const Keys& more : Combinations("on_nonfinite=skip_block|skip_step count_empty_steps=false|true")) {
     CAPTURE(more);
     Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + more);
@@ -131,15 +133,15 @@ TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded ave
   }
 }
 
-// Returns the magnitudes of the elements. In eigenbases, signs are arbitrary, and magnitudes are rounded in the same
-// way for both signs.
+// Returns the absolute values of the elements. In an eigenbasis, the signs of the elements are arbitrary. Rounding does
+// not depend on the sign.
 std::vector<double> Magnitudes(std::vector<double> values) {
   for (double& value : values) value = std::fabs(value);
   return values;
 }
 
-// Compares parameters and narrow states after a few steps, in which rounding errors do not accumulate. With wrong
-// random numbers, about a third of the elements would differ. gradient: see Course.
+// Checks that at most 5 % of the elements of each parameter and each bfloat16 state differ between the device and the
+// CPU. `steps` must be small, so that rounding errors hardly accumulate. gradient: see Course.
 void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {
@@ -169,7 +171,7 @@ void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
   }
 }
 
-TEST_CASE("with stochastic rounding, methods shampoo and muon round as the CPU does") {
+TEST_CASE("with stochastic rounding, methods shampoo and muon round on the device as on the CPU") {
   const Shapes shapes = {{20, 30}, {70, 40}, {400}};
   const Keys shampoo = "method=shampoo epsilon=0.1";
   CheckMostBits(shampoo + kGrafting, 2, shapes);
@@ -191,8 +193,7 @@ std::vector<double> SeparatedGradient(int64_t t, size_t p, size_t elements) {
   return gradient;
 }
 
-TEST_CASE(
-    "with stochastic rounding, methods in eigenbases round as the CPU does, also states that a refresh has rotated") {
+TEST_CASE("methods in eigenbases round on the device as on the CPU even after a refresh has rotated the states") {
   // In float32, the eigenvectors of neighboring eigenvalues differ between implementations. If the eigenvalues are far
   // apart, these differences are much smaller than the spacing of bfloat16 numbers.
   const Shapes shapes = {{40, 40}, {1000}};

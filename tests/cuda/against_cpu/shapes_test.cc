@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Courses with different shapes: the device must agree with the CPU.
+// Checks that the device makes the same steps as the CPU for parameters of different shapes.
 #include "tests/cuda/against_cpu/course.h"
 
 namespace shampoo_test {
@@ -48,8 +48,8 @@ TEST_CASE("stacked tensors take the same steps as on the CPU") {
 }
 
 TEST_CASE("matrices around the sizes at which the device changes its method take the same steps as on the CPU") {
-  // The device uses Jacobi's method up to size 32, packed states from size 128 on, tiles of 64 rows, and tiles of 4096
-  // elements.
+  // The device solves eigenproblems up to size 32 with Jacobi's method. From size 128 on, it stores symmetric matrices
+  // as triangles. Its tiles have 64 rows or 4096 elements.
   const Shapes shapes = {{31, 32}, {33, 34}, {63, 64}, {65, 5}, {127, 3}, {3, 128}, {130, 66}, {5, 2, 129}};
   Course course = CourseOfShapes(shapes, SHAMPOO_F64, {{"use_merge_dims", "false"}});
   course.steps = 2;

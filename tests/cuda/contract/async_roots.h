@@ -10,11 +10,11 @@
 
 #include "tests/cuda/tools/stage.h"
 
-// Roots that are computed while steps continue (root_async), on the device or on the host.
+// Helpers for tests of async roots (key root_async), which the device or the host computes while steps continue.
 namespace shampoo_test {
 
-// Returns the specification of a model with async roots. The roots of step 5 are used at once, those of step 10 from
-// step 13 on, and those of step 15 from step 18 on.
+// Returns the specification of a model with async roots. Roots are due at steps 5, 10 and 15. The roots of step 5 are
+// used at once, the roots of step 10 from step 13 on, and the roots of step 15 from step 18 on.
 inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys("precondition_frequency=5 root_async=3 beta2=0.9") + more);
 }
@@ -28,14 +28,14 @@ inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   return spec;
 }
 
-// Trains for 19 steps. Solvers run in `mode`, one of fake_cuda_solver, from step 10 until step 13 and from step 15
-// until step 18.
+// Trains for 19 steps, and returns the bits of the model. From step 10 until step 13, and from step 15 until step 18,
+// the eigensolvers of the fake CUDA run in `mode`, a value of the enum fake_cuda_solver.
 inline std::vector<char> TrainWithSolver(const ModelSpec& spec, int order, int mode = FAKE_CUDA_SOLVER_ENQUEUES) {
   const StageWithStream stream(order);
   Model model(spec, stream);
   for (uint64_t t = 1; t <= 19; ++t) {
     if (t == 10 || t == 15) fake_cuda_set_solver(mode);
-    // The step that uses the roots would wait forever for a solver that is held.
+    // Steps 13 and 18 use the roots, and would wait forever for a solver that is held.
     if (t == 13 || t == 18) fake_cuda_set_solver(FAKE_CUDA_SOLVER_ENQUEUES);
     model.Step(t);
     if (t == 10 && mode == FAKE_CUDA_SOLVER_IS_HELD) fake_cuda_wait_for_held_call();
@@ -43,7 +43,7 @@ inline std::vector<char> TrainWithSolver(const ModelSpec& spec, int order, int m
   return BitsOf(model);
 }
 
-// Lets held solvers continue after 100 ms.
+// Lets eigensolvers that are held (FAKE_CUDA_SOLVER_IS_HELD) continue after 100 ms.
 class DelayedRelease {
  public:
   DelayedRelease() {
@@ -63,9 +63,9 @@ class DelayedRelease {
   std::thread thread_;
 };
 
-// Calls train(n, &bits) for n = 0, 1, 2, and so on, until it returns false for an n above 0. train() makes call number
-// n of CUDA fail (0: no call), stores the bits of the model, and returns whether the call has failed. Checks that the
-// failures do not change the bits of the model, and that there are more than `least` failures.
+// train(n, &bits) trains a model while the nth call of CUDA fails, stores the bits of the model, and returns whether
+// this call has failed. If n is 0, no call fails. This function calls train() with n = 0, 1, 2 and so on, until train()
+// returns false for an n above 0. Checks that failures do not change the bits, and that more than `least` calls failed.
 template <typename Train>
 void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   std::vector<char> expected;
@@ -78,8 +78,9 @@ void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   CHECK(failures > least);
 }
 
-// The error with which call n fails, and the status that reports it.
+// Returns the CUDA error with which CheckThatFailuresChangeNothing() lets call n fail.
 inline int ErrorOfCall(int64_t n) { return n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown; }
+// Returns the status that reports ErrorOfCall(n).
 inline shampoo_status StatusOfCall(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
 }  // namespace shampoo_test

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Async roots: roots that are computed while steps continue (root_async).
+// Tests async roots (key root_async), which are computed while steps continue.
 #include "tests/cuda/contract/async_roots.h"
 
 #include <chrono>
@@ -59,7 +59,7 @@ TEST_CASE(
         TrainWithSolver(spread, FAKE_CUDA_OLDEST_FIRST));
 }
 
-TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()) {
+TEST_CASE("a step that uses async roots waits until these roots are enqueued" * NeedsFake()) {
   const StageWithStream stream;
   Model model(AsyncRootsSpec(), stream);
   Model plain(AsyncRootsSpec(), stream);
@@ -75,7 +75,8 @@ TEST_CASE("the step that uses roots waits until they are enqueued" * NeedsFake()
   CHECK(BitsOf(model) == BitsOf(plain));
 }
 
-TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and drops later ones" * NeedsFake()) {
+TEST_CASE("destroying an optimizer waits for roots that are being enqueued and drops roots that are not enqueued yet" *
+          NeedsFake()) {
   StagedModel model(AsyncRootsSpec("root_spread=true"));
   fake_cuda_mark();
   model.Train(1, 11);
@@ -88,7 +89,7 @@ TEST_CASE("destroying an optimizer waits for roots that are being enqueued, and 
   CHECK(later.released());
 }
 
-TEST_CASE("an optimizer may be destroyed at any time while its roots are enqueued, or computed by the host") {
+TEST_CASE("an optimizer may be destroyed at any time while its roots are being enqueued or the host computes them") {
   for (const auto& [spec, microseconds] : {std::pair{AsyncRootsSpec(), 50}, {HostRootsSpec(), 100}}) {
     for (int run = 0; run < 20; ++run) {
       StagedModel model(spec);
@@ -108,7 +109,7 @@ TEST_CASE("if async roots cannot be enqueued, the next step outside of a capture
     fake_cuda_wait_for_jobs(1);
     const bool has_failed = nth > 0 && fake_cuda_cancel_failures() == 0;
     const std::string function = has_failed ? fake_cuda_last_failed() : "";
-    // Matrices that a solver rejects are solved one by one.
+    // If a solver for batches fails, the matrices are solved one by one, and no step returns an error.
     bool expects_error = has_failed && function.find("syev") == std::string::npos;
     model.FillGradients(11);
     const Graph captured(&model);
@@ -156,8 +157,8 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Makes and checks the steps of CheckCourse(), and calls `work` before step `when`. This is a step between a refresh
-// and the use of its roots, or the step that uses them.
+// Makes and checks the steps of CheckCourse(). Calls work(model) before step `when`, which is after a refresh and not
+// later than the first use of its roots.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -166,7 +167,7 @@ void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) 
 
 void SetEpsilon(Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "epsilon", 0.5)); }
 
-TEST_CASE("a state or key that is changed between a refresh and the first use of its async roots affects these roots") {
+TEST_CASE("steps agree with the CPU if a state or a key changes while async roots are pending") {
   for (const uint64_t when : {11, 13}) {
     CheckBetween(when, [](Model* model) {
       const std::string key = "p3/0/snapshot.0";
@@ -181,7 +182,7 @@ TEST_CASE("a state or key that is changed between a refresh and the first use of
   }
 }
 
-TEST_CASE("steps that are skipped while roots are computed do not stop the roots") {
+TEST_CASE("steps that are skipped while roots are computed do not stop the computation of these roots") {
   CheckCourse(
       [](uint64_t t, Model* model) {
         if (t >= 11 && t <= 16) model->SetGradient(0, std::vector<double>(model->elements(0), NAN));
@@ -200,7 +201,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
       CheckCourse(
           [&](uint64_t t, Model* model) {
             if (t == at) model->SpoilGradient(3, 7, NAN);
-            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);  // the roots are used at step 13 or 14
+            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);  // p3 uses roots at step 14 if `at` is 13
           },
           {{"on_nonfinite", "skip_block"}});
     }
@@ -210,9 +211,9 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
   }
 }
 
-TEST_CASE("if an async root fails on the device, the host computes it, and the step after its first use has it" *
+TEST_CASE("the host recomputes an async root that failed on the device and the root is used one step late" *
           NeedsFake()) {
-  for (int64_t run = 1; run <= 12; ++run) {  // the eigenproblem that fails: there is one for each shape and dim
+  for (int64_t run = 1; run <= 12; ++run) {  // `run` is the number of the eigenproblem that fails
     CAPTURE(run);
     const StageWithStream stream;
     ModelSpec spec = AsyncRootsSpec();
@@ -247,7 +248,7 @@ TEST_CASE("another arena may be bound while the device or the host computes root
       Model model(spec, stream);
       const StateArena arenas[] = {StateArena(spec, stream), StateArena(spec, stream)};
       for (uint64_t t = 1; t <= 19; ++t) {
-        // Roots of a state that other code has written are computed again.
+        // This call announces that other code has written the state, so the pending roots are computed again.
         if (announced && t == 12) Must(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr));
         Must(shampoo_optimizer_bind_state(model.optimizer, arenas[t % 2].get(), arenas[1 - t % 2].get()));
         fake_cuda_mark();
@@ -256,8 +257,8 @@ TEST_CASE("another arena may be bound while the device or the host computes root
         CAPTURE(t);
         if (t == 10 || t == 15) fake_cuda_wait_for_jobs(2);
         if (!OnFake()) continue;
-        // The host knows the counters that its steps have written, and reads them only if other code may have written
-        // them.
+        // The host knows the counters that its steps have written. It reads counters from the device only if other code
+        // may have written them.
         CHECK((fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) > 0) == (t == 1 || (announced && t == 12)));
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == (t % 5 == 0 || (announced && t == 13)));
       }
@@ -274,7 +275,7 @@ void CheckOtherState(const Keys& more) {
   Model other(arena.In(spec), stream);
   model.Train(1, 11);
   other.Train(101, 111);
-  // From here on, both optimizers continue from the state of `other`: `model` uses a copy of it.
+  // From here on, both optimizers continue from the state of `other`: `model` uses a copy of this state.
   const DeviceBytes copy(arena.bytes());
   MustCuda(cudaMemcpyAsync(copy.get(), arena.get(), arena.bytes(), cudaMemcpyDeviceToDevice, stream));
   Must(shampoo_optimizer_bind_state(model.optimizer, copy.get(), copy.get()));
@@ -300,7 +301,7 @@ void CheckCaptures(const Keys& more) {
     }
     model.Step();
   }
-  // Captures an ordinary step and replays it up to a step that cannot be replayed.
+  // Captures an ordinary step, and replays it until a replay is rejected.
   const Graph graph(&model);
   graph.Launch();
   CHECK(model.State("group.0/step")[0] == 14);

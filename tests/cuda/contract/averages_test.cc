@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps with averaging and weight_ema: captured steps, rejected steps, and steps that only enqueue work. Exports of
+// Tests the keys averaging and weight_ema: captured steps, rejected steps, steps that only enqueue work, and exports of
 // averages.
 #include <cmath>
 
@@ -68,7 +68,7 @@ TEST_CASE("replays of a captured step advance averages as steps do, with a learn
   }
 }
 
-TEST_CASE("steps with averages and exports load no kernel, allocate nothing and wait for nothing" * NeedsFake()) {
+TEST_CASE("exports and steps with averages load no kernel and allocate nothing and wait for nothing" * NeedsFake()) {
   for (const Keys& average : kAverages) {
     StagedModel model(AveragedSpec(average), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
     model.FillGradients(1);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods in eigenbases: missing gradients, loaded kernels, times, captured steps, overwritten counters, and steps that
-// neither wait nor allocate.
+// Tests methods in eigenbases (soap and kl_shampoo): missing gradients, loaded kernels, times, captured steps,
+// overwritten counters, and steps that neither wait nor allocate.
 
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
@@ -18,7 +18,7 @@ const Keys kBasisMethods[] = {{{"method", "soap"}},
                               {{"method", "soap"}, {"soap_post", "orthogonalize"}},
                               {{"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}, {"method", "soap"}}};
 
-// Eigenbases are due at gradients 1, 6, 11, ...
+// The eigenbases of a block are due at its 1st, 6th and 11th gradient, and so on.
 ModelSpec SpecInBases(const Keys& more) {
   ModelSpec spec = FiveShapes();
   spec.keys = Keys("precondition_frequency=5 momentum=0.9") + more;
@@ -70,7 +70,7 @@ TEST_CASE("create loads all kernels that steps of methods in eigenbases use" * N
   }
 }
 
-TEST_CASE("the phases of methods in eigenbases are measured, and measuring changes no result") {
+TEST_CASE("steps with methods in eigenbases measure the times of their phases without a change of the results") {
   const Keys grafted =
       "basis_order=before factor_correction=kl kl_eigenvalues=basis grafting=adam precondition_frequency=1";
   const Keys grafted_post = kBasisMethods[5] + Keys("first_step=use precondition_frequency=1");
@@ -157,7 +157,7 @@ TEST_CASE("a step is rejected if the number of gradients was overwritten and thi
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
 }
 
-// Makes steps 1 to 7, of which 1 and 6 compute eigenbases. Checks that they neither wait nor allocate.
+// Makes steps 1 to 7. Steps 1 and 6 compute eigenbases. Checks that no step waits or allocates.
 void CheckStepsStayOnDevice(Model* model) {
   for (uint64_t t = 1; t <= 7; ++t) {
     CAPTURE(t);

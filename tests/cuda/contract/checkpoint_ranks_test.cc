@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of jobs with several ranks, between devices and CPUs: replicas, shards (with both values of shard_mode),
-// and replicas of shards.
+// Tests checkpoints of jobs with several ranks, which are saved on devices or CPUs and loaded on either. The ranks hold
+// replicas, shards (with both values of shard_mode), or replicas of shards.
 #include <tuple>
 
 #include "tests/core/temporary_directory.h"
@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// A model with states that are stored as triangles, states in narrow dtypes, and a second group.
+// Returns the specification of a model with states that are stored as triangles, 16-bit states, and a second group.
 ModelSpec NarrowSpec(const Keys& more) {
   ModelSpec spec = FiveShapes(
       Keys("factor_dtype=bf16 momentum_dtype=f16 precondition_frequency=3 max_preconditioner_dim=256") + more);
@@ -25,17 +25,17 @@ ModelSpec NarrowSpec(const Keys& more) {
   return spec;
 }
 
-// A model in float64, so that device and CPU differ by rounding only.
+// Returns the specification of a model in float64, in which device and CPU differ only by small rounding errors.
 ModelSpec WideSpec(const Keys& more) {
   ModelSpec spec = FiveShapes(more + Keys("epsilon=1e-2"));
   for (ParamSpec& param : spec.params) param.param_dtype = param.grad_dtype = param.out_dtype = SHAMPOO_F64;
   return spec;
 }
 
-// Roots are refreshed at steps 1, 4, 7 and 10. Those of step 4 are used from step 6 on.
+// With these keys, roots are refreshed at steps 1, 4, 7 and 10. The roots of step 4 are used from step 6 on.
 const Keys kPendingRoots = "root_async=2 precondition_frequency=3 refresh_growth=3";
 
-// Returns the number of snapshots on all ranks whose roots are not used yet.
+// Returns how many snapshots all ranks together have whose roots no step has used yet.
 int PendingSnapshots(const DeviceRanks& job) {
   int count = 0;
   for (const Model* model : job.models()) {
@@ -51,9 +51,9 @@ ModelSpec On(int32_t device_type, ModelSpec spec) {
   return spec;
 }
 
-// Saves a checkpoint of a job of kind `save` on devices of type `saver`, loads it into a job of kind `load` on devices
-// of type `loader`, and compares the two jobs after the load and after more steps. `load` must have as many shards as
-// `save`, and may have another number of copies. used: whether the second job makes steps before the load.
+// Saves a checkpoint of a job of kind `save` on devices of type `saver`. Loads it into a job of kind `load` on devices
+// of type `loader`. Compares the two jobs after the load and after more steps. `load` must have as many shards as
+// `save`, and may have another number of replicas. used: whether the second job makes steps before the load.
 void CheckAcross(const ModelSpec& spec, int32_t saver, const RankKind& save, int32_t loader, const RankKind& load,
                  bool used, double tolerance) {
   INFO("from ", NameOf(save), " on device type ", saver, " to ", NameOf(load), " on ", loader, ", used ", used);
@@ -88,7 +88,7 @@ void CheckAcross(const ModelSpec& spec, int32_t saver, const RankKind& save, int
 
 constexpr int32_t kTypes[] = {SHAMPOO_CUDA, SHAMPOO_CPU};
 
-TEST_CASE("shards save on the device or the CPU, load on either, and continue") {
+TEST_CASE("checkpoints of shards are saved on the device or the CPU and training continues on either") {
   const RankKind shards{"local", 1, 3};
   const RankKind grid{"local", 2, 2};
   for (const int32_t saver : kTypes) {
@@ -98,7 +98,9 @@ TEST_CASE("shards save on the device or the CPU, load on either, and continue") 
   CheckAcross(WideSpec(kPendingRoots), SHAMPOO_CPU, grid, SHAMPOO_CUDA, grid, true, 1e-9);
 }
 
-TEST_CASE("gathered shards save on the device or the CPU, load on either, and continue with pending roots") {
+TEST_CASE(
+    "checkpoints of gathered shards with pending roots are saved on the device or the CPU and training continues on "
+    "either") {
   const ModelSpec wide = WideSpec(kPendingRoots);
   for (const RankKind& kind :
        {RankKind{"gather", 1, 3}, {"gather", 1, 3, true}, {"gather", 2, 2}, {"gather", 2, 2, true}}) {
@@ -108,8 +110,8 @@ TEST_CASE("gathered shards save on the device or the CPU, load on either, and co
   }
 }
 
-// A model whose parameters and states are rounded stochastically. Its steps process each element separately, so on the
-// fake its results are bit-identical to those of the CPU.
+// Returns the specification of a model with stochastic rounding of parameters and states. Its steps process each
+// element separately, so the results on the fake CUDA are bit-identical to those of the CPU.
 ModelSpec RoundedSpec(const Keys& more) {
   ModelSpec spec;
   spec.keys = Keys(
@@ -137,7 +139,7 @@ TEST_CASE("after a resume on another device, stochastic rounding continues with 
   }
 }
 
-TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, dtypes and pending roots" *
+TEST_CASE("devices and CPUs load the checkpoints of each other for many numbers of replicas and shards" *
           doctest::test_suite("long")) {
   const Keys late = "status_lag=0 comm_bucket_bytes=128 communicate=params";
   for (const int32_t saver : kTypes) {
@@ -158,7 +160,7 @@ TEST_CASE("devices and CPUs load the checkpoints of each other, with all grids, 
 }
 
 // Two ranks, each a thread with a replica of a model. Captured steps use the collectives of a StreamComm, which can be
-// captured. Other steps use those of a StagedComm.
+// captured. Other steps use the collectives of a StagedComm.
 class CapturedCopies {
  public:
   explicit CapturedCopies(const ModelSpec& spec) {
@@ -229,7 +231,7 @@ TEST_CASE("a load discards the errors of replays on all ranks, whether or not a 
     copies[rank].SpoilGradient(3, 17, NAN);
     graphs[rank]->Launch();
   }
-  copies[0].Wait();  // the other replay is still running when the load begins
+  copies[0].Wait();  // the replay of rank 1 is still running when the load begins
   copies.OnBoth([&](Model* model, shampoo_comm* world) {
     return shampoo_load(&model->optimizer, 1, world, path.c_str(), model->stream);
   });

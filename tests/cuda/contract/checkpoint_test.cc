@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of optimizers on the device equal those of the CPU.
+// Tests checkpoints of one optimizer on the device. The device and the CPU can load the checkpoints of each other.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/graph.h"
@@ -104,7 +104,9 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE("after replays, saving and loading a checkpoint read and write the state in the order of the stream") {
+TEST_CASE(
+    "saving a checkpoint after replays reads the state in the order of the stream and loading writes it in this "
+    "order") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);
@@ -122,7 +124,7 @@ TEST_CASE("after replays, saving and loading a checkpoint read and write the sta
   CHECK(second.State("group.0/step")[0] == 5);
   second.SetParamsOf(model);
   CHECK(BitsOf(second) == BitsOf(plain));
-  // Loads the checkpoint again; the next replay continues from it.
+  // After the load, a step and then a replay continue from the checkpoint.
   model.Load(folder.path());
   model.Step(6);
   plain.Step(6);

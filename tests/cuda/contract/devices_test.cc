@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several optimizers: on two devices, on two streams of one device, on two threads. Calls do not change the current
-// device of a thread.
+// Tests several optimizers on two devices, on two streams of one device, and on two threads. Checks that calls do not
+// change the current device of a thread.
 #include <thread>
 
 #include "tests/cuda/contract/pair.h"
@@ -56,7 +56,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not th
     Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     Must(kept(shampoo_backend_describe(1, &info)));
-    // Makes the first call of a step fail, or a later call.
+    // After a step without failures, makes steps in which the first call of `function` fails.
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));
@@ -72,7 +72,7 @@ TEST_CASE("every function leaves the current device unchanged, whether or not th
   MustCuda(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("create leaves the current device unchanged if any call fails" * doctest::test_suite("long")) {
+TEST_CASE("create leaves the current device unchanged if a call of CUDA fails" * doctest::test_suite("long")) {
   for (int64_t nth = 1;; ++nth) {
     CAPTURE(nth);
     const Stage stage;
@@ -82,7 +82,7 @@ TEST_CASE("create leaves the current device unchanged if any call fails" * docte
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
-    // If create succeeds anyway, the failed call restored the device or queried a version for an error message.
+    // Create can succeed if the failed call was to restore the device or to query a version for error messages.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);
@@ -91,7 +91,7 @@ TEST_CASE("create leaves the current device unchanged if any call fails" * docte
   }
 }
 
-TEST_CASE("two optimizers on two devices or on one give the same results as each alone") {
+TEST_CASE("two optimizers on two devices or on one device give the same results as each optimizer alone") {
   const int last = Devices() - 1;
   std::vector<std::vector<char>> alone;
   for (const int i : {0, 1}) {
@@ -114,7 +114,7 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
       Model b(At(second, {{"beta1", "0.5"}}), other);
       for (uint64_t t = 1; t <= 5; ++t) {
         for (Model* model : {&a, &b}) model->FillGradients(t);
-        // Steps of both are running at the same time.
+        // The steps of both models run at the same time.
         a.Step();
         b.Step();
         fake_cuda_progress(30);
@@ -125,7 +125,7 @@ TEST_CASE("two optimizers on two devices or on one give the same results as each
   }
 }
 
-TEST_CASE("two optimizers train on two threads, and make each step on another thread") {
+TEST_CASE("two optimizers train on two threads and make each step on a new thread") {
   const Stage stage;
   std::vector<char> results[2];
   const int last = Devices() - 1;

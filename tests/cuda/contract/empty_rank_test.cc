@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shard rank that holds no element of any parameter: it takes part in steps, captures and replays.
+// Tests that a shard rank without elements of any parameter takes part in steps, captures and replays.
 #include <cstring>
 
 #include "core/comm/segment_header.h"
@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
-// A communicator of shard rank 1 that only enqueues copies in the stream. Shard rank 0 is imaginary. After the first
-// SetStep(), the segment of rank 0 in each agreement states that rank 0 makes the step of SetStep(), by default with a
-// gradient of every parameter. In all other exchanges, the segment of rank 0 is a copy of the segment of rank 1.
+// A communicator of shard rank 1. Its collectives only enqueue copies in the stream. Shard rank 0 is imaginary, and
+// normally sends a copy of what rank 1 sends. An agreement is the exchange in which shards agree on a step. After the
+// first SetStep(), rank 0 sends in each agreement the step and the gradients that SetStep() has set.
 class HolderComm {
  public:
   HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
@@ -31,7 +31,7 @@ class HolderComm {
     ops.all_to_all = [](void*, const void*, const size_t*, void*, const size_t*, void*) -> int32_t { return 0; };
     return ops;
   }
-  // Sets the step of rank 0. Replays read it, too.
+  // Sets the step of rank 0, and whether rank 0 has gradients of the parameters. Replays use the new values, too.
   void SetStep(int64_t step, shampoo::GradientOnShard gradient = shampoo::kGradient) {
     std::vector<char> sent(sent_.bytes(), static_cast<char>(gradient));
     std::memcpy(sent.data(), &step, sizeof step);
@@ -57,11 +57,11 @@ class HolderComm {
     return copy(segments + kHeader, own->sent_.get(), own->sent_.bytes());
   }
 
-  DeviceBytes sent_;  // what rank 0 sends after its header
+  DeviceBytes sent_;  // what rank 0 sends after its header in an agreement
   bool steps_ = false;
 };
 
-// Returns the specification of a model of which rank 0 holds the only element of each parameter.
+// Returns the specification of a model whose parameters have one element each. Rank 0 holds all elements.
 ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
   ModelSpec spec = SpecOfRanks(keys + Keys("refresh_growth=0"));
   spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
@@ -69,7 +69,7 @@ ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
   return spec;
 }
 
-TEST_CASE("a rank that holds nothing captures steps of the other shards, and its counters follow the replays") {
+TEST_CASE("a rank without elements can capture steps and replays advance its step counter") {
   for (const Keys& keys : Combinations("shard_mode=local|gather status_lag=0|1")) {
     CAPTURE(keys);
     const StageWithStream stream;
@@ -82,7 +82,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
       model.Step();
       model.Wait();
     }
-    // The host does not know yet that the other shard has made steps of the group.
+    // The host has not read yet that rank 0 has made steps of the group, so the capture fails.
     if (keys == Keys("shard_mode=gather status_lag=1")) {
       const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
     }
@@ -108,7 +108,7 @@ TEST_CASE("a rank that holds nothing captures steps of the other shards, and its
 
 // Roots are due at steps 4 and 8. Step 4 has no gradient and computes no roots, so it can be a replay.
 TEST_CASE(
-    "a rank that holds nothing replays and counts steps without gradients, and rejects a replay that needs new roots") {
+    "a rank without elements can replay and count steps without gradients but rejects a replay that needs new roots") {
   const Keys keys = "shard_mode=gather precondition_frequency=4 count_empty_steps=true";
   for (const Keys& lag : kLags) {
     CAPTURE(lag);

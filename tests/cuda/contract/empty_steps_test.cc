@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The key count_empty_steps: captured steps, and several ranks.
+// Tests the key count_empty_steps, with which a group counts steps without gradients: captured steps and several ranks.
 #include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -10,7 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Roots of group 0 are due at step 20, and those of group 1, which counts empty steps, at steps 3, 6, 9 and so on.
+// Divides the parameters of `spec` into two groups. Roots of group 0 are due at step 20. Group 1 counts empty steps,
+// and its roots are due at steps 3, 6, 9 and so on.
 ModelSpec TwoGroups(ModelSpec spec, const Keys& more, const Keys& of_group_1 = {}) {
   const Keys keys = "epsilon=0.1 refresh_growth=0";
   spec.keys = spec.keys + keys + Keys("precondition_frequency=20") + more;
@@ -70,7 +71,7 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
   soap.keys = "method=soap precondition_frequency=3";
   soap.groups = {counts};
   for (ParamSpec& param : soap.params) {
-    // Steps that compute eigenbases cannot be captured.
+    // Steps that compute eigenbases cannot be captured, so group 0 has parameters without eigenbases.
     if (param.group == 0) param.role = SHAMPOO_EMBEDDING;
   }
   CheckReplaysCount(soap);
@@ -160,7 +161,7 @@ void CheckRanksCount(const RankKind& kind, const Keys& more) {
   }
 }
 
-TEST_CASE("replicas and gathered shards count empty steps, and their steps are those of one rank") {
+TEST_CASE("ranks count empty steps and replicas and gathered shards make the same steps as one rank") {
   for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 4}, {2, 2}}) {
     for (const Keys& lag : kLags) {
       for (const char* mode : {"local", "gather"}) CheckRanksCount({mode, copies, shards}, lag);
@@ -169,7 +170,8 @@ TEST_CASE("replicas and gathered shards count empty steps, and their steps are t
   }
 }
 
-TEST_CASE("local shards of an elementwise method that count empty steps have the parameters and averages of one rank") {
+TEST_CASE(
+    "local shards that count empty steps have the parameters and averages of one rank if the method is elementwise") {
   const Keys narrow = "average_dtype=bf16 state_rounding=stochastic";
   for (const Keys& average :
        {Keys("averaging=schedule_free momentum=0"), Keys("weight_ema=0.75"), Keys("weight_ema=0.75") + narrow}) {
@@ -193,7 +195,7 @@ TEST_CASE("local shards of an elementwise method that count empty steps have the
   }
 }
 
-TEST_CASE("ranks whose counters of an empty group differ reject the step") {
+TEST_CASE("ranks reject a step if their step counters of a group without gradients differ") {
   for (const RankKind& kind : {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"local", 1, 2}, {"gather", 1, 2}}) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -209,7 +211,7 @@ TEST_CASE("ranks whose counters of an empty group differ reject the step") {
   }
 }
 
-TEST_CASE("a step that a rank rejects does not count in an empty group") {
+TEST_CASE("a rejected step does not count in a group without gradients") {
   for (const RankKind& kind : {RankKind{"local", 1, 1},
                                {"gather", 1, 1},
                                {"local", 2, 1},

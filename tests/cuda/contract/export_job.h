@@ -9,7 +9,7 @@
 #include "core/base/convert.h"
 #include "tests/cuda/tools/device_ranks.h"
 
-// Ranks that export averages together.
+// Helpers for tests in which several ranks export averages together (shampoo_optimizer_export).
 namespace shampoo_test {
 
 inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3, 1, false, "0", kAllOnHost},
@@ -17,7 +17,8 @@ inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3,
                                             {"gather", 1, 3, true}, {"gather", 1, 2, true, "0", kAllOnHost},
                                             {"gather", 2, 2},       {"gather", 2, 2, true, "0", {false, true}}};
 
-// Three groups: two with averages and one without. Some parameters have several tiles, or outputs in other dtypes.
+// Returns the specification of a model with three groups: two have averages, and one has none. One parameter has
+// several tiles, and two have outputs in other dtypes.
 inline ModelSpec SpecWithAverages(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys("method=adam lr=0.1 averaging=schedule_free") + more;
@@ -50,7 +51,7 @@ class Exported {
     MustCuda(cudaDeviceSynchronize());
   }
   const std::vector<void*>& addresses() const { return addresses_; }
-  // Returns what was exported of a parameter.
+  // Returns the exported values of parameter p.
   std::vector<double> Values(const Model& model, size_t p) const {
     const shampoo::Dtype dtype = OutDtypeOf(model.spec(p));
     std::vector<char> bytes(model.elements(p) * shampoo::SizeOf(dtype));
@@ -97,8 +98,8 @@ struct ExportJob {
     for (uint64_t t = first; t <= last; ++t) StepAll(t);
     ranks.MustSucceed();
   }
-  // Checks that the ranks together have the values of `alone`. of_rank(rank, p) returns the values of a rank, and
-  // expected(p) those of `alone`.
+  // Checks that the joined shards of each replica have the values of `alone`. of_rank(rank, p) returns the values of
+  // parameter p on a rank, and expected(p) returns its values in `alone`.
   template <typename OfRank, typename Expected>
   void CheckSame(const OfRank& of_rank, const Expected& expected) {
     for (size_t p = 0; p < alone.params(); ++p) {
@@ -147,7 +148,7 @@ struct ExportJob {
   const int shards;
 };
 
-// Calls run(job, kind) for each kind of ranks.
+// Calls run(job, kind) for a job of each kind in kExportKinds.
 template <typename Run>
 void ForEachExportJob(const ModelSpec& spec, const Run& run) {
   for (const RankKind& kind : kExportKinds) {

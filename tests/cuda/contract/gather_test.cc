@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks that are gathered from shards (shard_mode gather). Their steps equal those of the model without shards, and
-// are bit-identical on the fake.
+// Tests gathered shards (shard_mode gather), whose blocks are gathered at their owners. The steps equal those of the
+// same model without shards. On the fake CUDA, they are bit-identical.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -45,7 +45,7 @@ struct Sharded {
   DeviceRanks ranks;
 };
 
-// Options of steps. Every second step refreshes roots. With comm_bucket_bytes, each exchange is divided into several.
+// Every second step refreshes roots. With comm_bucket_bytes, each exchange is divided into several smaller exchanges.
 const std::vector<Keys> kOptions = {
     {},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -88,7 +88,7 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
   }
 }
 
-TEST_CASE("a gathered block without a usable gradient is skipped and counted once on each rank") {
+TEST_CASE("a gathered block with NaN in its gradient is skipped and each rank counts it once") {
   for (const RankKind& kind : kGathering) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -106,7 +106,8 @@ TEST_CASE("a gathered block without a usable gradient is skipped and counted onc
   }
 }
 
-TEST_CASE("an error of a gathered block names its element in the whole parameter, and changes nothing on any rank") {
+TEST_CASE(
+    "the error for NaN in a gathered block names the element of the whole parameter and no rank changes anything") {
   for (const RankKind& kind : kGathering) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -129,8 +130,9 @@ TEST_CASE("an error of a gathered block names its element in the whole parameter
   }
 }
 
-// Only the owner of a block knows its state.
-TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks return the error in the next step") {
+// Only the owner of a block has the state of the block, and reports the overflow to the other ranks.
+TEST_CASE(
+    "a gathered block whose state would overflow is skipped and on_nonfinite decides whether the next step fails") {
   for (const RankKind& kind : kGathering) {
     for (const Keys& choice : Combinations("on_nonfinite=error|skip_block")) {
       INFO(NameOf(kind), " ", choice);
@@ -155,8 +157,8 @@ TEST_CASE("a gathered block whose state would overflow is skipped, and all ranks
   }
 }
 
-// The owner of a block measures its roots, which are those of the model without shards.
-TEST_CASE("with gathered shards, each root is measured once, with the residuals of the model without shards") {
+// The owner of a block measures the roots of the block. They equal the roots of the model without shards.
+TEST_CASE("gathered shards measure each root once and report the residuals of the model without shards") {
   const Keys tracked = "track_root_residuals=true root_async=1 precondition_frequency=4";
   for (const RankKind& kind : kGathering) {
     for (const Keys& device : Combinations("status_lag=0 root_device=device|host")) {
@@ -185,7 +187,7 @@ TEST_CASE("with gathered shards, each root is measured once, with the residuals 
   }
 }
 
-TEST_CASE("gathered shards allocate the planned memory, and nothing in a step") {
+TEST_CASE("creating gathered shards allocates the planned memory and steps allocate nothing") {
   for (RankKind kind : kGathering) {
     for (const char* bucket : {"0", "64"}) {
       kind.bucket = bucket;

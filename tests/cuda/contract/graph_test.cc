@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps captured into a CUDA graph, and their replays.
+// Tests steps that are captured into a CUDA graph, and replays of these steps.
 #include "tests/cuda/tools/graph.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are due at steps 5 and 10. Steps before the fifth use the grafting method only.
+// Roots are due at steps 5 and 10. Steps 1 to 4 use only the grafting method.
 ModelSpec GraphSpec(const Keys& more = {}) { return FiveShapes(Keys("precondition_frequency=5") + more); }
 
 // A number in device memory. Set() enqueues the write of a new value in the stream.
@@ -77,7 +77,7 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
         } else {
           (t < start ? before : after)->Launch();
         }
-        // Reads only sometimes, because reading updates the host's knowledge of the step number.
+        // Reads the state only every fourth step, because reading also updates the step number that the host knows.
         if (t % 4 == 0) CHECK(BitsOf(captured) == BitsOf(plain));
       }
       CHECK(BitsOf(captured) == BitsOf(plain));
@@ -89,12 +89,12 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
   }
 }
 
-TEST_CASE("a replay is a step with the current hyper-parameters and the counter of the state") {
+TEST_CASE("a replay makes a step with the current hyper-parameters and the step counter of the state") {
   SUBCASE("roots at multiples of the frequency") { CheckThatReplaysAreSteps({}, 5, {5, 10}); }
   SUBCASE("roots at steps that refresh_growth determines") { CheckThatReplaysAreSteps(kGrowing, 4, {4, 6, 9, 13}); }
 }
 
-TEST_CASE("a capture does not wait, read reports or launch" * NeedsFake()) {
+TEST_CASE("capturing a step waits for nothing and reads no reports and launches nothing" * NeedsFake()) {
   StagedModel model(GraphSpec(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Step(1);
   const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
@@ -123,8 +123,8 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
 }
 
 // In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
-// invalidates the capture. Here the captured stream synchronizes with the legacy stream, and the stream of the
-// optimizer does not.
+// invalidates the capture. In this test, the captured stream synchronizes with the legacy default stream. The stream of
+// the optimizer does not synchronize with the legacy default stream.
 TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const Stage stage;
   const TestStream captured(cudaStreamDefault);
@@ -191,8 +191,10 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
   }
 }
 
-// Uses a graph that was captured before the first roots, and one captured after them.
-TEST_CASE("the device rejects a replay if the step needs other work than was captured, and the next call reports it") {
+// Uses graphs that were captured before the first roots were computed, and graphs that were captured afterwards.
+TEST_CASE(
+    "the device rejects a replay if the step needs work that was not captured and the next call reports the "
+    "rejection") {
   struct Case {
     int captured, replayed;
     Keys keys = {};
@@ -236,7 +238,9 @@ TEST_CASE("the device rejects a replay if the step needs other work than was cap
   }
 }
 
-TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, and the number of the captured step") {
+TEST_CASE(
+    "if a replay rejects a gradient then shampoo_optimizer_status reports the error and the number of the captured "
+    "step") {
   StagedModel model(GraphSpec());
   model.Step(1);
   const Graph graph(&model);
@@ -257,11 +261,11 @@ TEST_CASE("shampoo_optimizer_status reports a gradient that a replay rejected, a
   CHECK(model.State("group.0/step")[0] == 4);
 }
 
-TEST_CASE("a replay uses the buffers of its capture, and a later step the buffers that were bound last") {
+TEST_CASE("a replay uses the buffers of its capture and a later step uses the buffers that were bound last") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
-  // Buffers that replace those of the first parameter from the third step on.
+  // New memory for parameter 0 from step 3 on.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) one->Step(1);
@@ -280,13 +284,13 @@ TEST_CASE("a replay uses the buffers of its capture, and a later step the buffer
   const std::vector<double> of_graph = model.ParamValues(0);
   Must(shampoo_optimizer_step(model.optimizer, stream));
   CHECK(model.ParamValues(0) == of_graph);
-  // Parameter 0 took step 4 in one buffer and steps 3 and 5 in the other. The other parameters took all three steps.
+  // Parameter 0 took step 4 in its old memory and steps 3 and 5 in its new memory, so it is not compared with `plain`.
   for (int t = 3; t <= 5; ++t) plain.Step();
   for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));
 }
 
-TEST_CASE("an optimizer is destroyed while replays are running") {
+TEST_CASE("an optimizer can be destroyed while replays are running") {
   const StageWithStream stream(FAKE_CUDA_YOUNGEST_FIRST);
   auto model = std::make_unique<Model>(GraphSpec(), stream);
   model->Step(1);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks whose communicators take host memory. The results of their steps are bit-identical to the results with
+// Tests ranks whose communicators take host memory. The results of their steps are bit-identical to the results with
 // communicators that take device memory.
 #include <algorithm>
 #include <string>
@@ -29,7 +29,7 @@ bool AreAllOnHost(const RankKind& kind) {
   return (kind.on_host.of_replicas || kind.copies == 1) && (kind.on_host.of_shards || kind.shards == 1);
 }
 
-// With comm_bucket_bytes, each exchange is divided into several.
+// With comm_bucket_bytes, each exchange is divided into several smaller exchanges.
 const std::vector<Keys> kHostCommOptions = {
     {{"status_lag", "1"}},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -79,7 +79,8 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
   }
 }
 
-TEST_CASE("a step over a communicator of host memory is not captured, and the capture and the ranks continue") {
+TEST_CASE(
+    "a step over a communicator of host memory fails during a capture and leaves the capture and the ranks usable") {
   for (const RankKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -102,7 +103,7 @@ TEST_CASE("a step over a communicator of host memory is not captured, and the ca
   }
 }
 
-// Returns the number of collectives of all ranks so far that took host memory.
+// Returns how many collectives with host memory all ranks together have called so far.
 int64_t CollectivesOnHost(DeviceRanks* ranks, const RankKind& kind) {
   int64_t calls = 0;
   for (int rank = 0; rank < ranks->world(); ++rank) {
@@ -140,7 +141,7 @@ TEST_CASE("over communicators of host memory a step copies once to the host for 
 }
 
 TEST_CASE(
-    "create allocates the planned device memory, and none for error messages if all communicators take host memory") {
+    "create allocates the planned memory and none of it is for error messages if all communicators take host memory") {
   for (const RankKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -163,8 +164,8 @@ TEST_CASE(
 // memory.
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {
-  // A segment of replicas has a header of 64 bytes and the update of the rank's block, padded to 64 bytes. In
-  // the exchange in which shards agree on a step, a segment has 64 bytes.
+  // A segment is what one rank sends. A segment of a replica has a header of 64 bytes and the update of the rank's
+  // block, padded to 64 bytes. In the exchange in which shards agree on a step, a segment has 64 bytes.
   for (const auto& [kind, bytes] : {std::pair{RankKind{"local", 2, 1, false, "0", kReplicasOnHost}, 2 * 64 * 2},
                                     {{"local", 1, 2, false, "0", kShardsOnHost}, 128},
                                     {{"local", 2, 2, false, "0", kAllOnHost}, 2 * 64 * 2}}) {
@@ -175,7 +176,7 @@ TEST_CASE("if pinned memory for a communicator of host memory cannot be allocate
     DeviceRanks ranks(spec, kind);
     ranks.OnEvery([&](int rank, Model* model) {
       shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
-      // Fails the second call of cudaHostAlloc, because the root solver makes the first one.
+      // Makes the second call of cudaHostAlloc fail, because the root solver makes the first call.
       if (rank == 1) fake_cuda_fail_here("cudaHostAlloc", 2, cudaErrorMemoryAllocation);
       return ranks.CreateAgain(rank, model->plan.get());
     });

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Async roots that are computed on the host (root_device host). async_roots_test.cc tests the behavior that they share
-// with async roots on the device.
+// Tests async roots that are computed on the host (root_device host). async_roots_test.cc tests the behavior that these
+// roots share with async roots on the device.
 #include <cfloat>
 #include <cmath>
 
@@ -61,8 +61,9 @@ TEST_CASE("hosts of shards and of their replicas compute roots, and no order of 
   }
 }
 
-TEST_CASE("steps with roots on the host allocate nothing, use no pageable memory and solve no eigenproblem" *
-          NeedsFake()) {
+TEST_CASE(
+    "steps with roots on the host allocate nothing and use no pageable memory and solve no eigenproblem on the device" *
+    NeedsFake()) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   Model model(HostRootsSpec(), stream);
   model.Train(1, 9);
@@ -90,7 +91,7 @@ TEST_CASE("async roots add one stream, which has the lowest priority" * NeedsFak
   CHECK(streams_with("root_device=host") == std::pair(lowest + 1, highest));
 }
 
-TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") {
+TEST_CASE("roots on the host take the same rungs and are counted in the same way as on the CPU") {
   for (const Keys& keys : {Keys("root_method=newton root_max_iterations=2 epsilon=1e-6"), Keys("root_method=eigen"),
                            Keys("root_dtype=f64")}) {
     const StageWithStream stream;
@@ -121,11 +122,12 @@ TEST_CASE("rungs and counters of roots on the host are the same as on the CPU") 
   }
 }
 
-// The device and the CPU measure roots of the same method, so their statistics differ only because their factor
+// Both optimizers of the pair compute roots with the same method, so their statistics differ only because their factor
 // matrices have different rounding errors. On a GPU, residuals that consist of rounding errors agree only in magnitude,
 // which is a few machine epsilons of float32, the dtype of the stored roots. On the fake, most rounding errors equal
 // those of the CPU.
-TEST_CASE("residuals of roots on the host are those of the CPU, and measuring changes no bit") {
+TEST_CASE(
+    "root_device host gives the same residuals of roots as the CPU backend and measuring them changes no result") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
   for (const Keys& keys : {Keys("root_dtype=f32"), Keys("root_dtype=f64"),
                            Keys("root_method=newton root_max_iterations=12 epsilon=0.1")}) {
@@ -152,7 +154,7 @@ TEST_CASE("residuals of roots on the host are those of the CPU, and measuring ch
   }
 }
 
-TEST_CASE("training from a checkpoint that was saved while the host computed roots is bit-identical") {
+TEST_CASE("training continues bit-identically from a checkpoint that was saved while the host computed roots") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model first(HostRootsSpec(), stream);
@@ -200,7 +202,8 @@ TEST_CASE("an error of the thread that computes roots on the host is returned by
   });
 }
 
-// Makes step `step` with a new optimizer for n = 1, 2, and so on. Each time, call n of the stepping thread fails.
+// For n = 1, 2 and so on, makes step `step` with a new optimizer, while call n of CUDA on this thread fails. Returns
+// when the step makes fewer than n calls.
 void FailEachOwnCall(const char* root_device, uint64_t step) {
   for (int64_t n = 1;; ++n) {
     CAPTURE(n);
@@ -220,9 +223,11 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
   }
 }
 
-TEST_CASE("each call of a step with root_async may fail" * doctest::test_suite("long")) {
+TEST_CASE("if a call of CUDA fails in a step with root_async then the step returns the error and later steps succeed" *
+          doctest::test_suite("long")) {
   for (const char* root_device : {"device", "host"}) {
-    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);  // 10 takes snapshots, 13 uses their roots
+    // Step 10 takes snapshots, and step 13 uses their roots.
+    for (const uint64_t step : {10, 13}) FailEachOwnCall(root_device, step);
   }
 }
 
@@ -245,13 +250,13 @@ TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a late
     CHECK((status != SHAMPOO_OK) == failed);
     failures += failed ? 1 : 0;
     shampoo_optimizer_destroy(std::exchange(model.optimizer, nullptr));
-    constexpr int64_t kFrees = 2;  // of state and workspace, in the order of a stream
+    constexpr int64_t kFrees = 2;  // asynchronous frees of state and workspace
     CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) == kFrees);
   }
   CHECK(failures > 10);
 }
 
-TEST_CASE("create reports that pinned memory is missing" * NeedsFake()) {
+TEST_CASE("create fails if pinned memory for roots on the host cannot be allocated" * NeedsFake()) {
   const Stage stage;
   const PlanPtr plan = MakePlan(HostRootsSpec());
   for (const int64_t nth : {2, 3}) {  // the root solver makes the first call

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks of equal shape are stepped together: the number of launches of a step does not depend on the number of blocks.
+// Checks that blocks of equal shape are processed together: the number of kernel launches of a step does not depend on
+// the number of blocks.
 #include <array>
 
 #include "tests/cuda/contract/pair.h"
@@ -9,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-using Counts = std::array<int64_t, 3>;  // launches, products, eigenproblems
+using Counts = std::array<int64_t, 3>;  // of kernel launches, matrix products and eigenproblems
 
 // Returns the counts of steps 2 to 5, of which steps 2 and 4 compute roots. Buffers are bound once.
 std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& params) {
@@ -30,8 +31,8 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   return counts;
 }
 
-// Checks that the counts are equal for 1, 10 and 1000 blocks. The blocks are separate parameters, or the blocks of one
-// parameter.
+// Checks that the counts are equal for 1, 10 and 1000 blocks. Checks both blocks that are separate parameters and
+// blocks of one parameter.
 void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
   const std::vector<Counts> of_one = CountsOf(keys, params(1));
@@ -51,8 +52,9 @@ void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   CHECK(cut(1000) == of_one);
 }
 
-TEST_CASE("a step of 1000 blocks of one shape takes as many launches, products and eigenproblems as a step of 10" *
-          NeedsFake()) {
+TEST_CASE(
+    "a step of 1000 blocks of one shape takes as many launches and products and eigenproblems as a step of 10 blocks" *
+    NeedsFake()) {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(std::string(method));
     // A batch makes as many iterations as its slowest matrix needs. If only few iterations are allowed, all batches
@@ -71,7 +73,7 @@ TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many l
   CheckTenAndAThousand({}, {3, 2, 3});
 }
 
-TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU") {
+TEST_CASE("a step with more blocks than one call of cuBLAS accepts equals the step on the CPU") {
   const Stage stage;
   fake_cuda_set_protection(0);
   ModelSpec spec{.keys = "max_preconditioner_dim=1 precondition_frequency=1 use_merge_dims=false",
@@ -81,7 +83,8 @@ TEST_CASE("more blocks than a call of cuBLAS accepts are stepped as on the CPU")
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
 }
 
-TEST_CASE("if buffers are bound again, each launch passes the addresses of up to 64 parameters" * NeedsFake()) {
+TEST_CASE("after buffers are bound again a step passes the addresses of at most 64 parameters in each launch" *
+          NeedsFake()) {
   const Stage stage;
   ModelSpec spec;
   spec.params = std::vector<ParamSpec>(129, ParamSpec{{2}});

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA loads a kernel at its first use, and loading may wait for a running collective. So create loads all kernels.
-// Every other test also fails if a later call loads a kernel; see Model.
+// Tests that shampoo_optimizer_create() loads all kernels. Otherwise CUDA would load a kernel at its first use, and
+// loading may wait for a running collective. Tests that use the class Model also fail if a later call loads a kernel.
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/stream_rank.h"
 
@@ -40,7 +40,7 @@ TEST_CASE("create loads all kernels that later calls use" * NeedsFake()) {
   }
 }
 
-TEST_CASE("kernels are loaded onto the optimizer's device, and only once" * NeedsFake()) {
+TEST_CASE("kernels are loaded onto the optimizer's device and only once for each device" * NeedsFake()) {
   const Stage stage;
   ModelSpec spec = FiveShapes();
   fake_cuda_mark();
@@ -53,7 +53,7 @@ TEST_CASE("kernels are loaded onto the optimizer's device, and only once" * Need
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 2 * loads);
 }
 
-TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * NeedsFake()) {
+TEST_CASE("steps of several ranks load no kernel" * NeedsFake()) {
   const Stage stage;
   DeviceRanks ranks(FiveShapes("status_lag=0 comm_bucket_bytes=128"), 3);
   fake_cuda_mark();
@@ -61,7 +61,8 @@ TEST_CASE("after the first exchange of several ranks, no kernel is loaded" * Nee
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
 }
 
-// A StreamComm that records how many kernels were loaded before the first collective of any such communicator.
+// A StreamComm that stores in *loads how many kernels were loaded before the first collective. Communicators that share
+// `loads` store the number before the first collective of any of them.
 class CommAfterLoading : public StreamComm {
  public:
   CommAfterLoading(int world, int64_t* loads) : StreamComm(world), loads_(loads) {}
@@ -130,8 +131,9 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
-// Method eigen computes the roots of the tensor, and cans those of the matrix. The roots have the same sizes and dtype.
-TEST_CASE("create loads the solvers of all methods, also of a method that only some blocks use") {
+// Method eigen computes the roots of the tensor of order 3, and method cans computes the roots of the matrix. The roots
+// have the same sizes and dtype.
+TEST_CASE("create loads the solvers of all root methods even if only some blocks use a method") {
   ModelSpec spec;
   spec.keys = "root_method=cans use_merge_dims=false epsilon=1e-2 status_lag=0";
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the source and the size of device memory, and that all of it is freed.
+// Checks that device memory comes from the right allocator, has the planned sizes, and is freed.
 #include <map>
 
 #include "tests/cuda/contract/pair.h"
@@ -20,7 +20,7 @@ struct Recorder {
   std::vector<size_t> sizes;  // of all requests
   void* stream = nullptr;     // of the last request
   int released = 0;
-  size_t fail_at = 0;   // the nth call returns NULL
+  size_t fail_at = 0;   // the number of the call that returns NULL; 0: no call
   size_t misalign = 0;  // misalignment of the next addresses, in bytes
   bool work_was_left = false;
 
@@ -119,7 +119,8 @@ TEST_CASE("create fails without a leak if the allocator returns NULL or unaligne
   }
 }
 
-TEST_CASE("if the device has too little memory, create fails and reports the number of bytes" * NeedsFake()) {
+TEST_CASE("if the device has too little memory then create fails and its error refers to shampoo_plan_bytes" *
+          NeedsFake()) {
   const Stage stage;
   const PlanPtr plan = MakePlan(FiveShapes());
   const shampoo_optimizer_desc desc = DeviceDesc();
@@ -135,7 +136,7 @@ TEST_CASE("if the device has too little memory, create fails and reports the num
   shampoo_optimizer_destroy(made);
 }
 
-// The communicator of DeviceRanks refuses memory that other devices cannot access.
+// The communicator of DeviceRanks rejects memory that other devices cannot access.
 TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
   const Stage stage;
   DeviceRanks ranks(FiveShapes("status_lag=0"), 2);
@@ -145,8 +146,9 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  // With one bucket, the buffer has a segment for each of the two ranks: a header of 64 bytes and two updates of 192
-  // bytes. With buckets of 384 bytes, each block of a rank has its own bucket, and there are two such buffers.
+  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes. With one bucket, one buffer holds
+  // a segment of two updates from each of the two ranks. With buckets of 384 bytes, each block of a rank has its own
+  // bucket, and two buffers hold a segment of one update from each rank.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));
@@ -158,7 +160,7 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
       spec.params = {{{6, 8}}, {{6, 8}}, {{6, 8}}, {{6, 8}}};
       DeviceRanks ranks(spec, {"local", 2, 1}, allocators);
       for (int rank = 0; rank < 2; ++rank) {
-        // Workspace, state, the buffers of a step's exchanges, and those of the host's exchanges.
+        // Workspace, state, the buffers of a step's exchanges, and the buffers of the host's exchanges.
         REQUIRE(recorder[rank].sizes.size() == 4);
         CHECK(recorder[rank].sizes[2] == exchanged);
         const size_t workspace = PlannedBytes(ranks[rank].plan.get(), "workspace");
@@ -182,12 +184,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("create fails if the device has too little memory for the state, and later calls work") {
+TEST_CASE("if the device has too little memory for the state then create fails and another optimizer can be created") {
   const Stage stage;
   if (OnFake()) fake_cuda_set_memory_limit(int64_t{1} << 30);
   ModelSpec spec;
   spec.keys = "max_preconditioner_dim=8192";
-  spec.params = {{{1 << 20, 1 << 20}}};  // 16384 blocks of 1 GiB each
+  spec.params = {{{1 << 20, 1 << 20}}};  // 16384 blocks of 256 MiB each
   const PlanPtr plan = MakePlan(spec);
   CHECK(PlannedBytes(plan.get(), "state") > size_t{1} << 42);
   CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, "shampoo_plan_bytes");

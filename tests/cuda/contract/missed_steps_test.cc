@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// root_async with blocks that miss steps. The state of each block on the device determines when the block uses new
-// roots.
+// Tests the key root_async with blocks that miss steps because they have no gradient. The state of each block on the
+// device determines when the block uses new roots.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/async_roots.h"
 #include "tests/cuda/contract/pair.h"
@@ -12,12 +12,12 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are due at steps 5, 10, 15 and 20. They are used 3 steps later if the block already has roots.
+// Roots are due at steps 5, 10, 15 and 20. A block uses its first roots at once, and later roots after 3 steps.
 constexpr uint64_t kLast = 22;
 
 bool HasGradient(size_t p, uint64_t t) {
   const bool has_gradient[] = {t != 13, t >= 6,           t % 5 == 0,
-                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // the last has the shape of the first
+                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // parameters 5 and 0 have one shape
   return has_gradient[p];
 }
 
@@ -55,12 +55,12 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
   }
 }
 
-TEST_CASE("the device uses the first roots at once, and pending roots at the first step after the delay") {
+TEST_CASE("a block uses its first roots at once and pending roots at its first step after the delay") {
   StagedModel model(AsyncRootsSpec());
   struct Change {
     size_t p;
     uint64_t t;
-    double snapshot_step;  // after step t. Step t changes the roots; the steps before and after it do not
+    double snapshot_step;  // after step t. Step t changes the roots; steps t - 1 and t + 1 do not
   };
   const Change changes[] = {{0, 14, -10}, {1, 10, -10}, {2, 5, -5},  {2, 15, -15},
                             {3, 18, -15}, {4, 16, -10}, {5, 18, -10}};
@@ -129,7 +129,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   model.Step();
   fill(14, true);
   { const Graph empty(&model, SHAMPOO_E_STATE, "inverse roots of group 0 are put into use at step 14"); }
-  // Without that block, this is an ordinary step.
+  // Without a gradient of the first block, step 14 uses no roots and can be captured.
   fill(14, false);
   const Graph without(&model);
   without.Launch();
@@ -139,7 +139,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
     model.Step();
   }
   CHECK(SnapshotStep(model, 0) == 20);
-  // Captures and replays step 22 with all blocks, and replays it again at step 23, which uses roots.
+  // Captures step 22 with all blocks and replays it. The second replay is rejected, because step 23 would use roots.
   fill(22, true);
   const Graph with(&model);
   with.Launch();
@@ -150,7 +150,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Tries to capture step 24. The roots of the first block have been pending for longer than the delay.
+  // Step 24 cannot be captured. The roots of the first block have been pending for longer than the delay.
   fill(24, true);
   { const Graph empty(&model, SHAMPOO_E_STATE); }
   model.Step();
@@ -175,7 +175,7 @@ TEST_CASE("a state with unexpected snapshots is rejected once") {
   model.SetParamsOf(source);
   model.FillGradients(13);
   source.FillGradients(13);
-  model.Step();  // reports nothing yet
+  model.Step();  // does not report the error yet
   CheckError(model.TryStep(), SHAMPOO_E_STATE, "\"p3/0/snapshot_step\" is not what the previous step left");
   CHECK(std::string(shampoo_last_error()).find("shampoo_optimizer_bind_state") != std::string::npos);
   CHECK(model.State("group.0/step")[0] == 12);
@@ -211,7 +211,7 @@ TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when 
       }
       ranks.CheckStep();
       CHECK(ranks.SameParams());
-      if (t != 5) continue;  // the first roots are used at once, also by the repeated step
+      if (t != 5) continue;  // the first roots are used at once and never pending
       ForEachSnapshotStep(&ranks, [](const std::string&, double step) { CHECK(step <= 0); });
     }
     ForEachSnapshotStep(&ranks, [](const std::string&, double step) { CHECK(step == -15); });

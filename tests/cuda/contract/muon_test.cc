@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Methods muon and sign, and norms: launches, memory, captured steps, fused parameters and ranks.
+// Tests methods muon and sign, norm_control and soap_post on the device: kernel launches, memory, captured steps, fused
+// parameters and ranks.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/sizes.h"
 #include "tests/cuda/tools/graph.h"
@@ -48,7 +49,7 @@ TEST_CASE("steps of methods muon and sign load no kernel, allocate nothing and w
   }
 }
 
-TEST_CASE("the planned workspace includes the memory of method muon and of norms") {
+TEST_CASE("the planned workspace includes the memory of method muon and of norm_control") {
   for (const Keys& keys : kCases) {
     const Stage stage;
     Sizes sizes;
@@ -64,7 +65,7 @@ TEST_CASE("the planned workspace includes the memory of method muon and of norms
   }
 }
 
-TEST_CASE("a step of a thousand matrices of equal size takes as many launches and products as a step of ten" *
+TEST_CASE("a step of a thousand matrices of one shape makes as many launches and matrix products as a step of ten" *
           NeedsFake()) {
   const auto counts = [](const Keys& keys, size_t matrices) {
     const Stage stage;
@@ -83,7 +84,7 @@ TEST_CASE("a step of a thousand matrices of equal size takes as many launches an
   }
 }
 
-TEST_CASE("each step of the iteration takes three products for each shape, or two if its coefficient c is 0" *
+TEST_CASE("an iteration of method muon has three matrix products for each shape or two if its coefficient c is 0" *
           NeedsFake()) {
   for (const auto& [keys, products] :
        {std::pair{Keys("ns_coefficients=jordan"), 15}, {Keys("ns_coefficients=cubic5"), 10}, {kExact, 24 * 3}}) {
@@ -96,7 +97,7 @@ TEST_CASE("each step of the iteration takes three products for each shape, or tw
   }
 }
 
-TEST_CASE("soap_post takes no products while all directions are those of the grafting method" * NeedsFake()) {
+TEST_CASE("soap_post computes no matrix products while all directions are those of the grafting method" * NeedsFake()) {
   const auto products = [](const char* post) {
     const Stage stage;
     ModelSpec spec{.keys = Keys{{"method", "soap"},
@@ -122,7 +123,7 @@ TEST_CASE("soap_post takes no products while all directions are those of the gra
   for (const size_t t : {2, 3}) CHECK(post[t] == plain[t] + 5 * 3);
 }
 
-TEST_CASE("with methods without roots, replays of a captured step give the same results as steps") {
+TEST_CASE("replays of a captured step give the same results as ordinary steps if no roots or eigenbases are due") {
   std::vector<Keys> cases = kCases;
   cases.push_back("method=adam");
   cases.push_back("method=sgd momentum=0.9");
@@ -215,7 +216,7 @@ TEST_CASE("with exact orthogonalization, the error about a skipped update mentio
   }
 }
 
-TEST_CASE("with methods muon and sign and with norms, gathered shards give the same parameters as one rank") {
+TEST_CASE("gathered shards give the same parameters as one rank with methods muon and sign and with norm_control") {
   for (const Keys& keys : {kMuon + Keys("second_moment=row"), kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys("precondition_frequency=2")}) {
     for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {

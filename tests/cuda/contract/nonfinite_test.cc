@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients that are not finite: the device behaves like the CPU; with status_lag 1, it reports errors one call later.
+// Tests gradients that are not finite or that overflow a state. The device must behave like the CPU, but with
+// status_lag 1 it reports an error one call later.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -9,7 +10,7 @@ namespace {
 
 // A gradient with one bad element.
 struct Bad {
-  const char* what;  // the bad value, its place, or what overflows
+  const char* what;
   Keys keys;
   size_t param;
   size_t element;
@@ -19,13 +20,13 @@ struct Bad {
 const std::vector<Bad> kBad = {
     {"NaN", {}, 3, 17, NAN},
     {"infinity", {}, 2, 23, -kInfinity},
-    {"the first element", {}, 0, 0, NAN},
-    {"a vector", {}, 1, 4, kInfinity},
-    {"a narrow filtered gradient", {{"filtered_grad_dtype", "f16"}}, 3, 35, 1e5},
-    {"a narrow moment", {{"grafting_dtype", "f16"}}, 4, 20, -2e4},
-    {"a narrow factor", {{"factor_dtype", "f16"}}, 3, 5, 300},
-    {"the square", {}, 5, 11, 1e25},
-    {"the scaled gradient", {{"gradient_scale", "1e3"}, {"epsilon", "1e5"}}, 5, 11, 1e37},
+    {"NaN in the first element", {}, 0, 0, NAN},
+    {"infinity in a vector", {}, 1, 4, kInfinity},
+    {"a filtered gradient that overflows float16", {{"filtered_grad_dtype", "f16"}}, 3, 35, 1e5},
+    {"a second moment that overflows float16", {{"grafting_dtype", "f16"}}, 4, 20, -2e4},
+    {"a factor matrix that overflows float16", {{"factor_dtype", "f16"}}, 3, 5, 300},
+    {"a square that overflows", {}, 5, 11, 1e25},
+    {"a scaled gradient that overflows", {{"gradient_scale", "1e3"}, {"epsilon", "1e5"}}, 5, 11, 1e37},
 };
 
 ModelSpec SpecOf(const Bad& bad, const Keys& keys) {
@@ -43,7 +44,8 @@ std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   return all;
 }
 
-// Calls run(bad, pair) for each bad gradient. The pairs have made three steps.
+// Calls run(bad, pair) for each bad gradient with a new pair that has made three steps. Then checks that later steps of
+// the pair give equal results.
 template <typename Run>
 void ForEachBad(const Keys& keys, const Run& run) {
   for (const Bad& bad : kBad) {
@@ -61,7 +63,7 @@ void ForEachBad(const Keys& keys, const Run& run) {
   }
 }
 
-TEST_CASE("on_nonfinite error: the step changes nothing, and the error message equals that of the CPU") {
+TEST_CASE("with on_nonfinite error a failed step changes nothing and its error message equals that of the CPU") {
   for (const Keys& lag : kLags) {
     ForEachBad(Keys("on_nonfinite=error") + lag, [&](const Bad& bad, Pair& pair) {
       const std::vector<char> before = BitsOf(pair.device);
@@ -82,7 +84,8 @@ TEST_CASE("on_nonfinite error: the step changes nothing, and the error message e
   }
 }
 
-TEST_CASE("on_nonfinite skip_step and skip_block: the device skips what the CPU skips, and only counters report it") {
+TEST_CASE(
+    "with on_nonfinite skip_step or skip_block the device skips the same blocks as the CPU and returns no error") {
   for (const Keys& keys : Combinations("on_nonfinite=skip_step|skip_block status_lag=0|1")) {
     ForEachBad(keys, [&](const Bad& bad, Pair& pair) {
       const auto before = ParamsAndStates(pair.device);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step reads the results of earlier work in the caller's stream, and later work reads the results of the step, in any
-// order in which the device runs its streams.
+// Tests that a step reads the results of earlier work in the caller's stream, and that later work reads the results of
+// the step. The device may run the work of different streams in any order.
 #include <algorithm>
 
 #include "tests/cuda/contract/orders.h"
@@ -17,7 +17,7 @@ constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
 ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys("root_async=1") + more); }
 
-// The stream of the steps. kInTurns: two streams alternate.
+// The stream in which the steps are enqueued. kInTurns: two streams alternate.
 enum class Where { kOwnStream, kBlockingStream, kLegacyStream, kInTurns };
 
 std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, const Skipped& skipped = {},
@@ -32,7 +32,7 @@ std::vector<char> Run(const ModelSpec& spec, const Order& order, Where where, co
       if (where == Where::kInTurns) training.MoveTo(t % 2 == 0 ? other : own);
       skip.Before(t);
       if (training.Step(t) != SHAMPOO_OK) return std::vector<char>();
-      // If a call of step 5 is skipped, step 6 may start no computation of roots.
+      // If the fake skips a CUDA call of step 5, it is possible that step 6 does not start to compute roots.
       const bool has_job = t == 4 || (t == 6 && skipped.step != 5);
       if (is_async && has_job) fake_cuda_wait_for_jobs(1);
       skip.After(t);
@@ -63,7 +63,7 @@ void CheckThatEachIsNeeded(const char* function, int step, const ModelSpec& spec
   });
 }
 
-TEST_CASE("every wait and every record of an event in a step is needed" * NeedsFake()) {
+TEST_CASE("a step needs each of its calls of cudaStreamWaitEvent and cudaEventRecord" * NeedsFake()) {
   for (const char* function : {"cudaStreamWaitEvent", "cudaEventRecord"}) {
     for (const int step : {1, 2, 3}) CheckThatEachIsNeeded(function, step);
     for (const int step : {4, 5}) CheckThatEachIsNeeded(function, step, AsyncSpec());

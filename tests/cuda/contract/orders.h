@@ -27,14 +27,15 @@ inline const std::vector<Order> kOrders = {{FAKE_CUDA_OLDEST_FIRST, 0, 0},
                                            {FAKE_CUDA_RANDOM, 3, 40},
                                            {FAKE_CUDA_RANDOM, 4, 0, FAKE_CUDA_SOLVER_WAITS}};
 
-// The call to skip: the nth call of a function in a step. nth 0: none.
+// The call of CUDA that the fake skips: call number `nth` of a function in a step. If nth is 0, the fake skips no call.
 struct Skipped {
   const char* function = nullptr;
   int step = 0;
   int64_t nth = 0;
 };
 
-// Skips the nth call of a function in a step, or counts the calls of the function in this step.
+// Makes the fake skip the call that `skipped` describes. Unless `calls` is nullptr, also stores in *calls how often the
+// step has called the function.
 class SkipCall {
  public:
   SkipCall(const Skipped& skipped, int64_t* calls) : skipped_(skipped), calls_(calls) {}
@@ -51,9 +52,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Calls train(skip) while the fake device runs its streams in `order`, and returns the result of train(). The result is
-// empty if train() returns an empty one because a step failed, or if the fake has detected a problem. `calls` receives
-// the number of calls of skipped.function in step skipped.step; may be nullptr.
+// Calls train(skip) while the fake device runs its streams in `order`, and returns the result of train(). If a step
+// failed or the fake has detected a problem, the result is empty. `calls` may be nullptr; otherwise it receives the
+// number of calls of skipped.function in step skipped.step.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps with a finite gradient and direction whose new parameter or momentum would not be finite.
+// Tests steps in which the gradient and the direction are finite, but the new parameter or the new momentum would not
+// be finite.
 #include <cfloat>
 #include <cmath>
 
@@ -19,18 +20,18 @@ ModelSpec OverflowSpec(const OverflowCase& one, const Keys& more, int32_t dtype)
 
 void SetValues(const OverflowCase& one, Model* model) {
   model->SetParam(0, std::vector<double>(30, one.param));
-  const std::vector<std::string> keys = model->Keys();  // among several ranks, only the owner has the momentum
+  const std::vector<std::string> keys = model->Keys();  // only the owner of p0/0 has the momentum
   if (!one.has_momentum || std::find(keys.begin(), keys.end(), "p0/0/momentum") == keys.end()) return;
   model->SetState("p0/0/momentum", std::vector<double>(30, one.momentum));
 }
 
-// Returns whether all values equal `value`. NaN equals NaN.
+// Returns whether all values equal `value`. If `value` is NaN, returns whether all values are NaN.
 bool Holds(const std::vector<double>& values, double value) {
   return std::all_of(values.begin(), values.end(),
                      [value](double v) { return v == value || (std::isnan(v) && std::isnan(value)); });
 }
 
-TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the next step reports it") {
+TEST_CASE("an update whose result would not be finite is skipped as on the CPU and the next step reports it") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     const double limit = dtype == SHAMPOO_F32 ? static_cast<double>(FLT_MAX) : DBL_MAX;
     for (const OverflowCase& one : OverflowCases(limit)) {
@@ -63,7 +64,7 @@ TEST_CASE("an update that would not be finite is skipped, as on the CPU, and the
   }
 }
 
-TEST_CASE("a block with an infinite parameter and without decay is updated, as on the CPU") {
+TEST_CASE("a block with an infinite parameter and no weight decay is updated as on the CPU") {
   for (const char* momentum : {"0", "0.9"}) {
     const StageWithStream stream;
     ModelSpec spec{.keys = {{"momentum", momentum}, {"epsilon", "0.1"}}, .params = {{{3, 2}}}};
@@ -78,7 +79,7 @@ TEST_CASE("a block with an infinite parameter and without decay is updated, as o
   }
 }
 
-TEST_CASE("a parameter at the limit is updated if its sum with the update is rounded to the limit, as on the CPU") {
+TEST_CASE("a block is updated as on the CPU if rounding gives a parameter the largest finite value of its dtype") {
   struct Update {
     int32_t dtype;
     double value;
@@ -110,7 +111,7 @@ TEST_CASE("a parameter at the limit is updated if its sum with the update is rou
   }
 }
 
-TEST_CASE("several ranks: an update that would not be finite is skipped on all ranks") {
+TEST_CASE("all ranks skip an update whose result would not be finite") {
   for (const OverflowCase& one : OverflowCases(FLT_MAX)) {
     for (const char* communicate : {"updates", "params"}) {
       INFO(one.what, ", communicate ", std::string(communicate));
@@ -132,8 +133,8 @@ TEST_CASE("several ranks: an update that would not be finite is skipped on all r
   }
 }
 
-TEST_CASE("an update is skipped if only its rounding to the communication dtype makes the parameter infinite") {
-  // Rounded to bfloat16, the update is 0x1.02p+120.
+TEST_CASE("an update is skipped if rounding the update to the communication dtype makes the parameter infinite") {
+  // bfloat16 rounds the update 0x1.018p+120 to 0x1.02p+120, whose sum with `start` overflows.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
   ModelSpec spec{.keys = {{"communication_dtype", "bf16"},

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks and several buckets: a bucket is exchanged while the next one is computed.
+// Tests the overlap of communication and computation: ranks exchange one bucket while they compute the next bucket.
 #include "tests/cuda/contract/orders.h"
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/training.h"
@@ -17,15 +17,15 @@ constexpr RankKind kBucketKinds[] = {{"local", 2, 1, false, "64"},
 
 ModelSpec SpecOfBuckets(const RankKind& kind, const Keys& more = {}) {
   ModelSpec spec = FiveShapes(kind.keys() + more);
-  // With the communicator below, all ranks must send equally many bytes. So copies own blocks of the same shapes, and
-  // both shards of each parameter have the same size.
+  // MarkedComm requires that all ranks send equally many bytes. Therefore all replicas own blocks of the same shapes,
+  // and both shards of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}, {{6}}, {{6}}};
   return spec;
 }
 
-// A communicator that records two events for each exchange: one in the caller's stream when the exchange is enqueued,
-// and one in the stream of the exchange after its work. The communicator can report that an exchange failed after it
-// was enqueued.
+// A communicator that records two events for each exchange. The first is recorded in the caller's stream before the
+// exchange is enqueued, and the second in the stream of the exchange after the exchange. The communicator can also
+// return an error for an exchange that it has enqueued.
 class MarkedComm {
  public:
   struct Mark {
@@ -45,7 +45,7 @@ class MarkedComm {
 
     cudaStream_t caller;
     bool is_on = false;
-    size_t fail_at = 0;  // the nth exchange fails; 0: none
+    size_t fail_at = 0;  // the number of the exchange that fails, counted from 1; 0: no exchange fails
     std::vector<Mark> marks;
   };
 
@@ -88,7 +88,7 @@ class MarkedComm {
   shampoo_comm_ops inner_{};
 };
 
-// One rank; its exchanges are marked.
+// One rank whose communicators are of type MarkedComm.
 struct MarkedRank {
   MarkedRank(const RankKind& kind, cudaStream_t stream, const Keys& more = {})
       : log(stream), comms(kind, &log), model(comms.Join(SpecOfBuckets(kind, more)), stream) {}
@@ -101,7 +101,7 @@ struct MarkedRank {
 TEST_CASE("the work before the exchange of a bucket does not wait for the exchange of the previous bucket" *
           NeedsFake()) {
   for (RankKind kind : kBucketKinds) {
-    const int exchanges = kind.gathers() ? 2 : 1;  // of a bucket
+    const int exchanges = kind.gathers() ? 2 : 1;  // for each bucket
     for (const char* bucket : {"0", "64", "192"}) {
       kind.bucket = bucket;
       CAPTURE(NameOf(kind));
@@ -113,9 +113,10 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
       rank.log.is_on = false;
       const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
       const bool headers_first = bucket != std::string("0") || kind.gathers();
-      // Exchanges that do not belong to a bucket.
-      // With local shards: the headers of replicas and, with several shards, one agreement of shards before and one
-      // after them. With gathered blocks: one agreement before and one after the blocks are collected.
+      // The exchanges that do not belong to a bucket:
+      // - With local shards, replicas exchange headers. If there are several shards, the shards exchange agreements
+      //   before and after the headers. If there is only one bucket, its exchange includes the headers.
+      // - With gathered blocks, shards exchange agreements before and after the blocks are collected.
       const int all_agreements = kind.gathers() ? 2 : kind.shards > 1 ? 3 : 1;
       const int agreements = all_agreements - (headers_first ? 0 : 1);
       const int buckets = (static_cast<int>(marks.size()) - agreements) / exchanges;
@@ -134,8 +135,8 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
   }
 }
 
-// Makes exchange number `nth` of step 2 fail (0: none), and checks that the stream then waits for all work of the step.
-// The first roots are due at step 50. Returns the number of exchanges in step 2.
+// Makes exchange number `nth` of step 2 fail, or no exchange if nth is 0. Checks that the caller's stream then waits
+// for all work of the step. No roots are due at step 2. Returns the number of exchanges in step 2.
 size_t FailExchange(const RankKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   MarkedRank rank(kind, stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});
@@ -204,7 +205,8 @@ TEST_CASE("results of several buckets do not depend on the order in which the de
   fake_cuda_reset();
 }
 
-TEST_CASE("every wait and every record of an event is needed in a step with several buckets" * NeedsFake()) {
+TEST_CASE("a step with several buckets needs each of its calls of cudaStreamWaitEvent and cudaEventRecord" *
+          NeedsFake()) {
   for (const RankKind& kind : kBucketKinds) {
     for (const char* function : {"cudaStreamWaitEvent", "cudaEventRecord"}) {
       CAPTURE(NameOf(kind));

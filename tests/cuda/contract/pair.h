@@ -14,7 +14,7 @@ inline const char* const kCounters[] = {"steps",         "step.0",      "skipped
                                         "root_computed", "root_scalar", "root_eigen",    "root_retried",
                                         "root_reused"};
 
-// Equal optimizers on the device and on the CPU.
+// Two optimizers with the same specification: one on the device, and one on the CPU.
 struct Pair {
   explicit Pair(const ModelSpec& spec, cudaStream_t stream = nullptr) : device(spec, stream), host(OnCpu(spec)) {}
   static ModelSpec OnCpu(ModelSpec spec) {
@@ -46,7 +46,8 @@ struct Pair {
     for (const std::string& key : host.Keys()) compare(key, device.State(key), host.State(key));
     return differing;
   }
-  // Checks that both reject the step with the same error, and that the device changes nothing.
+  // Checks that both optimizers reject the next step with the same error, and that the optimizer on the device changes
+  // nothing.
   void CheckBothReject(shampoo_status status) {
     const std::vector<char> before = BitsOf(device);
     CHECK(host.TryStep() == status);
@@ -58,8 +59,8 @@ struct Pair {
   void Train(uint64_t first, uint64_t last) {
     for (uint64_t t = first; t <= last; ++t) StepBoth(t);
   }
-  // Returns the counters that differ; "" if there are none. Call shampoo_optimizer_status() first, which waits for the
-  // device.
+  // Returns the counters of kCounters that differ between the optimizers; "" if there are none. The caller must have
+  // waited for the device with shampoo_optimizer_status().
   std::string DifferingCounters() const {
     std::string differing;
     for (const char* counter : kCounters) {

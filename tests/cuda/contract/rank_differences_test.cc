@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that differ in several inputs of a step: devices report the same difference as ranks on CPUs.
+// Tests steps for which the ranks have several different inputs. The error reports only one difference, which must
+// be the same as on CPUs.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kReplicas = 3;
 
-TEST_CASE("a different learning rate or step of any rank is reported before different gradients of an earlier rank") {
+TEST_CASE("the error of a step reports a different learning rate or step number rather than a missing gradient") {
   struct Difference {
     const char* what;
     shampoo_status status;
@@ -44,7 +45,7 @@ TEST_CASE("a different learning rate or step of any rank is reported before diff
   }
 }
 
-TEST_CASE("a different learning rate in the memory of a shard's device is reported before a gradient that is missing") {
+TEST_CASE("the error of a step reports a different learning rate in device memory rather than a missing gradient") {
   for (const Keys& reporting : kReporting) {
     CAPTURE(reporting[0].second);
     const Stage stage;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of exports that ranks make together: all ranks return the same error, write nothing, and continue.
+// Tests errors of exports, in which all ranks take part: all ranks return the same error, write nothing, and can
+// continue.
 #include <cmath>
 
 #include "tests/cuda/contract/export_job.h"
@@ -9,7 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job, odd) for each kind of ranks and of exchanges, with each rank as the odd one.
+// Calls run(job, odd) for each combination of a kind of ranks, keys of exchanges, and a rank `odd` that is to behave
+// differently from the other ranks.
 template <typename Run>
 void ForEachOddRank(const Run& run) {
   for (const RankKind& kind : kExportKinds) {
@@ -25,7 +27,7 @@ void ForEachOddRank(const Run& run) {
   }
 }
 
-TEST_CASE("an export with a bad argument on one rank fails with the same error on all ranks, and they continue") {
+TEST_CASE("an export with a bad argument on one rank fails with the same error on all ranks and all ranks continue") {
   ForEachOddRank([](ExportJob& job, int odd) {
     job.Train(1, 2);
     const auto before = job.ranks.Bits();
@@ -131,7 +133,7 @@ TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
   });
 }
 
-TEST_CASE("an export returns the error of an earlier step that was rejected, and then succeeds") {
+TEST_CASE("an export returns the error of an earlier step that was rejected and the next export succeeds") {
   ForEachExportJob(SpecWithAverages("on_nonfinite=error"), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     for (Model* model : job.ranks.models()) model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
@@ -145,7 +147,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected, and
   });
 }
 
-TEST_CASE("an export compares the parameters of replicas if verify_replicas compares them in the next step") {
+TEST_CASE("an export compares the parameters of replicas if a step at this time would do so for verify_replicas") {
   ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);

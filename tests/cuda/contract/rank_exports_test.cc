@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Averages of replicas and of gathered shards, and their export, which ranks make together.
+// Tests the averages of several ranks (replicas and shards), and the export of averages, in which all ranks take part.
 #include <cmath>
 #include <cstddef>
 
@@ -13,7 +13,8 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("every rank exports the averages of an optimizer of one rank, and parameters and states do not change") {
+TEST_CASE(
+    "every rank exports the same averages as an optimizer without other ranks and changes no parameter or state") {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
       INFO(NameOf(kind), " ", exchange);
@@ -34,7 +35,7 @@ TEST_CASE("every rank exports the averages of an optimizer of one rank, and para
   }
 }
 
-TEST_CASE("an export directly after a step, and a step directly after an export, see the results of each other") {
+TEST_CASE("exports and steps that directly follow each other give the same results as with one rank") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     for (uint64_t t = 1; t <= 3; ++t) {
       job.StepAll(t, t == 1);
@@ -44,7 +45,7 @@ TEST_CASE("an export directly after a step, and a step directly after an export,
   });
 }
 
-TEST_CASE("an export after a step that skipped blocks has all averages") {
+TEST_CASE("an export after a step that skipped blocks contains the averages of all blocks") {
   ForEachExportJob(SpecWithAverages("on_nonfinite=skip_block"), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     const auto spoil = [](Model* model) { model->SetGradient(0, std::vector<double>(model->elements(0), NAN)); };
@@ -59,7 +60,7 @@ TEST_CASE("an export after a step that skipped blocks has all averages") {
   });
 }
 
-TEST_CASE("each rank chooses which parameters it exports, also to the memory of their gradients") {
+TEST_CASE("each rank chooses which averages it exports and can export an average to the memory of a gradient") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     std::vector<Exported> all = job.Export(1);
@@ -89,7 +90,7 @@ TEST_CASE("each rank chooses which parameters it exports, also to the memory of 
   });
 }
 
-// Returns the values, rounded to nearest in a dtype.
+// Returns the values after rounding each to the nearest number of `dtype`.
 std::vector<double> Nearest(std::vector<double> values, shampoo::Dtype dtype) {
   const auto count = static_cast<int64_t>(values.size());
   std::vector<char> bytes(values.size() * shampoo::SizeOf(dtype));
@@ -138,7 +139,7 @@ TEST_CASE("a rank without elements takes part in exports") {
 TEST_CASE("an export between the start and the use of async roots does not change the roots") {
   for (const RankKind& kind : kExportKinds) {
     const bool shards_are_whole = kind.shards == 1 || kind.gathers();
-    if (!shards_are_whole) continue;  // each shard is preconditioned as a separate tensor
+    if (!shards_are_whole) continue;  // local shards have roots of their own, unlike the whole parameters
     CAPTURE(NameOf(kind));
     const Stage stage;
     ModelSpec spec = SpecWithAverages(
@@ -208,8 +209,8 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
   }
 }
 
-// Like StreamComm, but while *steps is true, the received header of the last rank states that the last rank makes a
-// step.
+// A StreamComm (see stream_comm.h) that pretends, while *steps is true, that the last rank makes a step: it clears the
+// flags in the header that was received from the last rank.
 class SteppingComm {
  public:
   SteppingComm(int world, const bool* steps) : comm_(world), steps_(steps) {}
@@ -273,7 +274,7 @@ TEST_CASE("replays are rejected after an export during which another rank made a
   }
 }
 
-TEST_CASE("replicas export the averages that their last steps wrote, in place or to another arena") {
+TEST_CASE("replicas export the averages of the last step whether it wrote them in place or to another arena") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;
@@ -294,7 +295,7 @@ TEST_CASE("replicas export the averages that their last steps wrote, in place or
   });
 }
 
-TEST_CASE("a step can be captured from the arena that the last step wrote, also after an export") {
+TEST_CASE("a captured step can read the arena that the previous step wrote even if an export came between them") {
   for (const RankKind& kind : kExportStreamKinds) {
     CAPTURE(NameOf(kind));
     const StageWithStream stream;

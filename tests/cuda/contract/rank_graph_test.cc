@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks: steps that are captured, and steps that neither wait nor allocate.
+// Tests steps of several ranks: which steps can be captured, and that steps neither wait for the device nor allocate
+// memory.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
 #include "tests/cuda/tools/stream_rank.h"
@@ -28,7 +29,7 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
   }
 }
 
-TEST_CASE("a step of several ranks whose communicators wait cannot be captured, and the ranks continue") {
+TEST_CASE("a step of ranks whose communicators wait for the stream cannot be captured and the ranks can continue") {
   for (const RankKind& kind : kKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;

@@ -11,15 +11,16 @@
 
 namespace shampoo_test {
 
-// Keys with which a failed step is reported by its own call, and keys with which the next call reports it. With the
-// second set of keys, a step makes several exchanges, and ranks exchange parameters instead of updates.
+// Two sets of keys. With the first set, a step that fails returns its own error. With the second set, the next call
+// returns the error; in addition, a step makes several exchanges, and ranks exchange parameters instead of updates.
 inline const Keys kReporting[] = {"status_lag=0", "status_lag=1 comm_bucket_bytes=128 communicate=params"};
 
-// Returns the specification of a model whose blocks have dims of at most 4. Its learning rate is the one with which
-// BoundRates begins.
+// Returns the specification of a model whose blocks have dims of at most 4. The learning rate is the initial rate of
+// BoundRates.
 inline ModelSpec SpecOfRanks(const Keys& more) { return FiveShapes(Keys("max_preconditioner_dim=4 lr=0.25") + more); }
 
-// Requires that the last call succeeded on all ranks and, unless the ranks have shards, that all parameters are equal.
+// Requires that the last call succeeded on all ranks. If the ranks have no shards, also requires that all ranks have
+// the same parameters.
 inline void CheckAllAgree(DeviceRanks* ranks) {
   REQUIRE(ranks->DifferencesFrom(SHAMPOO_OK) == "");
   if (ranks->shard_ops(0) == nullptr) REQUIRE(ranks->SameParams());
@@ -32,7 +33,8 @@ inline void MakeTwoSteps(DeviceRanks* ranks) {
   ranks->FillGradients(3);
 }
 
-// Checks that the next step fails on all ranks and changes no parameter. Call it after two steps.
+// Checks that the next step fails on all ranks with `status` and a message that contains all words, and that it changes
+// no parameter. The ranks must have made two steps.
 inline void CheckAllReject(DeviceRanks* ranks, const Keys& reporting, shampoo_status status,
                            const std::vector<std::string>& words) {
   const auto before = ranks->Params();
@@ -46,7 +48,7 @@ inline void CheckAllReject(DeviceRanks* ranks, const Keys& reporting, shampoo_st
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 2);
 }
 
-// Checks that two more steps succeed on all ranks. Call it after the faulty input was corrected.
+// Checks that two more steps succeed on all ranks. The caller must have corrected the faulty input.
 inline void CheckTheyContinue(DeviceRanks* ranks) {
   ranks->FillGradients(5);
   for (int i = 0; i < 2; ++i) ranks->CheckStep();
@@ -55,8 +57,8 @@ inline void CheckTheyContinue(DeviceRanks* ranks) {
   for (int rank = 0; rank < ranks->world(); ++rank) CHECK((*ranks)[rank].Stat("steps") == 4);
 }
 
-// Checks that the shards of all replicas have the parameters of a model without shards after four steps. tolerance: see
-// DeviceRanks::CheckShardsOf.
+// Checks that the shards of each replica have, after four steps, the same parameters as a model without shards.
+// tolerance: see DeviceRanks::CheckShardsOf.
 inline void CheckShardedSteps(const ModelSpec& spec, const RankKind& kind, double tolerance) {
   const Stage stage;
   Model alone(spec);
@@ -88,8 +90,8 @@ class BoundRates {
   DeviceBytes memory_;
 };
 
-// Checks that ranks report a learning rate in device memory that differs between ranks or is invalid. name: the name of
-// rank 1 in error messages.
+// Checks that a step fails on all ranks if a learning rate in device memory differs between ranks or is invalid. name:
+// the name of rank 1 in error messages.
 inline void CheckBoundRates(DeviceRanks* ranks, const Keys& reporting, const std::string& name) {
   BoundRates rates(ranks);
   MakeTwoSteps(ranks);

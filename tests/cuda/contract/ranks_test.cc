@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks: if one rank finds an error or has different inputs, all ranks report the same error.
+// Tests steps of several replicas: if one rank finds an error or has different inputs, all ranks report the same error.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
+// An error or a different input on some ranks, and the error that all ranks must report.
 struct Odd {
   const char* what;
   Keys keys;
@@ -99,7 +100,8 @@ TEST_CASE("if one rank finds an error or has different inputs, all ranks report 
   }
 }
 
-// With one bucket, headers are exchanged together with updates, so ranks detect the error after they began the step.
+// With one bucket, ranks exchange their errors together with the updates, so a rank has begun the step before it
+// detects the error of another rank.
 TEST_CASE("with several buckets, an error that one rank finds changes no state on any rank") {
   for (const char* bucket : {"0", "128"}) {
     const bool several = bucket != std::string("0");
@@ -145,18 +147,20 @@ TEST_CASE("async roots on several ranks equal those on one rank") {
   }
 }
 
-// Returns the parameters of all ranks after the steps that compute and use async roots. fails: one rank cannot record
-// the end of its roots.
+// Returns the parameters of all ranks after the steps that compute and use async roots. fails: on one rank, the thread
+// that computes roots gets an error from cudaEventRecord.
 std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   const Stage stage;
-  fake_cuda_set_query_progress(-1);  // steps wait for no event while the threads of the roots are held
-  // With several buckets, an error that one rank finds changes no state on the others.
+  fake_cuda_set_query_progress(-1);  // each query first runs the queried work, so steps never wait for an event
+  // With several buckets, an error that one rank finds changes no state on the other ranks.
   const Keys keys = "precondition_frequency=4 root_async=2 status_lag=0 comm_bucket_bytes=128";
   DeviceRanks ranks(SpecOfRanks(keys), kRanks);
   ranks.Train(1, 7);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   ranks.FillGradients(8);
-  ranks.CheckStep();  // does not end the test on failure: destroying an optimizer would wait for the held solver
+  // CheckStep() does not end the test if the step fails. Ending the test here would destroy the optimizers, which wait
+  // for the held solver.
+  ranks.CheckStep();
   fake_cuda_wait_for_held_call();
   fake_cuda_mark();
   if (fails) fake_cuda_fail_elsewhere("cudaEventRecord", 1, cudaErrorUnknown);
@@ -165,7 +169,7 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   int errors = 0;
   for (uint64_t t = 9; t <= 10; ++t) {
     ranks.Step(t);
-    // The thread may not have stored the error when step 9 begins.
+    // The thread that computes roots may store the error only after step 9 has begun.
     if (ranks.status(0) != SHAMPOO_OK) {
       ++errors;
       CHECK(ranks.DifferencesFrom(SHAMPOO_E_DEVICE, {"rank ", ": ", "cudaEventRecord(...) failed"}) == "");
@@ -177,7 +181,7 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   return ranks.Params();
 }
 
-TEST_CASE("an error of the async roots of one rank is returned by all ranks, which continue" * NeedsFake()) {
+TEST_CASE("if the async roots of one rank fail then all ranks return the error and can continue" * NeedsFake()) {
   CHECK(TrainWithRootError(true) == TrainWithRootError(false));
 }
 

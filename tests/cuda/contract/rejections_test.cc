@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that are rejected because of bound numbers, parameters, states, or gradients that would overflow a state. Also
-// skipped updates.
+// Tests steps that the device rejects because of a bound hyper-parameter (see shampoo_optimizer_bind_scalar), a
+// parameter, a state, or a gradient that would overflow a state. Also tests updates that the device skips.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -33,10 +33,10 @@ void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
   CHECK(pair->DifferingCounters() == "");
 }
 
-// A number in the memory of the device and of the CPU.
+// A value of a hyper-parameter, stored both in device memory and in host memory.
 class BoundNumber {
  public:
-  // Sets the number to `value` and binds it to a hyper-parameter of both optimizers.
+  // Sets the stored values to `value` and binds them to a hyper-parameter of both optimizers.
   void Bind(Pair* pair, const char* key, int32_t dtype, double value) {
     BindTo(&pair->device, key, dtype, on_device_.get(), value);
     BindTo(&pair->host, key, dtype, &on_host_, value);
@@ -54,7 +54,7 @@ class BoundNumber {
   double on_host_ = 0;
 };
 
-TEST_CASE("a bound number out of range is rejected with the error message of the CPU, and nothing changes") {
+TEST_CASE("a step with a bound hyper-parameter out of range fails with the error message of the CPU") {
   struct Case {
     const char* key;
     int32_t dtype;
@@ -76,7 +76,7 @@ TEST_CASE("a bound number out of range is rejected with the error message of the
       number.Bind(&pair, one.key, one.dtype, 0.25);
       pair.StepBoth(4);
       CHECK(pair.DifferingValues(1e-4) == "");
-      // After unbinding, the number that was set last applies.
+      // After the hyper-parameter is unbound, the value of shampoo_optimizer_set() applies.
       pair.Each([&](Model& model) {
         Must(shampoo_optimizer_bind_scalar(model.optimizer, 0, one.key, 0, nullptr));
         Must(shampoo_optimizer_set(model.optimizer, 0, one.key, 0.5));
@@ -87,7 +87,7 @@ TEST_CASE("a bound number out of range is rejected with the error message of the
   }
 }
 
-TEST_CASE("the range of a bound number depends on the computation dtypes of its group, as on the CPU") {
+TEST_CASE("the valid range of a bound hyper-parameter depends on the computation dtypes of its group as on the CPU") {
   enum Group { kF32 = 1, kF64 = 2, kBoth = 3 };
   struct Case {
     Group group;
@@ -95,8 +95,8 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
     double value;
     bool is_usable;
   };
-  const double tiny = 1e-50;  // 0 in float32
-  const double subnormal = 1e-40;
+  const double tiny = 1e-50;       // rounds to 0 in float32
+  const double subnormal = 1e-40;  // in float32
   for (const Case& one : {Case{kF32, "lr", 3e38, true},
                           Case{kF32, "lr", 1e39, false},
                           Case{kF64, "lr", 1e39, true},
@@ -124,7 +124,7 @@ TEST_CASE("the range of a bound number depends on the computation dtypes of its 
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
-      // Parameters of the other dtype are in group 1, which does not affect the range of group 0.
+      // If the dtype of a parameter is not in one.group, the parameter is in group 1, which does not affect group 0.
       spec.keys = lag + Keys("on_nonfinite=skip_block epsilon=0.1");
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
@@ -162,8 +162,7 @@ TEST_CASE("a parameter with coupled decay must be finite") {
   }
 }
 
-TEST_CASE(
-    "terms of coupled decay that cancel are rejected if their rounding error alone would overflow a factor matrix") {
+TEST_CASE("a step is rejected if coupled decay cancels the gradient but the rounding error overflows a factor matrix") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
   char decay[40];
@@ -196,7 +195,8 @@ TEST_CASE("a gradient that fits its dtype is rejected if a state would overflow"
   }
 }
 
-// A tile has 64 x 64 elements, so a matrix of 150 x 150 has three by three tiles, the last ones cut off.
+// A tile has 64 x 64 elements, so a matrix of 150 x 150 has 3 x 3 tiles, and its last row and column of tiles are
+// smaller.
 TEST_CASE("every tile of a factor matrix is checked, and the error names the matrix") {
   constexpr size_t kSize = 150;
   for (const char* dtype : {"f32", "bf16"}) {
@@ -227,7 +227,7 @@ TEST_CASE("every tile of a factor matrix is checked, and the error names the mat
   }
 }
 
-TEST_CASE("factor matrices are scanned only by steps with roots" * NeedsFake()) {
+TEST_CASE("only steps that compute roots check whether factor matrices are finite" * NeedsFake()) {
   const Stage stage;
   Model model(FiveShapes("precondition_frequency=3"));
   for (int t = 1; t <= 7; ++t) {
@@ -264,7 +264,7 @@ TEST_CASE("a step counter out of range is rejected") {
       Pair pair(FiveShapes(lag), stream);
       pair.StepBoth(1);
       pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
-      pair.CheckBothReject(SHAMPOO_E_STATE);  // at once, because the host has read the counter
+      pair.CheckBothReject(SHAMPOO_E_STATE);  // even with status_lag 1: the host itself reads the counter
     }
   }
 }

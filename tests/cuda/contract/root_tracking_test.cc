@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// track_root_residuals on the device gives the statistics of the CPU, without waits and without an effect on results.
+// Tests the key track_root_residuals on the device: the statistics equal those of the CPU, and measuring them neither
+// waits for the device nor changes results.
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"
@@ -16,8 +17,9 @@ const Keys kTracked = "track_root_residuals=true";
 const char* const kStats[] = {"root_error.mean",    "root_error.median",    "root_error.p90",    "root_error.max",
                               "root_residual.mean", "root_residual.median", "root_residual.p90", "root_residual.max"};
 
-// The statistics are distances from roots in float64. Roots of the device and of the CPU have different rounding
-// errors, so a statistic that consists of rounding errors may differ by `rounding`.
+// Checks that the statistics of the device are positive and close to those of the CPU. A statistic is a distance of
+// roots from roots in float64. The device and the CPU have different rounding errors, so a statistic may differ by
+// `rounding` plus half of its value on the CPU.
 void CheckSameStats(const Model& device, const Model& host, double rounding) {
   for (const char* stat : kStats) {
     CAPTURE(std::string(stat));
@@ -46,7 +48,7 @@ TEST_CASE("residuals of roots are the same as on the CPU, for every method and d
   }
 }
 
-TEST_CASE("residuals of roots of matrices that are divided by their trace are the same as on the CPU") {
+TEST_CASE("residuals of roots are the same as on the CPU with trace_scaling") {
   const Keys divided = "trace_scaling=0.5 status_lag=0 root_dtype=f64";
   for (const Keys& method : kRootMethods) {
     for (const Keys& async : {Keys("root_async=0"), Keys("root_async=1"), Keys("root_async=1 root_device=host")}) {
@@ -61,7 +63,7 @@ TEST_CASE("residuals of roots of matrices that are divided by their trace are th
   }
 }
 
-TEST_CASE("tracking changes no result, allocates nothing and waits for nothing" * NeedsFake()) {
+TEST_CASE("track_root_residuals changes no result and adds no allocation and no wait" * NeedsFake()) {
   for (const Keys& keys : Combinations("root_method=eigen|cans|newton root_async=0|1 precondition_frequency=3")) {
     CAPTURE(keys);
     const Stage stage;
@@ -102,7 +104,7 @@ TEST_CASE("residuals are reported and logged with the step that begins to use th
   CHECK(logged == static_cast<size_t>(model.Stat("root_computed")) / 12);
 }
 
-TEST_CASE("one group is tracked, and the other one is not") {
+TEST_CASE("only the roots of groups that set track_root_residuals are measured") {
   const StageWithStream stream;
   ModelSpec spec = FiveShapes("status_lag=0");
   spec.groups = {kTracked};
@@ -110,11 +112,11 @@ TEST_CASE("one group is tracked, and the other one is not") {
   Pair pair(spec, stream);
   pair.Train(1, 3);
   pair.Each([](Model& model) { CHECK(model.Stat("root_error.worst") >= 10); });
-  // Rounding errors decide which of the two roots of the group is the worst.
+  // Rounding errors, which differ on a GPU, decide which of the two roots of the group is the worst.
   if (OnFake()) CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
 }
 
-TEST_CASE("a root that is computed again is measured, too" * NeedsFake()) {
+TEST_CASE("a root that is computed again after a solver failed is measured too" * NeedsFake()) {
   for (const int how : {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_WRONG_VECTORS}) {
     for (const auto& [recovered_by_host, trace] :
          {std::pair{false, "0"}, std::pair{true, "0"}, std::pair{false, "0.5"}, std::pair{true, "0.5"}}) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stochastic rounding: captured steps, memory, ranks and gathered shards.
+// Tests stochastic rounding on the device: captured steps, memory, replicas and shards.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/sizes.h"
 #include "tests/cuda/tools/graph.h"
@@ -27,7 +27,7 @@ ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype 
   return spec;
 }
 
-TEST_CASE("replays of a captured step round with the random numbers of their own step") {
+TEST_CASE("each replay of a captured step rounds with new random numbers as an ordinary step does") {
   const Keys param = "param_rounding=stochastic";
   for (const Keys& average : {Keys{}, Keys("weight_ema=0.9 average_dtype=bf16")}) {
     for (const Keys& method : kRoundedMethods) {
@@ -56,7 +56,7 @@ TEST_CASE("steps that round stochastically load no kernel, allocate nothing and 
   }
 }
 
-TEST_CASE("the planned workspace includes the table of stochastic rounding") {
+TEST_CASE("the planned workspace includes the table that stochastic rounding needs") {
   for (const char* rounding : {"nearest", "stochastic"}) {
     const Stage stage;
     Sizes sizes;

@@ -1,15 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shards of a model, and copies of them: all ranks make the same decision, and return the same error. Local shards of
-// methods in eigenbases take the same steps as separate parameters.
+// Tests steps of shards, also with several replicas: all ranks make the same decision and return the same error. Also
+// tests that local shards take the same steps as separate parameters with soap and kl_shampoo.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
 namespace {
 
 constexpr RankKind kGrids[] = {{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3}, {"gather", 2, 2}};
-// Three shards, and two copies of two shards.
+// kShards: one replica of three shards. kCopies: two replicas of two shards each.
 constexpr RankKind kShards[] = {{"local", 1, 3}, {"gather", 1, 3}};
 constexpr RankKind kCopies[] = {{"local", 2, 2}, {"gather", 2, 2}};
 
@@ -54,17 +54,17 @@ const std::vector<ShardFault> kShardFaults = {
      [](Model* model) { model->SetState("group.0/step", {2}); }},
 };
 
-TEST_CASE("if one shard finds an error or has other inputs, all shards of all copies report it") {
+TEST_CASE("if one shard finds an error or has different inputs then all shards of all replicas report it") {
   for (const ShardFault& fault : kShardFaults) {
     CAPTURE(std::string(fault.what));
     ForEachReporting(kGrids, [&](const RankKind& kind, const Keys& reporting) {
       DeviceRanks ranks(SpecOfRanks(reporting), kind);
       MakeTwoSteps(&ranks);
-      // Shard rank 1 of the last copy.
+      // Shard rank 1 of the last replica.
       const int faulty = (kind.copies - 1) * kind.shards + 1;
       fault.spoil(&ranks[faulty]);
-      // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
-      // The owner may be in the first replica, so the gradient is spoiled there, too.
+      // Only the owner of a gathered block checks the gradient of the block, and gathers it from the shards of its own
+      // replica. The owner may be in the first replica, so the gradient is spoiled in the first replica, too.
       if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
       CheckAllReject(&ranks, reporting, fault.status, fault.words);
       fault.mend(&ranks[faulty]);
@@ -73,11 +73,11 @@ TEST_CASE("if one shard finds an error or has other inputs, all shards of all co
   }
 }
 
-TEST_CASE("a difference between the copies of one shard is an error on the other shards, too") {
+TEST_CASE("a difference between replicas is an error on all shards of all replicas") {
   ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
     DeviceRanks ranks(SpecOfRanks(reporting), kind);
     MakeTwoSteps(&ranks);
-    // Changes both shards of a copy, so that the shards of this copy agree with each other.
+    // Changes both shards of replica 1, so that the shards of each replica agree with each other.
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
     CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
@@ -110,7 +110,7 @@ TEST_CASE("if one shard skips a step, all shards skip it") {
   }
 }
 
-TEST_CASE("a difference that only the copies of one shard can detect is an error on the other shards") {
+TEST_CASE("if only one shard can detect a difference between replicas then the other shards return the error too") {
   ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting);
     spec.params = {{{6}}, {{1}}};  // only shard rank 0 holds an element of p1
@@ -133,9 +133,7 @@ TEST_CASE("a difference that only the copies of one shard can detect is an error
   });
 }
 
-TEST_CASE(
-    "a rank without gradients of a group counts the steps of the group on other ranks, also if it gets gradients "
-    "later") {
+TEST_CASE("a rank that has no gradients in a group counts the steps of other ranks with this group") {
   ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting + Keys("precondition_frequency=1"));
     spec.groups = {{{"lr", "0.125"}}};
@@ -158,7 +156,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("an update that only one shard skips is an error of the next step on all shards") {
+TEST_CASE("if only one shard skips an update then the next step fails on all shards") {
   for (const RankKind& kind : kShards) {
     for (const Keys& lag : kLags) {
       INFO(NameOf(kind), " ", lag);
@@ -184,7 +182,7 @@ TEST_CASE("an update that only one shard skips is an error of the next step on a
   }
 }
 
-TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
+TEST_CASE("if one rank has bound no buffers then the step fails on all ranks") {
   for (const RankKind& kind : kGrids) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -201,7 +199,7 @@ TEST_CASE("if one rank has bound no buffers, the step fails on all shards") {
 
 // The dims are chosen so that all shards of a parameter are tensors of the same shape. The bases of null spaces are
 // arbitrary, and a GPU could choose other bases for batches of other sizes, so results are compared on the fake only.
-TEST_CASE("local shards of methods in eigenbases take the same steps as separate parameters" * NeedsFake()) {
+TEST_CASE("local shards take the same steps as separate parameters with soap and kl_shampoo" * NeedsFake()) {
   struct Case {
     RankKind kind;
     std::vector<std::vector<int64_t>> whole, shards;
@@ -219,7 +217,7 @@ TEST_CASE("local shards of methods in eigenbases take the same steps as separate
         for (const std::vector<int64_t>& shape : shapes) spec.params.push_back({shape});
         return spec;
       };
-      Model whole(spec_with(one.whole), stream);  // makes no step; the others copy its parameters and gradients
+      Model whole(spec_with(one.whole), stream);  // makes no step; the other models copy its parameters and gradients
       DeviceRanks ranks(spec_with(one.whole), one.kind);
       std::vector<std::unique_ptr<Model>> separate;  // by shard
       for (int shard = 0; shard < one.kind.shards; ++shard) {

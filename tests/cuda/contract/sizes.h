@@ -26,7 +26,7 @@ struct Sizes {
   }
 };
 
-// The sizes of the allocations of each rank of a job.
+// Records the sizes of the allocations of all ranks of a job.
 class SizesOfRanks {
  public:
   explicit SizesOfRanks(const RankKind& kind)

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state: in the caller's memory, in two arenas, and read and written entry by entry.
+// Tests the state of an optimizer on the device: a state in the caller's memory, steps that read one arena and write
+// another, and calls that read or write one entry of the state.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -14,7 +15,7 @@ std::vector<char> BytesOf(const DeviceBytes& memory, cudaStream_t stream) {
   return host;
 }
 
-TEST_CASE("a state in the caller's memory is initialized and stepped, and the caller still owns it") {
+TEST_CASE("a state in the caller's memory is initialized and updated and outlives the optimizer") {
   const StageWithStream stream;
   Model plain(FiveShapes(), stream);
   const StateArena arena(FiveShapes(), stream);
@@ -95,7 +96,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
     if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
     if (choice == "skip_step") CHECK(out == in);
     if (choice == "skip_block") CHECK(out != in);
-    // Continues from state_in after a rejected step, and otherwise from state_out.
+    // After a rejected step, the next step starts from state_in. After any other step, it starts from state_out.
     const DeviceBytes& from = rejected ? first : second;
     Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
     model.Step(2);
@@ -127,9 +128,9 @@ std::vector<Entry> EntriesOf(const Model& model) {
   return entries;
 }
 
-TEST_CASE("entries of the state are read and written, whole and in part, to and from the host and the device") {
+TEST_CASE("state entries can be copied to and from host memory and device memory as a whole or in part") {
   const StageWithStream stream;
-  // Includes entries of 128 x 128 or more, which are stored as one triangle.
+  // Matrices of 128 x 128 or more are stored as one triangle. The parameter of 130 x 2 has such a factor matrix.
   ModelSpec spec = FiveShapes("factor_dtype=bf16 filtered_grad_dtype=f16");
   spec.params.push_back({{130, 2}});
   Model first(spec, stream);
@@ -147,7 +148,7 @@ TEST_CASE("entries of the state are read and written, whole and in part, to and 
     std::vector<char> on_host(bytes);
     Must(read(0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU));
     CHECK(on_host == whole);
-    // Writes the second half from the device and the first half from the host.
+    // Copies the entry to `second`: the second half from device memory, and the first half from host memory.
     const int64_t half = entry.elements / 2;
     const size_t cut = static_cast<size_t>(half) * entry.size;
     std::vector<char> part(bytes - cut);
@@ -165,7 +166,7 @@ TEST_CASE("entries of the state are read and written, whole and in part, to and 
   CHECK(BitsOf(second) == BitsOf(first));
 }
 
-TEST_CASE("a state that other code has written is rejected once, and then accepted") {
+TEST_CASE("a state that the caller overwrites without binding it again is rejected once and then accepted") {
   const StageWithStream stream;
   const ModelSpec spec = FiveShapes();
   Model model(spec, stream);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Machines on which CUDA cannot be used: the reported reasons, and that a plan can be created there.
+// Tests machines on which CUDA or one of the devices cannot be used: the library reports the reason, and plans can
+// still be created.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -27,7 +28,8 @@ TEST_CASE("the backend reports the number of devices" * NeedsFake()) {
   }
 }
 
-TEST_CASE("if CUDA cannot be used, the backend and create report the reason" * NeedsFake()) {
+TEST_CASE("if CUDA cannot be used then shampoo_backend_describe and shampoo_optimizer_create report the reason" *
+          NeedsFake()) {
   struct Case {
     int devices, driver, runtime;
     std::vector<const char*> words;
@@ -63,7 +65,7 @@ TEST_CASE("a newer driver of the same or a later major version is accepted" * Ne
   }
 }
 
-// The plugin of these tests has code for 8.x, 9.x, and 10.0 or later.
+// The plugin of these tests has code for the compute capabilities 8.x, 9.x, and 10.0 or later.
 TEST_CASE("devices that the plugin has no code for are reported, and create rejects them" * NeedsFake()) {
   const Stage stage;
   const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";
@@ -89,7 +91,7 @@ TEST_CASE("devices that the plugin has no code for are reported, and create reje
     fake_cuda_set_compute_capability(0, major, minor);
     CHECK(create(0) == SHAMPOO_OK);
   }
-  // CUDA may find no kernel even if the build supports the device.
+  // An optimizer cannot be created if CUDA finds no kernel for a device, even if the build supports the device.
   fake_cuda_reset();
   fake_cuda_fail("cudaFuncGetAttributes", 1, cudaErrorNoKernelImageForDevice);
   CHECK(create(0) == SHAMPOO_E_UNSUPPORTED);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// track_times on the device: times are measured in the stream and read with the reports of steps.
+// Tests the key track_times on the device: events in the stream measure the times, and the host reads them with the
+// report of each step (see HostReport in device_tables.h).
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
 
@@ -52,7 +53,7 @@ TEST_CASE("if track_times is set, the times of all phases are known when the rep
   }
 }
 
-TEST_CASE("measuring changes no result, and adds no wait and no allocation" * NeedsFake()) {
+TEST_CASE("track_times changes no result and adds no wait and no allocation" * NeedsFake()) {
   for (const char* async : {"0", "2"}) {
     const Stage stage;
     std::vector<std::vector<char>> bits;
@@ -72,7 +73,7 @@ TEST_CASE("measuring changes no result, and adds no wait and no allocation" * Ne
   }
 }
 
-TEST_CASE("async roots are measured when they have ended") {
+TEST_CASE("seconds.roots includes the time of async roots") {
   const StageWithStream stream;
   Model model(FiveShapes("track_times=true root_async=2 precondition_frequency=4 refresh_growth=0 status_lag=0"),
               stream);
@@ -96,7 +97,7 @@ TEST_CASE("replays of captured steps are not measured, and do not disturb the ti
   CHECK(model.Stat("steps") == 4);
   CHECK(Times(model) == before);
   model.Step(5);
-  const Graph graph(&model);  // while the times of the last step are not read yet
+  const Graph graph(&model);  // captured before the host has read the times of step 5
   graph.Launch();
   model.MustSucceed();
   CHECK(Grown(before, Times(model)) == 3);
@@ -118,7 +119,8 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
       CHECK(Grown(std::vector<double>(5), before.back()) == 5);
     }
     ranks.FillGradients(3);
-    // Only the owner of a gathered block checks its gradient, which comes from the shards of the owner's replica.
+    // Only the owner of a gathered block checks the gradient of the block, and gathers it from the shards of its own
+    // replica.
     const int next = kind.gathers() ? kind.shards : kind.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();

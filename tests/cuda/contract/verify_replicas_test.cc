@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// verify_replicas on the device: replicas compare hashes of their parameters.
+// Tests the key verify_replicas on the device: replicas compare hashes of their parameters.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
 
@@ -20,7 +20,7 @@ void FlipBit(Model* model, size_t p, size_t byte) {
   MustCuda(cudaMemcpy(at, &value, 1, cudaMemcpyHostToDevice));
 }
 
-TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same error on all ranks") {
+TEST_CASE("if one bit of a parameter differs on one rank then all ranks return the same error") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_BF16, SHAMPOO_F64}) {
     for (const Keys& reporting : kReporting) {
       for (const int faulty : {1, 2}) {
@@ -42,7 +42,7 @@ TEST_CASE("a flipped bit in the parameter of one rank is detected, by the same e
   }
 }
 
-TEST_CASE("parameters are compared at every nth step") {
+TEST_CASE("verify_replicas n compares parameters at every nth step") {
   const Stage stage;
   DeviceRanks ranks(SpecOfRanks("status_lag=0 verify_replicas=4"), 2);
   ranks.Train(1, 2);
@@ -54,10 +54,10 @@ TEST_CASE("parameters are compared at every nth step") {
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
-// A communicator of two ranks in which this rank receives its own segment as the segment of the other rank, in the
-// order of the stream.
+// A communicator for tests with one of two ranks: an all-gather enqueues a copy of the rank's own segment in place of
+// the segment of the other rank.
 struct Echo {
-  char* received = nullptr;  // by the last all-gather
+  char* received = nullptr;  // the receive buffer of the last all-gather
 
   shampoo_comm_ops Ops() {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
@@ -74,7 +74,7 @@ struct Echo {
     };
     return ops;
   }
-  // Returns SegmentHeader::parameters of the last exchange.
+  // Returns the hash that the last all-gather has sent, which is SegmentHeader::parameters (see segment_header.h).
   uint64_t Hash() const {
     uint64_t hash = 0;
     MustCuda(cudaMemcpy(&hash, received + 40, sizeof hash, cudaMemcpyDeviceToHost));
@@ -127,7 +127,7 @@ TEST_CASE(
   CHECK(hash_of(zero) != hash_of(negative_zero));
 }
 
-TEST_CASE("with shards, copies of each shard are compared, and all shards report the error") {
+TEST_CASE("replicas of each shard are compared and all ranks report a difference") {
   for (const RankKind& kind : {RankKind{"local", 2, 2}, {"gather", 2, 2}, {"gather", 2, 2, true}}) {
     for (const Keys& reporting : kReporting) {
       INFO(NameOf(kind), " ", reporting);
@@ -138,7 +138,7 @@ TEST_CASE("with shards, copies of each shard are compared, and all shards report
       for (size_t p = 0; p < ranks[3].params(); ++p) {
         CAPTURE(p);
         const auto before = ranks.Params();
-        FlipBit(&ranks[3], p, 7);  // shard rank 1 of the second copy
+        FlipBit(&ranks[3], p, 7);  // shard rank 1 of the second replica
         const auto flipped = ranks.Params();
         ranks.Step();
         if (ReportsLate(reporting)) ranks.Step();
@@ -157,9 +157,7 @@ TEST_CASE("with shards, copies of each shard are compared, and all shards report
   }
 }
 
-TEST_CASE(
-    "equal parameters pass with several dtypes, strides of blocks and skipped steps, and the comparison changes no "
-    "result") {
+TEST_CASE("verify_replicas accepts equal parameters of several dtypes and strides and changes no result") {
   for (const int shards : {1, 2}) {
     CAPTURE(shards);
     const Stage stage;
@@ -168,7 +166,7 @@ TEST_CASE(
       ModelSpec spec = SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}});
       spec.params.push_back({{3, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F32, false, SHAMPOO_BF16});
       spec.params.push_back({{0, 4}});
-      spec.params.push_back({{}});        // only one of two shards has its element
+      spec.params.push_back({{}});        // with two shards, only one holds the element
       spec.params.push_back({{70, 66}});  // several tiles
       DeviceRanks ranks(spec, {"gather", 2, shards});
       ranks.Train(1, 3);
@@ -184,7 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("one rank compares nothing") {
+TEST_CASE("steps of one rank succeed with verify_replicas") {
   StagedModel model(FiveShapes("verify_replicas=1"));
   model.Train(1, 3);
   model.MustSucceed();

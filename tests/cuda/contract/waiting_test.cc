@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a step waits for the device only where this is documented, does not copy to the host and does not
-// allocate memory.
+// Tests that a step waits for the device only in the cases that docs/cuda.md lists, and that it neither copies to the
+// host nor allocates memory.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -10,13 +10,16 @@ namespace {
 
 constexpr int kSteps = 7;  // with precondition_frequency 2, roots are due at steps 2, 4 and 6
 
-// Returns whether step t computes roots by an iteration, and therefore waits to see whether it has converged.
+// Returns whether step t computes roots by an iteration. Such a step waits for the device to learn whether the
+// iteration has converged.
 bool Iterates(const std::string& method, int t) {
   return t % 2 == 0 && (method == "newton" || method == "higher_order");
 }
 
-TEST_CASE("if the device keeps up, steps wait only during iterations, and neither copy to the host nor allocate" *
-          NeedsFake()) {
+TEST_CASE(
+    "a step on a device that keeps up waits only in iterative root methods and neither copies to the host nor "
+    "allocates" *
+    NeedsFake()) {
   for (const Keys& keys : kRootMethods) {
     const std::string method = keys.Value("root_method");
     for (const Keys& lag : kLags) {
@@ -36,7 +39,8 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
         // Method cans cannot compute the sixth roots of the tensor with three dims, so method eigen computes them.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
-        // A step makes one query: for the previous step or, with status_lag 0, for this step.
+        // With status_lag 1, a step queries once whether the previous step is done. With status_lag 0, a step queries
+        // once whether it is done itself.
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && ReportsLate(lag) ? 0 : 1));
       }
       fake_cuda_mark();
@@ -46,7 +50,9 @@ TEST_CASE("if the device keeps up, steps wait only during iterations, and neithe
   }
 }
 
-TEST_CASE("if the device lags, a call waits once, for the previous step, and during iterations" * NeedsFake()) {
+TEST_CASE(
+    "if the device lags then a step waits once for the previous step and otherwise only in iterative root methods" *
+    NeedsFake()) {
   for (const Keys& keys : kRootMethods) {
     const std::string method = keys.Value("root_method");
     CAPTURE(method);
@@ -76,7 +82,7 @@ TEST_CASE("if the device lags, a call waits once, for the previous step, and dur
   }
 }
 
-TEST_CASE("with status_lag 0, a call waits for its own step once if the device lags" * NeedsFake()) {
+TEST_CASE("if the device lags and status_lag is 0 then the call of a step waits once for this step" * NeedsFake()) {
   StagedModel model(FiveShapes("status_lag=0"), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.FillGradients(1);
   for (int t = 1; t <= kSteps; ++t) {
@@ -89,7 +95,7 @@ TEST_CASE("with status_lag 0, a call waits for its own step once if the device l
   }
 }
 
-TEST_CASE("shampoo_optimizer_status waits if the caller requests it" * NeedsFake()) {
+TEST_CASE("shampoo_optimizer_status waits for the device only if the caller requests it" * NeedsFake()) {
   StagedModel model(FiveShapes(), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   model.Step(1);
   fake_cuda_mark();

@@ -4,7 +4,7 @@
 
 namespace shampoo::cuda_fake {
 
-// While an object exists, the thread that created it counts as inside of a call of CUDA; see fake_cuda_in_call().
+// While a CallScope exists, fake_cuda_in_call() returns 1 on the thread that created the CallScope.
 class CallScope {
  public:
   CallScope();

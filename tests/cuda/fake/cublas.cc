@@ -67,7 +67,7 @@ void RunBatch(const Batch& batch) {
   if (!state.Check(batch.device, batch.c.data, bytes(batch.c), "cublasGemmStridedBatchedEx, C")) return;
   if (batch.workspace != nullptr) {
     if (!state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuBLAS workspace")) return;
-    // cuBLAS may overwrite its workspace, so a caller must not expect data of its own there after a call.
+    // cuBLAS may overwrite its workspace. The fake always does, so that tests find callers that keep data there.
     std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 4096));
   }
   const auto at = [](const Operand& o, int64_t i) { return reinterpret_cast<Real*>(o.data) + i * o.stride; };
@@ -77,7 +77,7 @@ void RunBatch(const Batch& batch) {
   }
 }
 
-// Reports output matrices that share elements with each other or with an input.
+// Records a misuse if output matrices share elements with each other or with an input.
 void CheckOverlap(const Batch& batch, size_t element) {
   const Operand& c = batch.c;
   const int64_t one = MatrixSpan(c.rows, c.columns, c.ld);
@@ -87,7 +87,8 @@ void CheckOverlap(const Batch& batch, size_t element) {
   }
   if (batch.how.k == 0 || one == 0) return;
   for (const Operand* input : {&batch.a, &batch.b}) {
-    // If both are dense, comparing their spans suffices.
+    // Dense matrices share elements if their address ranges overlap. The ranges of matrices with gaps between columns
+    // can overlap without a shared element, so only an input that begins where C begins is reported.
     const bool dense = c.ld == c.rows && input->ld == input->rows;
     const int64_t batches = dense ? batch.count : 1;
     const auto in_bytes = static_cast<int64_t>(element) * MatrixSpan(input->rows, input->columns, input->ld);
@@ -103,11 +104,12 @@ void CheckOverlap(const Batch& batch, size_t element) {
   }
 }
 
-// cuBLAS does not document a limit. Batches above this number have failed, because some kernels use one dimension of
-// the grid for the batch.
+// The largest batch that the fake accepts. cuBLAS documents no limit, but larger batches have failed on a GPU, because
+// some kernels use one dimension of the grid for the batch.
 constexpr int kMaxProducts = 65535;
 
-// Returns the name of the kernel of a product. cuBLAS may choose another kernel for each size.
+// Returns a name for the kernel of a product. The name contains the sizes, because cuBLAS may use a different kernel
+// for each size.
 std::string NameOfProduct(std::array<int, 3> sizes, bool ta, bool tb, cudaDataType type, cublasComputeType_t compute) {
   std::string name = "the kernel of cuBLAS for";
   for (const int size : sizes) name += " " + std::to_string(size);
@@ -129,7 +131,7 @@ using namespace shampoo::cuda_fake;
 
 extern "C" {
 
-// The function of cuBLAS allocates device memory, so it must not be called during a capture.
+// In cuBLAS, cublasCreate() allocates device memory, so it must not be called while a stream is captured.
 cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
   const Call call(__func__, Call::kUnsafe);
   if (call.over()) return call.Blas();
@@ -139,7 +141,7 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  // The function of cuBLAS waits for the device, but code must not rely on that.
+  // In cuBLAS, cublasDestroy() waits for the device. The fake does not wait, because callers must not rely on the wait.
   const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Blas();
   return TheState().blas.Remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
@@ -152,7 +154,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (Call::StreamOf(stream, found->device) == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   found->stream = stream;
-  // As documented, this resets the workspace to the default one.
+  // As cuBLAS documents, setting the stream resets the workspace to the default workspace.
   found->workspace = nullptr;
   found->workspace_bytes = 0;
   return CUBLAS_STATUS_SUCCESS;
@@ -255,7 +257,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
   batch.device = found->device;
   batch.workspace = found->workspace;
   batch.workspace_bytes = found->workspace_bytes;
-  if (bf16 && batch.how.beta != 0) return CUBLAS_STATUS_NOT_SUPPORTED;  // the fake does not implement it
+  if (bf16 && batch.how.beta != 0) return CUBLAS_STATUS_NOT_SUPPORTED;  // not implemented in the fake
   CheckOverlap(batch, f64 ? sizeof(double) : bf16 ? sizeof(__nv_bfloat16) : sizeof(float));
   const auto run = f64 ? RunBatch<double> : bf16 ? RunBatch<__nv_bfloat16> : RunBatch<float>;
   return FromCuda(state.streams.Enqueue(stream, [batch, run] { run(batch); }));

@@ -23,10 +23,10 @@ struct EigenBatch {
   size_t workspace_bytes;
   bool one_algorithm;  // the algorithm does not depend on whether the batch has more than one matrix
   int device = 0;
-  bool rounds_differently = false;  // as if another algorithm solved the batch
+  bool rounds_differently = false;  // change the last bit of eigenvalues, as if another algorithm computed them
 };
 
-// Replaces the vectors by another orthonormal basis: rotates pairs of neighbors.
+// Replaces the vectors by another orthonormal basis: rotates each pair of neighboring vectors.
 template <typename Real>
 void TurnVectors(int64_t n, Real* a, int64_t lda) {
   const Real c = static_cast<Real>(0.6);
@@ -54,7 +54,7 @@ void SolveOne(const EigenBatch& batch, int64_t matrix, const PlannedEigenFault* 
   batch.info[matrix] = 0;
   if (!IsFiniteTriangle(batch.lower, n, a, batch.lda)) {
     ++TheState().counts[FAKE_CUDA_NONFINITE_EIGENPROBLEMS];
-    spoil();  // a wrong result without an error in info
+    spoil();  // info still reports success
     return;
   }
   const int info = Decompose(batch.vectors, batch.lower, n, a, batch.lda, w);
@@ -116,7 +116,8 @@ size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
          1024;
 }
 
-// Larger batches have failed on a GPU, even with small matrices; see kMaxRootsAtOnce.
+// The largest batch that the fake accepts. Larger batches have failed on a GPU, even with small matrices; see
+// kMaxRootsAtOnce in core/backend/cuda/root_workspace.h.
 constexpr int64_t kMaxEigenproblems = 32767;
 constexpr int64_t kMaxEigenElements = std::numeric_limits<int32_t>::max();
 
@@ -141,8 +142,8 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
   batch.device = handle.device;
-  // Without the deterministic mode, results vary. With it, results of the default algorithm still depend on whether the
-  // batch has more than one matrix.
+  // Without the deterministic mode, results vary from call to call. In the deterministic mode, results of the default
+  // algorithm still depend on whether the batch has more than one matrix.
   batch.rounds_differently = handle.deterministic ? !batch.one_algorithm && batch.count > 1 : NextRandom() % 2 == 0;
   const cudaError_t error =
       state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });
@@ -150,7 +151,7 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   return error == cudaSuccess ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_EXECUTION_FAILED;
 }
 
-// Arguments of the 64-bit interface.
+// Arguments of cusolverDnXsyevd() and cusolverDnXsyevBatched(), the 64-bit interface of cuSOLVER.
 struct EigenShape {
   cusolverEigMode_t jobz;
   cublasFillMode_t uplo;
@@ -202,7 +203,8 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   std::memset(arrays.host, 0xff, arrays.host_bytes);
-  // Only the solver for batches has several algorithms.
+  // Only cusolverDnXsyevBatched(), the solver for batches, has several algorithms. The parameters can select one of
+  // them.
   const bool one_algorithm = shape.batch == 1 || TheState().params.Find(params)->one_algorithm;
   return Enqueue(
       function, *TheState().solvers.Find(handle),
@@ -211,7 +213,8 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
       types.a == CUDA_R_64F);
 }
 
-// Overwrites the matrices with NaN, because a solver for batches that fails may have overwritten them.
+// Returns the status of a solver for batches that must fail. Enqueues work that overwrites the matrices with NaN,
+// because such a solver of cuSOLVER may overwrite the matrices before it fails.
 cusolverStatus_t FailBatch(const Call& call, cusolverDnHandle_t handle, void* a, int64_t elements, size_t element) {
   const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
   const cusolverStatus_t status = call.Solver();
@@ -274,7 +277,8 @@ cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
 }
 
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
-  // The function of cuSOLVER waits for the device, but code must not rely on that.
+  // In cuSOLVER, cusolverDnDestroy() waits for the device. The fake does not wait, because callers must not rely on the
+  // wait.
   const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Solver();
   return TheState().solvers.Remove(handle) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_INITIALIZED;
@@ -390,7 +394,8 @@ cusolverStatus_t cusolverDnDestroySyevjInfo(syevjInfo_t info) {
   return TheState().params.Remove(info) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
 }
 
-// The solver of the fake uses no tolerance and no number of sweeps, so these two functions only check their arguments.
+// The fake's solver needs neither a tolerance nor a number of sweeps, so the next two functions only check their
+// arguments.
 cusolverStatus_t cusolverDnXsyevjSetTolerance(syevjInfo_t info, double tolerance) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Solver();

@@ -14,7 +14,7 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-// Scratch memory for all calls, which run one at a time. More is allocated when needed.
+// Returns the scratch memory for BLAS. All calls share this memory, because only one call runs at a time.
 blas::Scratch* TheScratch() {
   static blas::Scratch* const scratch = [] {
     auto* const made = new blas::Scratch;
@@ -24,7 +24,7 @@ blas::Scratch* TheScratch() {
   return scratch;
 }
 
-// Rounds to 10 fraction bits; ties are rounded away from zero.
+// Rounds to the 10 fraction bits of TF32. Ties are rounded away from zero.
 float RoundToTf32(float value) {
   if (!std::isfinite(value)) return value;
   uint32_t bits;
@@ -67,8 +67,8 @@ void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int
     return;
   }
   const blas::ScratchUse use(TheScratch());
-  // blas::Gemm takes row-major matrices. A column-major matrix is the transpose of a row-major one, so this computes
-  // the transpose of C from the transposes of B and A.
+  // blas::Gemm takes row-major matrices, and reads the memory of a column-major matrix as the transpose of that matrix.
+  // Therefore this call computes the transpose of C from the transposes of B and A.
   blas::Gemm(blas::Product<Real>{how.transpose_b, how.transpose_a, static_cast<Real>(how.alpha), beta}, how.n, how.m,
              how.k, b, ldb, a, lda, c, ldc);
 }
@@ -86,7 +86,8 @@ bool IsFiniteTriangle(bool lower, int64_t n, const Real* a, int64_t lda) {
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w) {
   const auto size = [](int64_t count) { return static_cast<size_t>(count); };
-  // `dense` gets both triangles from the stored one, so its rows equal its columns.
+  // Copies the stored triangle to both triangles of `dense`. The result is symmetric, so it is both row-major and
+  // column-major.
   std::vector<Real> dense(size(n * n));
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < n; ++i) {
@@ -102,7 +103,8 @@ int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w
     info = blas::Syevd(n, dense.data(), w, work.data(), int_work.data());
   }
   for (int64_t j = 0; j < n; ++j) {
-    // A solver may return a vector with either sign, so this one negates every other vector.
+    // A solver may return each eigenvector with either sign, so callers must not rely on the signs. This function
+    // negates every second eigenvector.
     const Real sign = j % 2 == 0 ? Real{1} : Real{-1};
     const Real spoiled = std::numeric_limits<Real>::quiet_NaN();
     for (int64_t i = 0; i < n; ++i) a[j * lda + i] = vectors ? sign * dense[size(j * n + i)] : spoiled;

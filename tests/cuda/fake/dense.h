@@ -5,24 +5,27 @@
 #include <cstddef>
 #include <cstdint>
 
-// The computations of cuBLAS and cuSOLVER for one column-major matrix at a time, with the host's BLAS.
+// Products and eigendecompositions for the fake cuBLAS and cuSOLVER. The library's own BLAS computes them on the CPU,
+// for one column-major matrix at a time.
 namespace shampoo::cuda_fake {
 
 struct Product {
   bool transpose_a, transpose_b;
   int64_t m, n, k;
   double alpha, beta;
-  bool tf32;
+  bool tf32;  // round the elements of A and B to TF32 before the product
 };
 
+// Computes C = alpha op(A) op(B) + beta C.
 template <typename Real>
 void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c, int64_t ldc);
 
-// Returns LAPACK's info. vectors: the eigenvectors replace the matrix; otherwise the matrix is overwritten with
-// garbage.
+// Writes the eigenvalues of `a` to `w`. If `vectors` is true, replaces `a` by its eigenvectors, otherwise by NaN. Reads
+// only the lower or the upper triangle of `a`. Returns LAPACK's info: 0 after success.
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w);
 
+// Returns whether the lower or the upper triangle of `a` is finite.
 template <typename Real>
 bool IsFiniteTriangle(bool lower, int64_t n, const Real* a, int64_t lda);
 

@@ -14,14 +14,15 @@
 
 #include "tests/cuda/fake/call_scope.h"
 
-// Kernels on the CPU: the interface of core/backend/cuda/plugin/cta.h.
+// Runs kernels on the CPU. core/backend/cuda/plugin/cta.h describes the interface, and includes this file in builds for
+// the fake.
 namespace shampoo::cuda_fake {
 
-// Returns a random number, from the seed of the fake, that selects the order of the CTAs of a kernel or of the
-// iterations of a loop.
+// Returns a random number for the constructor of Order. fake_cuda_set_order() sets the seed.
 uint64_t NextOrder();
 
-// Visits each number below `count` once, in an order that depends on `order`.
+// Visits each number below `count` once. The number `order` selects the order of the visits. Used for the CTAs of a
+// kernel and for the iterations of a loop.
 class Order {
  public:
   Order(int64_t count, uint64_t order) : count_(count) {
@@ -75,7 +76,7 @@ class Cta {
   void ForEach(int64_t count, const Work& work) const {
     cuda_fake::Order(count, cuda_fake::NextOrder()).ForEach(work);
   }
-  // Loads everything first, as the threads of a GPU may do.
+  // Loads the values of all iterations before the first iteration runs, as the threads of a GPU may do.
   template <typename Load, typename Work>
   void ForEachLoaded(int64_t count, const Load& load, const Work& work) const {
     const auto loaded = LoadAll(count, load);
@@ -85,8 +86,9 @@ class Cta {
   void Once(const Work& work) const {
     work();
   }
-  static void FenceHost() {}  // the host reads only while no work runs
-  // Adds the terms in the order of a GPU: per thread, and then by halves.
+  static void FenceHost() {}  // no fence is needed, because the host reads only while no work runs
+  // Adds the terms in the same order as a GPU: first the terms of each thread, then repeatedly the second half of the
+  // sums to the first half of the sums.
   template <typename Term>
   double Sum(int64_t count, const Term& term) const {
     if (count <= 0) return 0;
@@ -153,7 +155,7 @@ cudaError_t LoadKernel() {
 
 template <typename Body>
 cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
-  const cuda_fake::CallScope scope;  // also covers the allocation of the std::function
+  const cuda_fake::CallScope scope;  // the allocation of the std::function belongs to the call
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

@@ -14,7 +14,7 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// Products, eigenproblems and graphs of the fake.
+// Tests of the fake's products (cuBLAS), eigensolvers (cuSOLVER) and CUDA graphs.
 namespace shampoo::cuda {
 namespace {
 
@@ -56,7 +56,7 @@ TEST_CASE_FIXTURE(BlasFixture,
   const float* const b = ToDevice(b_values);
   float* c = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 32) == cudaSuccess);
-  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // c is NaN, and not read
+  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // beta is 0, so the NaN in c is ignored
   CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
   CHECK(ToHost(c, 8) == std::vector<float>{1, 2, 9, 12, 6, 7, 12, 13});
   CHECK(Product(a, 2, b, 1, c) == CUBLAS_STATUS_SUCCESS);
@@ -101,8 +101,8 @@ TEST_CASE_FIXTURE(BlasFixture, "products reject batches of more than 65535 matri
   CHECK(ToHost(c, 65535).back() == 9);
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent fault") {
-  const float* const a = ToDevice(std::vector<float>(11, 1));  // one too few
+TEST_CASE_FIXTURE(BlasFixture, "an operand that exceeds its allocation causes a permanent device fault") {
+  const float* const a = ToDevice(std::vector<float>(11, 1));  // one element too few
   const float* const b = ToDevice(std::vector<float>(12, 1));
   float* c = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 32) == cudaSuccess);
@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(BlasFixture, "an operand outside its allocation is a permanent
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(BlasFixture, "the workspace must be aligned device memory, and setting a stream resets it") {
+TEST_CASE_FIXTURE(BlasFixture, "the workspace must be aligned device memory; setting a stream resets the workspace") {
   void* workspace = nullptr;
   CHECK(cudaMalloc(&workspace, 4096) == cudaSuccess);
   CHECK(cublasSetWorkspace(blas, ones.data(), 64) == CUBLAS_STATUS_INVALID_VALUE);
@@ -193,7 +193,7 @@ struct SolverFixture : FakeCudaFixture {
   cusolverDnParams_t params = nullptr;
   syevjInfo_t jacobi = nullptr;
   const double nan = std::nan("");
-  // The upper triangle is not read.
+  // The upper triangles are NaN, because solvers must not read them.
   const std::vector<double> matrices{1.5, 0.5, 0, nan, 1.5, 0, nan, nan, 4, 4.5, 1.5, 0, nan, 4.5, 0, nan, nan, 12};
   double* a = nullptr;
   double* w = nullptr;
@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(SolverFixture, "both eigensolvers read one triangle and return
   CHECK(fake_cuda_count(FAKE_CUDA_NONFINITE_EIGENPROBLEMS) == 0);
 }
 
-TEST_CASE_FIXTURE(SolverFixture, "eigenproblems fail as configured") {
+TEST_CASE_FIXTURE(SolverFixture, "fake_cuda_fail_eigen makes the selected eigenproblems fail in the selected way") {
   fake_cuda_fail_eigen(2, 1, FAKE_CUDA_EIGEN_INFO, 3);
   Solve(false);
   CHECK(ToHost(info, 2) == std::vector<int>{0, 0});
@@ -306,17 +306,17 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     CHECK(cudaStreamWaitEvent(stream[0], outside, 0) == cudaErrorStreamCaptureIsolation);
   }
-  SUBCASE("the legacy stream, if the captured stream waits for it") {
+  SUBCASE("use of the legacy stream, if the captured stream waits for the legacy stream") {
     captured = blocking;
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaErrorStreamCaptureImplicit);
   }
-  SUBCASE("the legacy stream is allowed if the captured stream does not wait for it") {
+  SUBCASE("use of the legacy stream is allowed if the captured stream does not wait for the legacy stream") {
     begin();
     CHECK(cudaMemsetAsync(data, 0, 4, nullptr) == cudaSuccess);
     breaks = false;
   }
-  SUBCASE("on another thread, unless its mode allows the call") {
+  SUBCASE("calls on another thread, unless the mode of that thread allows them") {
     for (const cudaStreamCaptureMode mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
       begin();
       std::thread([&] {
@@ -332,7 +332,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
     begin();
     std::thread([&] { CHECK(cudaEventQuery(outside) == cudaErrorStreamCaptureUnsupported); }).join();
   }
-  SUBCASE("in the thread-local mode, on the thread of the capture") {
+  SUBCASE("queries on the capturing thread in the thread-local mode") {
     begin();
     cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
     CHECK(cudaThreadExchangeStreamCaptureMode(&mode) == cudaSuccess);

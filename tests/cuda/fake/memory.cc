@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-// With the address sanitizer, these macros stop a kernel at the first byte outside of an allocation. Otherwise they do
-// nothing.
+// In builds with the address sanitizer, these macros make the sanitizer stop a kernel that accesses a byte outside of
+// an allocation. In other builds, they do nothing.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
@@ -20,22 +20,22 @@
 namespace shampoo::cuda_fake {
 namespace {
 
-constexpr size_t kRegion = size_t{1} << 33;  // address range of each device
+constexpr size_t kRegion = size_t{1} << 33;  // size of the address range of each device
 constexpr size_t kPage = 4096;
-// Memory is protected in units of this size, and the system is asked for pages of this size, because changing the
-// protection of few large pages takes little time.
+// The protection of memory is changed in units of this size. Memory should consist of pages of this size, because
+// changing the protection of a few large pages takes little time.
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr size_t kMapped = kRegion * Memory::kMaxDevices + kLargePage;
-constexpr size_t kGuard = 256;       // on both sides; also the alignment of CUDA's allocations
-constexpr size_t kKeep = 64 << 20;   // freed memory is reused only when more bytes than this are free
-constexpr uint16_t kUnset = 0xfff5;  // NaN as 16, 32 and 64 bits
-constexpr uint16_t kFreed = 0xfff6;
+constexpr size_t kGuard = 256;  // bytes of the guards around an allocation; also the alignment of CUDA's allocations
+constexpr size_t kKeep = 64 << 20;   // freed memory is reused only while more freed bytes than this exist
+constexpr uint16_t kUnset = 0xfff5;  // pattern of memory that was not written: NaN in formats of 16, 32 and 64 bits
+constexpr uint16_t kFreed = 0xfff6;  // pattern of freed memory
 constexpr uint16_t kGuardPattern = 0xfffe;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// `begin` must be an even address. Guards begin at the end of an allocation, so each allocation must have an even
-// number of bytes.
+// Fills memory with the pattern. `begin` must be an even address. A guard begins at the end of an allocation, so each
+// allocation must have an even number of bytes.
 void Fill(char* begin, char* end, uint16_t pattern) {
   uint64_t word = pattern;
   word |= word << 16;
@@ -45,7 +45,7 @@ void Fill(char* begin, char* end, uint16_t pattern) {
   }
 }
 
-// Returns the first byte that differs from the pattern, or `end`.
+// Returns the address of the first byte that differs from the pattern, or `end`.
 const char* FindOther(const char* begin, const char* end, uint16_t pattern) {
   const auto byte = [&](const char* at) {
     return static_cast<char>((reinterpret_cast<uintptr_t>(at) & 1) == 0 ? pattern & 0xff : pattern >> 8);
@@ -92,7 +92,7 @@ Memory::~Memory() {
     if (allocation.place == Place::kPinned) munmap(allocation.data - kPage, allocation.block_bytes);
   }
   for (size_t device = 0; device < kMaxDevices; ++device) {
-    ASAN_UNPOISON_MEMORY_REGION(base_ + kRegion * device, used_[device]);  // for later mappings at this address
+    ASAN_UNPOISON_MEMORY_REGION(base_ + kRegion * device, used_[device]);  // the process may reuse these addresses
   }
   munmap(mapped_, kMapped);
 }
@@ -134,7 +134,7 @@ char* Memory::TakeBlock(int device, size_t block_bytes, size_t* taken_bytes) {
     }
   }
   if (used_[device] + block_bytes > kRegion) return nullptr;
-  // Closes the memory and opens it again, so that the new bytes are open, too.
+  // Protect() does nothing if the memory is already open. Closing first makes the next call open the new bytes, too.
   Protect(device, false);
   char* const block = base_ + kRegion * static_cast<size_t>(device) + used_[device];
   used_[device] += block_bytes;
@@ -250,13 +250,13 @@ void Memory::CheckGuard(const Allocation& allocation, const char* when) {
       pinned ? allocation.data - kPage + allocation.block_bytes - kPage : BlockOf(allocation) + allocation.block_bytes;
   const char* const after = FindOther(data_end, end, kGuardPattern);
   if (after != end) {
-    problems_.push_back("written " + std::to_string(after - data_end) + " bytes after the end of " +
+    problems_.push_back("a write " + std::to_string(after - data_end) + " bytes after the end of " +
                         Describe(allocation) + ", found " + when);
   }
-  if (pinned) return;  // no memory is mapped before it
+  if (pinned) return;  // the page before pinned memory is inaccessible
   const char* const before = FindOther(BlockOf(allocation), allocation.data, kGuardPattern);
   if (before != allocation.data) {
-    problems_.push_back("written " + std::to_string(allocation.data - before) + " bytes before " +
+    problems_.push_back("a write " + std::to_string(allocation.data - before) + " bytes before " +
                         Describe(allocation) + ", found " + when);
   }
   ForbidGuards(allocation);
@@ -271,7 +271,7 @@ void Memory::CheckFreed(const Allocation& freed) {
   if (other != end) {
     problems_.push_back("written after the free of " + Describe(freed) + ", at byte " +
                         std::to_string(other - freed.data));
-    Fill(BlockOf(freed), BlockOf(freed) + freed.block_bytes, kFreed);  // reported once
+    Fill(BlockOf(freed), BlockOf(freed) + freed.block_bytes, kFreed);  // report the write only once
   }
   ForbidBlock(freed);
   Protect(freed.device, was_open);

@@ -19,14 +19,14 @@ struct Allocation {
   size_t block_bytes;  // including the guards around it
   int device;
   Place place;
-  bool live;     // usable by device work: the stream has reached the allocation (Begin())
-  bool pooled;   // from the stream-ordered pool of its device
-  bool leaving;  // the host has called a free function, which the stream may not have reached
+  bool live;     // device work may use the memory, because the stream has reached the allocation (Begin())
+  bool pooled;   // the memory is from the stream-ordered pool of its device
+  bool leaving;  // the host has called a function that frees the memory; the stream may not have reached this call yet
 };
 
-// Device memory, which the host can access only while work of a device runs, and pinned host memory. Memory that is
-// outside of allocations or that was not written yet is filled with bits that are NaN in every format and negative as
-// an integer.
+// Allocates device memory and pinned host memory. The host can access device memory only while work of the device runs.
+// Guards around allocations, freed memory, and memory that was not written yet contain fixed patterns. Every pattern is
+// NaN in all floating-point formats, and negative as an integer.
 class Memory {
  public:
   Memory();
@@ -36,7 +36,7 @@ class Memory {
 
   static constexpr int kMaxDevices = 8;
 
-  // Return nullptr if no memory is left. Memory of the pool can be used after Begin().
+  // The two functions return nullptr if no memory is left. Work may use pooled memory only after Begin().
   void* AllocateDevice(int device, size_t bytes, bool pooled);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);
@@ -48,13 +48,13 @@ class Memory {
   // Returns whether work of the device may access these bytes. If not, writes the reason to *why.
   bool Accessible(int device, const void* address, size_t bytes, std::string* why);
 
-  // Makes the memory of this device accessible, and the memory of all other devices inaccessible.
+  // Makes the memory of this device accessible on the CPU, and the memory of all other devices inaccessible.
   void Open(int device);
   void OpenAll();
   void Close();
   void SetProtect(bool protect) { protect_ = protect; }
 
-  void CheckGuards();  // of all live and freed allocations
+  void CheckGuards();  // records writes to guards and to freed memory as problems
   std::vector<std::string>& problems() { return problems_; }
   const std::map<uintptr_t, Allocation>& allocations() const { return allocations_; }
   size_t live_bytes(int device) const { return live_bytes_[device]; }

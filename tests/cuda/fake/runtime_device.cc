@@ -9,7 +9,7 @@
 #include "tests/cuda/fake/launcher.h"
 #include "tests/cuda/fake/state.h"
 
-// Devices, errors, and launches.
+// Functions of the fake CUDA runtime for devices, errors, and the loading and launching of kernels.
 namespace shampoo::cuda_fake {
 namespace {
 
@@ -28,9 +28,9 @@ const char* NameOfBody(const std::type_info& body) {
 
 uint64_t NextOrder() { return NextRandom(); }
 
-// If the kernel is already loaded, the function does nothing and counts no call.
+// If the kernel is already loaded, LoadKernel() does nothing and counts no call.
 cudaError_t LoadKernel(const std::type_info& body) {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // for NameOfBody()
   const char* const name = NameOfBody(body);
   if (TheState().IsLoaded(CurrentDevice(), name)) return cudaSuccess;
   const Call call("cudaFuncGetAttributes", Call::kNone);
@@ -40,7 +40,7 @@ cudaError_t LoadKernel(const std::type_info& body) {
 
 cudaError_t EnqueueKernel(cudaStream_t handle, int64_t ctas, const std::type_info& body,
                           std::function<void(int64_t)> run) {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // protects the names
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // for NameOfBody()
   const char* const name = NameOfBody(body);
   const Call call("Launch", Call::kNone, name);
   if (call.over()) return call.Cuda();
@@ -133,7 +133,7 @@ cudaError_t cudaDeviceSynchronize(void) {
   return Call::Cuda(TheState().fault);
 }
 
-// These two functions cannot fail, so they are not counted as calls.
+// cudaGetLastError() and cudaPeekAtLastError() cannot fail, so the fake does not count their calls.
 cudaError_t cudaGetLastError(void) {
   const cudaError_t error = cudaPeekAtLastError();
   shampoo::cuda_fake::LastError() = cudaSuccess;

@@ -22,15 +22,16 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool pooled) {
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-// Returns the allocation that begins at this address; nullptr if there is none or a free function was called for it.
+// Returns the allocation that begins at this address. Returns nullptr if no allocation begins there, or if the host has
+// already called a function that frees the allocation.
 Allocation* OwnAllocation(void* data, Place place) {
   Allocation* const allocation = TheState().memory.Find(data);
   const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;
   return is && !allocation->leaving ? allocation : nullptr;
 }
 
-// Replaces cudaMemcpyDefault by the direction of the copy. Returns false if a kind other than cudaMemcpyDefault
-// contradicts the addresses.
+// If *kind is cudaMemcpyDefault, replaces *kind by the direction that follows from the addresses, and returns true.
+// Otherwise returns whether *kind agrees with the addresses.
 bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
   Memory& memory = TheState().memory;
   const Place to = memory.PlaceOf(dst);
@@ -42,7 +43,7 @@ bool ResolveKind(void* dst, const void* src, cudaMemcpyKind* kind) {
                       : (from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost);
     return true;
   }
-  // Pinned memory is accessible from host and device.
+  // Pinned memory agrees with every kind, because the host and the device can access it.
   const bool to_device_wanted = *kind == cudaMemcpyHostToDevice || *kind == cudaMemcpyDeviceToDevice;
   const bool from_device_wanted = *kind == cudaMemcpyDeviceToHost || *kind == cudaMemcpyDeviceToDevice;
   return to != (to_device_wanted ? Place::kUnknown : Place::kDevice) &&
@@ -58,13 +59,13 @@ struct CopyArgs {
   void* dst;
   const void* src;
   size_t bytes;
-  int device;                 // of the stream
-  bool dst_known, src_known;  // the memory was device or pinned memory at the time of the call
+  int device;                 // the device of the stream
+  bool dst_known, src_known;  // whether dst and src were device or pinned memory at the time of the call
 };
 
 void Copy(const CopyArgs& args) {
   State& state = TheState();
-  // Copies can access the memory of all devices.
+  // A copy can access the memory of all devices, not only the memory of its stream's device.
   const int to = DeviceOf(args.dst, args.device);
   const int from = DeviceOf(args.src, args.device);
   if (args.dst_known && !state.Check(to, args.dst, args.bytes, "cudaMemcpy, destination")) return;
@@ -86,7 +87,7 @@ cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind
   if (stream->capture != nullptr || (args.dst_known && args.src_known)) {
     return state.streams.Enqueue(stream, [args] { Copy(args); });
   }
-  // With pageable memory, CUDA returns only after it has read or written this memory.
+  // CUDA returns from a copy only after it has read or written the pageable memory.
   const auto* const from = static_cast<const char*>(src);
   const auto staged = std::make_shared<const std::vector<char>>(from, args.src_known ? from : from + bytes);
   if (!args.src_known) args.src = staged->data();
@@ -137,7 +138,8 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t handle) {
   State& state = TheState();
   const std::shared_ptr<Stream> stream = Call::StreamOf(handle, CurrentDevice());
   if (stream == nullptr) return Call::Cuda(cudaErrorInvalidResourceHandle);
-  // In a capture, CUDA would make the memory a part of the graph. The plugin does not use this.
+  // During a capture, CUDA would make the memory a part of the graph. The plugin does not use this feature, so the fake
+  // reports an error.
   if (stream->capture != nullptr) {
     stream->capture->invalid = true;
     return Call::Cuda(cudaErrorStreamCaptureUnsupported);
@@ -178,7 +180,8 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int flags) {
   return Call::Cuda(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Unlike cudaFree, this function need not wait, so accesses by work that is still pending are faults.
+// Unlike cudaFree(), cudaFreeHost() need not wait for pending work. The fake does not wait, so pending work that
+// accesses the memory causes a fault.
 cudaError_t cudaFreeHost(void* data) {
   const Call call(__func__, Call::kUnsafe | Call::kReleases);
   if (call.over()) return call.Cuda();
@@ -188,7 +191,7 @@ cudaError_t cudaFreeHost(void* data) {
   return Call::Cuda(TheState().fault);
 }
 
-// With unified addressing, both addresses are equal.
+// With unified addressing, pinned memory has the same address on the host and on the device.
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int flags) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
@@ -214,7 +217,7 @@ cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind 
   const std::shared_ptr<Stream> stream = Call::StreamOf(nullptr, CurrentDevice());
   const cudaError_t error = EnqueueCopy(dst, src, bytes, &kind, stream);
   if (error != cudaSuccess) return Call::Cuda(error);
-  // A copy within device memory does not wait.
+  // The host does not wait for a copy within device memory.
   if (kind != cudaMemcpyDeviceToDevice) TheState().streams.Finish(stream);
   return Call::Cuda(TheState().fault);
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
-// Runs work before a query (fake_cuda_set_query_progress).
+// Runs work before a query, as fake_cuda_set_query_progress() specifies. The query is that of an event with this
+// record, or, if `record` is NULL, that of the stream.
 void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* record) {
   State& state = TheState();
   if (state.query_progress > 0) state.streams.Progress(state.query_progress);
@@ -23,7 +24,8 @@ void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* recor
   }
 }
 
-// A stream that is being captured must not be waited for or queried.
+// Returns an error and invalidates the capture if the stream is being captured, or if the last record of the event was
+// captured. The host must neither wait for captured work nor query captured work.
 cudaError_t CheckNotCaptured(const std::shared_ptr<Stream>& stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->capture == nullptr) return cudaSuccess;
@@ -65,7 +67,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned int flags) {
   return Call::Cuda(CreateStream(out, flags));
 }
 
-// Priorities do not change the order of work here: results must be correct in every order that events allow.
+// In the fake, priorities do not change the order of work: results must be correct in every order that events allow.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned int flags, int priority) {
   const Call call(__func__, Call::kNone);
   if (call.over()) return call.Cuda();
@@ -87,7 +89,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* out) {
   return Call::Cuda(CreateStream(out, cudaStreamDefault));
 }
 
-// Work that is already in the stream still runs.
+// Work that was enqueued in the stream before this call still runs.
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const Call call(__func__, Call::kReleases);
   if (call.over()) return call.Cuda();
@@ -197,7 +199,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return Call::Cuda(TheState().streams.BeginCapture(stream, mode));
 }
 
-// Like cudaGetLastError, this cannot fail with a valid mode, so it is not counted as a call.
+// With a valid mode, cudaThreadExchangeStreamCaptureMode() cannot fail, so the fake does not count its calls.
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) {
     return Call::Cuda(cudaErrorInvalidValue);

@@ -17,7 +17,7 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// Tests that the fake detects misuse.
+// Tests of the fake's CUDA runtime: the order of work, kernels, memory, injected failures, and detected misuse.
 namespace shampoo::cuda {
 namespace {
 
@@ -85,17 +85,17 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   SUBCASE("synchronization") { CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess); }
   SUBCASE("synchronization with an event") { CHECK(cudaEventSynchronize(event) == cudaSuccess); }
   SUBCASE("synchronization of the device") { CHECK(cudaDeviceSynchronize() == cudaSuccess); }
-  SUBCASE("progress") {
+  SUBCASE("calls of fake_cuda_progress") {
     CHECK(fake_cuda_progress(1) == 1);
     CHECK(*pinned == 0);
     CHECK(fake_cuda_progress(100) == 2);
   }
-  SUBCASE("queries that see progress") {
+  SUBCASE("queries that each run two operations") {
     fake_cuda_set_query_progress(2);
     CHECK(cudaEventQuery(event) == cudaErrorNotReady);
     CHECK(cudaEventQuery(event) == cudaSuccess);
   }
-  SUBCASE("queries that see the end") {
+  SUBCASE("a query that runs all work before the event") {
     fake_cuda_set_query_progress(-1);
     CHECK(cudaEventQuery(event) == cudaSuccess);
   }
@@ -103,8 +103,9 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "work does not run before the host waits for 
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
-// One stream sets a number, and the other stream doubles this number. with_event: whether the stream that doubles waits
-// for the stream that sets. set_first: whether the older stream is the stream that sets.
+// One stream sets a number to 7, and the other stream doubles the number. Returns the number, which is 14 if the
+// setting stream ran first. If with_event is true, the doubling stream waits for the setting stream. If set_first is
+// true, the setting stream is the older stream.
 float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first) {
   const std::array<float, 4> seven{7, 7, 7, 7};
   const cudaStream_t sets = fixture.stream[set_first ? 0 : 1];
@@ -119,7 +120,7 @@ float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first)
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
-  bool right[4][2] = {};
+  bool right[4][2] = {};  // for each order and set_first: whether the result without the event is 14
   for (int order = FAKE_CUDA_OLDEST_FIRST; order <= FAKE_CUDA_AS_LATE_AS_POSSIBLE; ++order) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {
       for (const bool set_first : {true, false}) {
@@ -137,7 +138,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][0]);
   CHECK_FALSE(right[FAKE_CUDA_AS_LATE_AS_POSSIBLE][1]);
 
-  // Repeats this with a call of the wait that reports success and does nothing.
+  // A call of cudaStreamWaitEvent() that is skipped has the same effect as a missing call.
   fake_cuda_set_order(FAKE_CUDA_AS_LATE_AS_POSSIBLE, 1);
   fake_cuda_mark();
   fake_cuda_skip("cudaStreamWaitEvent", 2);
@@ -147,8 +148,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
   CHECK(fake_cuda_cancel_failures() == 0);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a stream waits for the most recent record of an event at the time of the call") {
-  CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // never recorded: does not wait
+TEST_CASE_FIXTURE(FakeCudaFixture, "cudaStreamWaitEvent waits for the last cudaEventRecord before the call") {
+  CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);  // no record exists yet, so stream[1] does not wait
   CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
   CHECK(cudaStreamWaitEvent(stream[1], event, 0) == cudaSuccess);
   CHECK(Launch(stream[0], 1, Scale{data, 2}) == cudaSuccess);
@@ -164,7 +165,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the legacy stream and blocking streams wait 
   cudaStream_t blocking = nullptr;
   CHECK(cudaStreamCreate(&blocking) == cudaSuccess);
   CHECK(Launch(blocking, 1, Scale{data, 2}) == cudaSuccess);
-  CHECK(Launch(stream[0], 1, Scale{data, 3}) == cudaSuccess);  // on a non-blocking stream
+  CHECK(Launch(stream[0], 1, Scale{data, 3}) == cudaSuccess);  // stream[0] is non-blocking
   CHECK(Launch(nullptr, 1, Scale{data, 5}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
   CHECK(First() == 10);
@@ -189,7 +190,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, and a wr
   CHECK(cudaMalloc(&fresh, 64) == cudaSuccess);
   CHECK(cudaMemcpy(&value, fresh, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
   CHECK(std::isnan(value));
-  // A write to memory that is not allocated yet is lost.
+  // stream[1] writes to the memory before stream[0] has run the allocation, so the write is lost.
   CHECK(cudaMallocAsync(&fresh, 64, stream[0]) == cudaSuccess);
   CHECK(Launch(stream[1], 1, Scale{static_cast<float*>(fresh), 0}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(stream[1]) == cudaSuccess);
@@ -223,7 +224,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "writes outside an allocation are reported") 
   CHECK(problems.find(at < 0 ? "before 256 bytes of device 0" : "after the end of 256 bytes") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "loops run in several orders, and reductions give the same result in all of them") {
+TEST_CASE_FIXTURE(FakeCudaFixture,
+                  "kernel loops run in different orders that do not change the results of reductions") {
   struct Out {
     int32_t counter, order[64];
   };
@@ -299,12 +301,13 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory of a collective must not come from a 
   CHECK(cudaFree(pooled) == cudaSuccess);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "calls fail once, as configured") {
+TEST_CASE_FIXTURE(FakeCudaFixture,
+                  "injected failures and skips affect the selected calls and a device fault affects all calls") {
   fake_cuda_fail("cudaMemsetAsync", 2, cudaErrorLaunchFailure);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaErrorLaunchFailure);
   CHECK(cudaPeekAtLastError() == cudaErrorLaunchFailure);
-  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // regardless of the thread's last error
+  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // does not report the earlier error
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
 
   fake_cuda_fail(nullptr, 2, cudaErrorMemoryAllocation);
@@ -355,7 +358,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the time between two events is known once bo
   CHECK(milliseconds >= 0);
   CHECK(cudaEventRecord(event, stream[0]) == cudaSuccess);
   CHECK(cudaEventSynchronize(event) == cudaSuccess);
-  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], event) == cudaErrorInvalidResourceHandle);  // without timing
+  // `event` was created without timing.
+  CHECK(cudaEventElapsedTime(&milliseconds, timed[0], event) == cudaErrorInvalidResourceHandle);
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its own streams and memory, and a system can have no device") {
@@ -377,7 +381,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its own streams and memory, 
   CHECK(attributes.type == cudaMemoryTypeUnregistered);
   CHECK(cudaSetDevice(0) == cudaSuccess);
   CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
-  CHECK(cudaMemsetAsync(other, 0, 4, stream[0]) == cudaSuccess);  // memory of the other device
+  CHECK(cudaMemsetAsync(other, 0, 4, stream[0]) == cudaSuccess);  // `other` is memory of device 1
   CHECK(cudaStreamSynchronize(stream[0]) == cudaErrorIllegalAddress);
 
   fake_cuda_reset();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of events: when the fake ran them, by the clock of the host.
+// The fake of cudaEventElapsedTime(). The time of an event is the time of the host's clock when the fake ran the event.
 #include "tests/cuda/fake/state.h"
 
 using namespace shampoo::cuda_fake;

@@ -148,7 +148,7 @@ Call::Call(const char* function, unsigned flags, const char* kernel) : lock_(The
     if (planned.repeats) continue;
     state.planned.erase(state.planned.begin() + static_cast<std::ptrdiff_t>(i--));
   }
-  // A call that waits fails only after the work that it waits for has run, so a failure of that work comes first.
+  // If a failure is injected into a call that waits, the call still waits: pending work runs before the call fails.
   if (over_ && code_ != 0 && (flags & kSynchronizes) != 0) state.streams.FinishDevice(CurrentDevice());
   if (over_) return;
   code_ = (flags & kNoDevice) != 0 ? cudaSuccess : SystemError(state);

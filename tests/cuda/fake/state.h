@@ -27,7 +27,8 @@
 
 namespace shampoo::cuda_fake {
 
-// Objects behind handles. A handle is an address that cannot be read. No address is used twice before the next reset.
+// Maps handles to objects. A handle is an inaccessible address, so a program that dereferences a handle crashes. Until
+// the next fake_cuda_reset(), each address is used for only one handle.
 template <typename Handle, typename Object>
 class Handles {
  public:
@@ -70,14 +71,14 @@ struct SolverParams {
 
 // A failure, or a skip, that is planned for a future call.
 struct PlannedCall {
-  std::string function;  // empty: any function that can fail
-  std::string kernel;    // for launches: part of the name
+  std::string function;  // if empty: all functions except those that free memory or destroy objects
+  std::string kernel;    // for launches: a part of the kernel's name; if empty: all kernels
   int64_t calls_left;
   bool skip;
   int code;
-  std::thread::id thread = {};           // the calls of this thread are affected; none: the calls of all threads
-  std::thread::id excluded_thread = {};  // the calls of this thread are not affected
-  bool repeats = false;                  // all calls from the nth on are affected
+  std::thread::id thread = {};           // if set, only calls of this thread are affected
+  std::thread::id excluded_thread = {};  // calls of this thread are not affected
+  bool repeats = false;                  // after the first affected call, all later calls are affected, too
 };
 
 struct PlannedEigenFault {
@@ -95,14 +96,15 @@ struct State {
   int devices = 2;
   int driver_version = CUDART_VERSION;
   int runtime_version = CUDART_VERSION;
-  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; devices that are not in the map have 9.0
+  std::map<int, std::pair<int, int>> compute_capabilities;  // by device; the default of a device is 9.0
   int64_t memory_limit = 0;
   int order = FAKE_CUDA_AS_LATE_AS_POSSIBLE;
   int query_progress = 0;
   int solver = FAKE_CUDA_SOLVER_ENQUEUES;
   std::thread::id holder = {};  // the thread that has set `solver`
   int64_t held_calls = 0;
-  // How often each thread has set its capture mode back to the global mode since the mark; see fake_cuda_wait_for_jobs.
+  // How often each thread has set its capture mode back to the global mode since the last fake_cuda_mark(); see
+  // fake_cuda_wait_for_jobs().
   std::map<std::thread::id, int64_t> ended_sections;
   int64_t max_eigen_matrices = std::numeric_limits<int64_t>::max();  // cuSOLVER rejects batches of more matrices
   std::string last_failed;  // the function whose planned failure or skip happened last
@@ -117,33 +119,33 @@ struct State {
   Handles<cudaGraph_t, Nodes> graphs{6};
   Handles<cudaGraphExec_t, Nodes> graph_execs{7};
 
-  std::map<std::string, int64_t> calls;    // by function, since the mark
-  std::map<std::string, int64_t> kernels;  // launches by name, since the mark
+  std::map<std::string, int64_t> calls;    // calls of each function since the last fake_cuda_mark()
+  std::map<std::string, int64_t> kernels;  // launches of each kernel since the last fake_cuda_mark()
   std::array<int64_t, FAKE_CUDA_KINDS> counts{};
   std::vector<PlannedCall> planned;
   std::vector<PlannedEigenFault> planned_eigen;
-  cudaError_t fault = cudaSuccess;               // returned by all calls that use a device
-  std::set<std::pair<int, std::string>> loaded;  // kernels, by device
-  int loading = 0;       // number of sections between fake_cuda_begin_loading and fake_cuda_end_loading that are open
-  bool may_load = true;  // kernels may be loaded outside of such sections, too; false once the first section has ended
+  cudaError_t fault = cudaSuccess;               // after a device fault: the error of all calls that use a device
+  std::set<std::pair<int, std::string>> loaded;  // pairs of a device and a kernel that is loaded onto it
+  int loading = 0;                               // number of open sections, which begin with fake_cuda_begin_loading()
+  bool may_load = true;  // kernels may be loaded outside of sections; false after the end of the first section
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
-  // Loads a kernel when it is first used. Returns false, and records a misuse, if it must not be loaded at this time.
+  // Loads the kernel unless it is loaded. If loading is not allowed at this time, records a misuse and returns false.
   bool Load(int device, const std::string& kernel);
 
-  // Reports an invalid access. From then on, calls that use a device fail.
+  // Records an invalid access as a misuse and as a device fault. All later calls that use a device fail.
   void Fault(const std::string& what);
   void Problem(const std::string& what) { memory.problems().push_back(what); }
-  // Returns whether work may access these bytes. If not, calls Fault().
+  // Returns whether work of the device may access these bytes. If not, calls Fault(). `what` names the access.
   bool Check(int device, const void* address, size_t bytes, const char* what);
 };
 
 State& TheState();
 void ResetState();
 std::recursive_mutex& TheMutex();
-// Waits until is_done() returns true. The condition is checked again after each NotifyAll() of another thread. The
-// calling thread must have locked TheMutex() exactly once; it is unlocked during the wait. Records a misuse after a
-// minute.
+// Waits until is_done() returns true. Each NotifyAll() of another thread causes another call of is_done(). The calling
+// thread must have locked TheMutex() exactly once; the mutex is unlocked during the wait. After a minute, records a
+// misuse, in which `what` names what the caller waited for, and returns.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
 // Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). A function that can be held must call it before it creates its
@@ -151,11 +153,11 @@ void NotifyAll();
 void WaitWhileHeld();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
-int& CurrentDevice();                        // of this thread
-cudaStreamCaptureMode& ThreadCaptureMode();  // of this thread
+int& CurrentDevice();                        // the current device of the calling thread
+cudaStreamCaptureMode& ThreadCaptureMode();  // the capture mode of the calling thread
 std::string FunctionName(const char* name);
 
-// One call of a function of CUDA. Locks the fake: calls of other threads wait until this one ends.
+// One call of a function of CUDA. While the object exists, the fake is locked: calls on other threads wait.
 //
 //   Call call(__func__, Call::kUnsafe);
 //   if (call.over()) return call.Cuda();
@@ -163,12 +165,13 @@ class Call {
  public:
   enum Flags : unsigned {
     kNone = 0,
-    kUnsafe = 1,    // not allowed while a stream is captured
-    kNoDevice = 2,  // works without a device
-    kSynchronizes = 4,
-    kQuery = 8,
-    kWaitsForDevice = 32,  // invalidates captures even if the calling thread is in the relaxed mode, as on an H100
-    kReleases = 16,        // works after a device fault, and ignores failures that are planned for any call
+    kUnsafe = 1,        // not allowed while a stream is captured
+    kNoDevice = 2,      // works without a device
+    kSynchronizes = 4,  // counts as FAKE_CUDA_SYNCHRONIZATIONS
+    kQuery = 8,         // counts as FAKE_CUDA_QUERIES
+    // With kUnsafe: invalidates captures even if the calling thread is in the relaxed mode, as was observed on an H100.
+    kWaitsForDevice = 32,
+    kReleases = 16,  // works after a device fault, and ignores failures that are injected without a function's name
   };
   Call(const char* function, unsigned flags, const char* kernel = nullptr);
   Call(const Call&) = delete;
@@ -185,17 +188,18 @@ class Call {
 
   // Returns whether the calling thread is inside of a call.
   static bool IsInside();
-  // Returns the stream of a handle, including legacy and per-thread streams, or nullptr if it is not a stream.
+  // Returns the stream of a handle, or nullptr if the handle is invalid. NULL and the handles of CUDA for the legacy
+  // and the per-thread stream are valid.
   static std::shared_ptr<Stream> StreamOf(cudaStream_t handle, int device);
 
  private:
-  CallScope scope_;  // the first member, so that it covers the others
+  CallScope scope_;  // must be the first member, so that it exists while the other members are created and destroyed
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
-  bool own_code_ = false;  // code_ is an error of the function's own library
+  bool own_code_ = false;  // code_ is an error of the function's library, not a cudaError
   int code_ = 0;
 };
 
-cudaError_t& LastError();  // of this thread
+cudaError_t& LastError();  // the last error of the calling thread
 
 }  // namespace shampoo::cuda_fake

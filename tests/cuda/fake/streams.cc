@@ -16,7 +16,8 @@ Streams::Streams(int devices) {
   }
 }
 
-// Breaks cycles of references: pending work refers to streams through its events, and captures refer to their streams.
+// Breaks cycles of shared pointers: a stream refers to its operations, which refer to streams through records of
+// events. A stream also refers to its capture, which refers to the stream.
 Streams::~Streams() {
   for (const std::shared_ptr<Stream>& stream : streams_) {
     stream->queue.clear();
@@ -159,7 +160,7 @@ void Streams::Finish(const std::shared_ptr<Stream>& stream) {
 }
 
 void Streams::Finish(const Record& record) {
-  while (!record.done) RunFirst(Pick(record.stream).get());  // the record refers to its stream until it is done
+  while (!record.done) RunFirst(Pick(record.stream).get());  // record.stream is set until record.done
   TheState().memory.Close();
 }
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-// Streams, events, and graphs that are captured from them.
+// Streams, events and captured graphs of the fake CUDA, which runs the work of streams on the CPU (see control.h).
 namespace shampoo::cuda_fake {
 
 using Work = std::function<void()>;
@@ -20,12 +20,12 @@ using Work = std::function<void()>;
 struct Stream;
 struct Capture;
 
-// One record of an event.
+// The result of one call of cudaEventRecord().
 struct Record {
   bool done = false;
-  std::chrono::steady_clock::time_point time;  // when it was done
+  std::chrono::steady_clock::time_point time;  // when `done` became true
   std::shared_ptr<Stream> stream;
-  // For a record in a capture: the capture, and the nodes that precede the record.
+  // Set only if the record was captured: the capture, and the indices of the nodes that precede the record.
   std::shared_ptr<Capture> capture;
   std::vector<size_t> nodes;
 };
@@ -33,11 +33,11 @@ struct Record {
 struct Event {
   int device;
   unsigned flags;
-  std::shared_ptr<Record> record;  // the most recent one
+  std::shared_ptr<Record> record;  // the most recent record; nullptr if there is none
 };
 
 struct Operation {
-  int64_t sequence;              // number of the call
+  int64_t sequence;              // increases with each operation that is enqueued in any stream
   Work work;                     // empty for events
   std::shared_ptr<Record> wait;  // the record to wait for
   std::shared_ptr<Record> record;
@@ -48,17 +48,17 @@ struct Stream {
   int64_t created = 0;
   int priority = 0;
   bool is_legacy = false;
-  bool blocking = true;  // it and the legacy stream wait for each other
+  bool blocking = true;  // this stream and the legacy stream of its device wait for each other
   bool alive = true;
   std::deque<Operation> queue;
   std::shared_ptr<Capture> capture;
-  std::vector<size_t> frontier;  // nodes that precede the next node
+  std::vector<size_t> frontier;  // indices of the nodes that must run before the next captured node
 };
 
 struct Node {
   int device;
   Work work;
-  std::vector<size_t> after;
+  std::vector<size_t> after;  // indices of the nodes that must run before this node
 };
 using Nodes = std::shared_ptr<const std::vector<Node>>;
 
@@ -91,22 +91,22 @@ class Streams {
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Run work until all work is done that was enqueued before this call: in the stream, before the record, or on the
-  // device.
+  // Run work of all streams until the earlier work of the stream, the record, or the earlier work of the device is
+  // done.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);
-  // Runs up to `operations` operations that are ready. Returns how many ran.
+  // Runs up to `operations` operations that are ready. Returns the number of operations that ran.
   int64_t Progress(int64_t operations);
   int64_t pending() const;
 
   cudaError_t BeginCapture(const std::shared_ptr<Stream>& stream, cudaStreamCaptureMode mode);
   cudaError_t EndCapture(const std::shared_ptr<Stream>& stream, Nodes* out);
-  // Handles a call that is not allowed during a capture: invalidates all captures whose modes forbid the call, or all
-  // captures if the call waits for the device. Returns whether it invalidated any.
+  // Handles a call that is not allowed during a capture: invalidates the captures whose modes forbid the call, or all
+  // captures if the call waits for the device. Returns whether any capture was invalidated.
   bool InvalidateForUnsafeCall(bool waits_for_device);
-  // If `stream` is a legacy stream and a stream that waits for it is being captured, returns this capture, which any
-  // use of the legacy stream invalidates. Otherwise returns nullptr.
+  // Returns a capture that any use of `stream` invalidates: `stream` is a legacy stream, and the capture contains a
+  // blocking stream of the same device. Returns nullptr if there is no such capture.
   Capture* CaptureInTheWay(const Stream& stream) const;
 
  private:

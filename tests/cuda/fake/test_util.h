@@ -11,6 +11,7 @@
 
 namespace shampoo::cuda {
 
+// The body of a kernel in which each CTA multiplies four floats by `by`.
 struct Scale {
   float* data;
   float by;
@@ -19,7 +20,7 @@ struct Scale {
   }
 };
 
-// A reset device with two streams and memory of 64 floats, all 1.
+// Resets the fake, and creates two streams, an event, and device memory with 64 floats that are all 1.
 struct FakeCudaFixture {
   FakeCudaFixture() {
     fake_cuda_reset();

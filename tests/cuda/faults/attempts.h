@@ -13,8 +13,8 @@ namespace shampoo_test {
 struct Attempt {
   ModelSpec spec;
   int64_t steps_before = 0;                                        // steps that the model makes before the operation
-  std::function<shampoo_status(Model* model)> run;                 // makes the operation
-  std::function<void(Model* model, bool failed)> afterwards = {};  // called later, when calls do not fail any more
+  std::function<shampoo_status(Model* model)> run;                 // runs the operation
+  std::function<void(Model* model, bool failed)> afterwards = {};  // called after run(), when no call fails any more
 };
 
 // Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of the size of its
@@ -23,7 +23,7 @@ bool HasFailedInEigensolver();
 
 // Creates another optimizer with the model's plan and stream.
 shampoo_status CreateAnother(Model* model, shampoo_optimizer** out);
-// Returns an attempt to create another optimizer, which is destroyed afterwards.
+// Returns an attempt that creates another optimizer in *made. The function `afterwards` of the attempt destroys *made.
 Attempt AttemptToCreate(const ModelSpec& spec, shampoo_optimizer** made);
 
 // The outcome of an attempt.
@@ -45,7 +45,8 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 
-// Runs FailEach for all calls of CUDA and its libraries. The failures are alternately out of memory and another error.
+// Calls FailEach() so that call number n of CUDA and its libraries fails. The error is out of memory if n is even, and
+// another error if n is odd.
 int64_t FailEachCall(const Attempt& attempt);
 
 }  // namespace shampoo_test

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigensolvers that fail while they compute the eigenbases of SOAP, or that return wrong results without an error.
+// Tests of eigenbases, with eigensolvers that fail or that return wrong results without an error.
 #include <cusolverDn.h>
 
 #include "tests/cuda/faults/attempts.h"
@@ -20,14 +20,14 @@ ModelSpec SpecOfBases(const Keys& more = {}) {
           .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
-// Makes the eigenproblem of p1/0/factor.1 fail at the next refresh. A refresh first decomposes the matrices of the
-// first dims of the three blocks, and then those of the second dims.
+// Makes the eigenproblem of p1/0/factor.1 fail at the next refresh: the factor matrix of dim 1 in block 0 of parameter
+// p1. A refresh runs the eigensolver for the first dims of the three blocks, and then for the second dims.
 void SpoilBasis(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
-// Compares a model in which an eigenbasis fails at step 3 with one in which none fails.
+// Compares a model in which the computation of one eigenbasis fails at step 3 with a model in which no call fails.
 void CheckFailedBasis(const Keys& method, int how) {
   INFO(method, ", fault ", how);
   const Stage stage;
@@ -35,7 +35,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   Model plain(SpecOfBases(method));
   std::vector<double> previous;
   for (Model* model : {&plain, &spoiled}) {
-    for (uint64_t t = 1; t <= 3; ++t) {  // the first gradient makes no update
+    for (uint64_t t = 1; t <= 3; ++t) {  // step 1 does not change the parameters
       if (t == 3) previous = model->State("p1/0/basis.1");
       if (model == &spoiled && t == 3) SpoilBasis(model, how);
       model->Step(t);
@@ -50,7 +50,7 @@ void CheckFailedBasis(const Keys& method, int how) {
     CAPTURE(std::string(state));
     CHECK(spoiled.State(state) == plain.State(state));
   }
-  // The refresh comes after the direction, so the parameters are equal until the next step.
+  // A step computes its direction before it refreshes the bases, so the failure changes the parameters after step 3.
   for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
   const char* const rotated = method.Value("method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
   CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
@@ -81,7 +81,9 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
   }
 }
 
-TEST_CASE("if an eigenbasis fails too often, the next step reports an error that names it" * NeedsFake()) {
+TEST_CASE(
+    "if the computation of an eigenbasis fails too often, the next step reports an error that names its factor matrix" *
+    NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases("precondition_frequency=1 root_failure_tolerance=1"));
   for (uint64_t t = 1; t <= 2; ++t) {

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA fails in turn, in every operation of an optimizer.
+// Tests of every operation of an optimizer, such as create, step and save. In each operation, each call of CUDA fails
+// in turn.
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,7 +21,7 @@ ModelSpec SpecOfCalls(const Keys& more = {}) {
   return spec;
 }
 
-// Returns the number of calls that query whether there is a device. Create makes these calls first.
+// Returns the number of calls that query whether there is a device. shampoo_optimizer_create() begins with these calls.
 int64_t CallsToDescribe() {
   fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
@@ -28,7 +29,7 @@ int64_t CallsToDescribe() {
   return fake_cuda_calls(nullptr);
 }
 
-// Makes each call of create except the first `first` calls fail in turn. Returns the number of calls that fail.
+// Makes each call of CUDA in create fail in turn, except the first `first` calls. Returns the number of failed calls.
 int64_t FailEachCallOfCreate(const Attempt& attempt, int64_t first) {
   return FailEach(
       attempt,
@@ -38,10 +39,11 @@ int64_t FailEachCallOfCreate(const Attempt& attempt, int64_t first) {
       [](int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }, "");
 }
 
-TEST_CASE("create: a failed call leaks nothing, and creating again works" * doctest::test_suite("long")) {
+TEST_CASE("if a call of CUDA fails in create, create leaks nothing, and a second create works" *
+          doctest::test_suite("long")) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
-  // Each size of matrices adds calls of the libraries to create, so these matrices have only two sizes.
+  // Create makes calls of the CUDA libraries for each size of matrices. With two sizes, the test stays short.
   ModelSpec spec = SpecOfCalls();
   spec.params = {{{2}}, {{2, 2, 2}}, {{40}}, {{2, 40}}};
   shampoo_optimizer* made = nullptr;
@@ -53,13 +55,14 @@ TEST_CASE("create: a failed call leaks nothing, and creating again works" * doct
   };
   for (int64_t n = 1; n <= first; ++n) {
     const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
-    // Versions are used only for error messages, so a failed query of a version has no effect.
+    // A failed query of a version has no effect, because versions are used only in error messages. If another of these
+    // calls fails, the library reports that the device cannot be used.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   CHECK(FailEachCallOfCreate(attempt, first) > 30);
 }
 
-TEST_CASE("create with root_async: a failed call leaks neither memory nor a thread" * NeedsFake()) {
+TEST_CASE("if a call of CUDA fails in create with root_async, create leaks neither memory nor a thread" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
   for (const char* root_device : {"device", "host"}) {
@@ -83,7 +86,8 @@ TEST_CASE("create reports how much memory could not be allocated, and for what" 
 
 shampoo_status StepOnce(Model* model) { return shampoo_optimizer_step(model->optimizer, model->stream); }
 
-TEST_CASE("if a call of a first or later step fails, running work ends before its memory is freed" * NeedsFake()) {
+TEST_CASE("if a call of CUDA fails in the first or second step, running work ends before its memory is freed" *
+          NeedsFake()) {
   for (const int64_t before : {0, 1}) {
     Attempt attempt{.spec = SpecOfCalls(), .steps_before = before, .run = StepOnce};
     attempt.spec.params = {{{2, 3, 4}}, {{4, 3}}};
@@ -91,8 +95,8 @@ TEST_CASE("if a call of a first or later step fails, running work ends before it
   }
 }
 
-// Makes each call of a step fail in turn. Uses one optimizer, and repeats the step after each failure. Returns the
-// number of calls of a step.
+// Makes each call of CUDA in a step fail in turn. All steps use one optimizer, and the step is repeated after each
+// failure. Returns the number of calls of CUDA in a step.
 int64_t FailEachCallOf(const ModelSpec& spec) {
   StagedModel model(spec);
   model.Step(1);
@@ -111,8 +115,8 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
     }
     CHECK(status == (n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE));
     CHECK(std::string(shampoo_last_error()).find("(...) failed: ") != std::string::npos);
-    // The call that failed may be the one that records the end of the step. The device has then made the step, and the
-    // next step may report that the state has changed.
+    // If the call that records the end of the step has failed, the device has made the step. In this case, the next
+    // step may report that the state has changed.
     if (const shampoo_status next = StepOnce(&model); next != SHAMPOO_OK) {
       CHECK(next == SHAMPOO_E_STATE);
       Must(StepOnce(&model));
@@ -122,7 +126,7 @@ int64_t FailEachCallOf(const ModelSpec& spec) {
   }
 }
 
-TEST_CASE("with several root methods, later steps work after any call of a step has failed" * NeedsFake()) {
+TEST_CASE("with several root methods, later steps work after any call of CUDA in a step has failed" * NeedsFake()) {
   for (const char* lag : {"0", "1"}) {
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "1"}})) > 100);
     CHECK(FailEachCallOf(SpecOfCalls({{"status_lag", lag}, {"precondition_frequency", "4000"}})) > 35);
@@ -134,7 +138,7 @@ TEST_CASE("with several root methods, later steps work after any call of a step 
   }
 }
 
-TEST_CASE("with methods in eigenbases, later steps work after any call of a step has failed" *
+TEST_CASE("with methods in eigenbases, later steps work after any call of CUDA in a step has failed" *
           doctest::test_suite("long")) {
   const Keys soap = "method=soap precondition_frequency=1";
   const Keys qr = "basis_method=qr basis_transport=permute";
@@ -149,7 +153,7 @@ TEST_CASE("with methods in eigenbases, later steps work after any call of a step
   }
 }
 
-TEST_CASE("with exact orthogonalization, later steps work after any call of a step has failed" * NeedsFake()) {
+TEST_CASE("with exact orthogonalization, later steps work after any call of CUDA in a step has failed" * NeedsFake()) {
   const Keys exact = "orthogonalization=exact";
   const Keys soap = "method=soap soap_post=orthogonalize precondition_frequency=2";
   for (const Keys& keys : {Keys("method=muon second_moment=row"), soap}) {
@@ -160,7 +164,7 @@ TEST_CASE("with exact orthogonalization, later steps work after any call of a st
   }
 }
 
-TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * NeedsFake()) {
+TEST_CASE("if a call of CUDA fails in create with exact orthogonalization, create leaks nothing" * NeedsFake()) {
   UsePlugin();
   const int64_t first = CallsToDescribe();
   ModelSpec spec{.keys = "method=soap soap_post=orthogonalize orthogonalization=exact", .params = {{{2, 3}}}};
@@ -168,7 +172,7 @@ TEST_CASE("create with exact orthogonalization: a failed call leaks nothing" * N
   CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }
 
-TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * NeedsFake()) {
+TEST_CASE("bind makes no call of CUDA, and status reports each failed call of CUDA" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();
                     return SHAMPOO_OK;
@@ -180,7 +184,7 @@ TEST_CASE("bind makes no call of CUDA, and status reports each failed call" * Ne
   }
 }
 
-TEST_CASE("state_read and state_write: host memory is unchanged after a failure" * NeedsFake()) {
+TEST_CASE("if state_read or state_write fails, host memory is unchanged" * NeedsFake()) {
   for (const char* key : {"p0/0/factor.0", "group.0/step"}) {
     std::vector<char> memory;
     int64_t index = -1;
@@ -217,7 +221,8 @@ TEST_CASE("state_read and state_write: host memory is unchanged after a failure"
   }
 }
 
-TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoint is left" * NeedsFake()) {
+TEST_CASE("if a save or a load fails, the previous checkpoint remains, and no partial checkpoint is left" *
+          NeedsFake()) {
   const fs::path folder = fs::temp_directory_path() / ("shampoo_faults_" + std::to_string(getpid()));
   const auto indices = [&] {
     int64_t count = 0;
@@ -246,7 +251,7 @@ TEST_CASE("save and load: the previous checkpoint stays, and no partial checkpoi
   fs::remove_all(folder);
 }
 
-TEST_CASE("destroy works if any call fails" * NeedsFake()) {
+TEST_CASE("destroy works if any call of CUDA fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
     StagedModel model(SpecOfCalls(), FAKE_CUDA_OLDEST_FIRST);
     model.Step(1);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each collective of create, save and load fails in turn on one rank: no rank waits forever, nothing is leaked, and the
-// optimizers of a failed save or load can still be used.
+// Tests in which each collective of create, save and load fails in turn on one rank. They check that no rank waits
+// forever, that nothing is leaked, and that the optimizers can still be used after a failed save or load.
 #include <utility>
 
 #include "tests/core/temporary_directory.h"
@@ -12,8 +12,9 @@
 namespace shampoo_test {
 namespace {
 
-// Makes call number `call` of create fail on a rank, over the communicator of its shards or of its copies. Returns the
-// number of calls of a create that succeeds.
+// Makes collective number `call` of create fail on the rank `faulty`. If of_shards is true, counts
+// only collectives among the shards of a copy, otherwise only those among the copies of a shard. takes_part: see
+// FailCollective(). Returns the number of collectives of a create that succeeds.
 int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards, bool takes_part, int64_t call) {
   INFO(NameOf(kind), ", faulty rank ", faulty, ", collective ", call, ", of shards ", of_shards, ", takes part ",
        takes_part);
@@ -22,7 +23,7 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   ranks.FillGradients(1);
   ThreadComm& comm = ranks.CommOf(faulty, of_shards);
   const int faulty_in_comm = (of_shards ? ranks.shard_ops(faulty) : ranks.replica_ops(faulty))->rank;
-  const int64_t calls = comm.calls(faulty_in_comm);  // the constructor has created optimizers
+  const int64_t calls = comm.calls(faulty_in_comm);  // of the constructor, which has created optimizers
   FailCollective(&comm, faulty_in_comm, calls + call, takes_part);
   ranks.OnEvery([&](int rank, Model* model) {
     shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
@@ -65,8 +66,8 @@ TEST_CASE("a collective of create fails: create or the first step fails on all r
   }
 }
 
-// Makes collective number `call` of a save or load fail on a rank. Returns the number of collectives of a save or load
-// that succeeds.
+// Makes collective number `call` of a save or a load fail on the rank `faulty`. takes_part: see FailCollective().
+// Returns the number of collectives of the same operation if it succeeds.
 int64_t FailCollectiveOfCheckpoint(const RankKind& kind, bool saves, int faulty, bool takes_part, int64_t call) {
   INFO(NameOf(kind), ", faulty rank ", faulty, ", collective ", call, ", saves ", saves, ", takes part ", takes_part);
   const Stage stage;
@@ -89,7 +90,7 @@ int64_t FailCollectiveOfCheckpoint(const RankKind& kind, bool saves, int faulty,
     for (const Model* model : ranks.models()) CHECK(model->State("group.0/step")[0] == 2);
     ranks.Train(3, 3);
   }
-  // The checkpoint of the save that failed may be complete.
+  // The failed save may have written a complete checkpoint, of step 2.
   ranks.Load(directory);
   const double step = ranks[0].State("group.0/step")[0];
   CHECK((step == 1 || (saves && step == 2)));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of a device fault, after which the process cannot use CUDA any more. On a GPU, they need their own process.
+// Test of a device fault, after which the process cannot use CUDA any more. On a GPU, this test needs its own process.
 #include <optional>
 
 #include "tests/cuda/tools/stage.h"
@@ -9,7 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-// Makes the device fault: on a GPU, a step reads a gradient from an address that is not mapped.
+// Causes a device fault. On a GPU, a step causes the fault, because it reads a gradient from an address that is not
+// mapped.
 void CauseFault(Model* model) {
   if (OnFake()) {
     fake_cuda_fault(cudaErrorIllegalAddress);
@@ -24,7 +25,7 @@ void CauseFault(Model* model) {
 }
 
 TEST_CASE("after a device fault, every call reports it, and destroy leaks nothing" * doctest::test_suite("fault")) {
-  std::optional<Stage> stage;  // not on a GPU, where it would report the fault as misuse
+  std::optional<Stage> stage;  // empty on a GPU, where a Stage would report the fault as misuse
   if (OnFake()) stage.emplace();
   const TestStream stream;
   ModelSpec spec;

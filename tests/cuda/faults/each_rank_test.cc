@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests of ranks_test.cc with each of the other ranks as the failing rank, and with status_lag 0. Also failures in
-// create of a shard.
+// The tests of ranks_test.cc, but with each of the other ranks as the failing rank, and also with status_lag 0. This
+// file also has a test in which create of a shard fails.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // ranks_test.cc has rank 1
+constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // in ranks_test.cc, rank 1 fails
 
 TEST_CASE("each rank fails in a step or in create of replicas: all ranks return" * doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
@@ -30,12 +30,13 @@ TEST_CASE("each rank fails in a step or in create of replicas: all ranks return"
   }
 }
 
-// Calls run(job) for all kinds of shards, with one copy and two copies. With status_lag 1, each rank except rank 1
-// fails. With status_lag 0, only one rank fails, and it changes from kind to kind.
+// Calls run(job) for all kinds of shards, with one copy of the model and with two. With status_lag 1, there is a job
+// for each failing rank except rank 1. With status_lag 0, there is only one job, whose failing rank varies with the
+// kind.
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
-  // ForEachKindOfShards() calls this twice for each kind.
+  // ForEachKindOfShards() calls the lambda twice for each kind, so next / 2 is the index of the kind.
   ForEachKindOfShards([&](const RankKind& kind) {
     for (int faulty = 0; faulty < kind.world(); ++faulty) {
       if (faulty != 1) run(FaultyJob{kind, faulty});
@@ -55,7 +56,7 @@ TEST_CASE("a collective of each shard of each copy fails: all ranks return" * do
   ForEachShard(FailCollectivesOfShards);
 }
 
-TEST_CASE("create of a shard fails: create or the first step of the others fails, and nothing is leaked" *
+TEST_CASE("create of a shard fails: create or the first step of the other ranks fails, and nothing is leaked" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", 1, 2}, {"local", 2, 2}, {"gather", 1, 2}, {"gather", 2, 2}}) {
     for (int faulty = 0; faulty < kind.world(); ++faulty) {

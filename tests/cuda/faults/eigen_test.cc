@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigensolvers that fail, or that return wrong results without an error.
+// Tests of inverse roots, with eigensolvers that fail or that return wrong results without an error.
 #include <cusolverDn.h>
 
 #include <cmath>
@@ -28,15 +28,15 @@ struct Log {
   std::string text;
 };
 
-// Makes the eigenproblem of p1/0/factor.1 fail in the next step. A step first decomposes the matrices of the first dims
-// of the three blocks, and then those of the second dims. Waits for earlier steps, because the fake would also count
-// their runs of solvers.
+// Makes the eigenproblem of p1/0/factor.1 fail in the next step: the factor matrix of dim 1 in block 0 of parameter p1.
+// A step runs the eigensolver for the first dims of the three blocks, and then for the second dims. Spoil() first waits
+// for earlier steps, because the fake would also count the eigensolvers of these steps.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
 
-// Makes every matrix of the next runs of eigensolvers fail, after the work that is pending.
+// Waits for pending work, and then makes the next `runs` runs of eigensolvers fail for all of their matrices.
 void SpoilRuns(int how, int runs) {
   MustCuda(cudaDeviceSynchronize());
   for (int run = 0; run < runs; ++run) fake_cuda_fail_eigen(1, -1, how, 3);
@@ -59,7 +59,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       spoiled.Step(1);
       Spoil(&spoiled, how);
       spoiled.Step(2);
-      // With status_lag 1, no call has read the report yet.
+      // With status_lag 1, no call has read the host report of step 2 yet.
       CHECK(spoiled.Stat("root_retried") == (ReportsLate(keys) ? 0 : 1));
       spoiled.Step(3);
       for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
@@ -71,7 +71,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
           how == FAKE_CUDA_EIGEN_INFO ? "the eigensolver did not converge" : "the solver returned a wrong result";
       CHECK(log.text.find("the inverse root of p1/0/factor.1 could not be computed at first: " + why) !=
             std::string::npos);
-      // The other blocks are not affected. The step of p1 used the previous root of factor.1.
+      // The failure does not affect other blocks. Step 2 of p1 has used the root of p1/0/factor.1 from step 1.
       for (const size_t p : {0, 2}) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
       CHECK(Distance(spoiled.ParamValues(1), plain.ParamValues(1)) > 1e-4);
       for (const char* state : {"/factor.0", "/factor.1", "/inverse.0", "/inverse.1"}) {
@@ -85,14 +85,14 @@ TEST_CASE("the step in which a root fails uses the previous inverse root" * Need
   for (const int how : kFaults) {
     CAPTURE(how);
     const Stage stage;
-    // The refresh of step 6 fails. The other optimizer has no refresh at this step. Until step 5 both are equal.
+    // Both models are equal after step 5. In step 6, the refresh of `spoiled` fails, and `plain` has no refresh.
     Model spoiled(SpecOfRoots("start_preconditioning_step=5"));
     Model plain(SpecOfRoots("precondition_frequency=5"));
     plain.Train(1, 6);
     spoiled.Train(1, 5);
-    SpoilRuns(how, 2);  // the matrices of the first dims of all blocks, and then those of the second dims
+    SpoilRuns(how, 2);  // one run for the first dims of all blocks, and one for the second dims
     spoiled.Step(6);
-    // No call has read the report of the step yet, so no root is recovered.
+    // No call has read the host report of step 6 yet, so no root has been recovered.
     for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
     CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
     CHECK(spoiled.Stat("root_retried") == 6);
@@ -123,9 +123,9 @@ TEST_CASE("the recovered root equals the root that the device would have compute
 TEST_CASE("a failed root is computed again without its batch, then by an iteration, and then on the host" *
           NeedsFake()) {
   struct Case {
-    const char* multiplier;  // with 0.7, no iteration can compute the root
+    const char* multiplier;  // with 0.7, no iterative method can compute the root
     int runs;                // the number of runs of eigensolvers that fail
-    const char* counter;
+    const char* counter;     // the statistic that counts the recovery
   };
   for (const Case& one : {Case{"1", 1, "root_retried_device"},
                           {"1", 2, "root_retried_device_newton"},
@@ -147,7 +147,7 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
       CHECK(spoiled.Stat("root_retried") == 1);
       CHECK(spoiled.Stat(one.counter) == 1);
       CHECK(log.text.find("the eigensolver did not converge; recovered by ") != std::string::npos);
-      // The root of an iteration is only as accurate as the check of its residual requires.
+      // A root that the Newton iteration computes is only as accurate as the check of its residual requires.
       const double tolerance = one.counter == std::string("root_retried_device_newton") ? 1e-3 : 1e-4;
       CHECK(Distance(spoiled.State("p0/0/inverse.0"), plain.State("p0/0/inverse.0")) < tolerance);
       CHECK(spoiled.State("p0/0/factor.0") == plain.State("p0/0/factor.0"));
@@ -155,12 +155,12 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
   }
 }
 
-// Returns a gradient of size n x n whose singular values fall from 1 to 1e-5. Its factor matrices have eigenvalues down
-// to 1e-10.
+// Returns an n x n gradient whose singular values fall from 1 to 1e-5. The factor matrices of this gradient have
+// eigenvalues down to 1e-10.
 std::vector<double> IllConditioned(size_t n) {
   const auto weight = [n](size_t i) { return std::sqrt(2.0 / static_cast<double>(n)) * (i % 3 == 0 ? 1 : -1); };
   std::vector<double> singular(n);
-  double trace = 0;  // of D v v^T, where D has the singular values
+  double trace = 0;  // of D v v^T, where D = diag(singular) and v_i = weight(i)
   for (size_t i = 0; i < n; ++i) {
     singular[i] = std::pow(10.0, -5.0 * static_cast<double>(i) / static_cast<double>(n - 1));
     trace += singular[i] * weight(i) * weight(i);
@@ -175,11 +175,10 @@ std::vector<double> IllConditioned(size_t n) {
   return gradient;
 }
 
-TEST_CASE("a root that cans cannot compute is computed by the ladder, beginning with the eigensolver of the device" *
-          NeedsFake()) {
+TEST_CASE("a root that method cans cannot compute is recovered, first by the eigensolver of the device" * NeedsFake()) {
   struct Case {
-    int runs;  // the number of runs of eigensolvers that fail
-    const char* counter;
+    int runs;             // the number of runs of eigensolvers that fail
+    const char* counter;  // the statistic that counts the recoveries
   };
   for (const Case& one : {Case{0, "root_retried_device"}, {2, "root_retried_device_newton"}}) {
     CAPTURE(std::string(one.counter));
@@ -263,7 +262,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
       model->MustSucceed();
       return eigenproblems;
     };
-    // 10 matrices in chunks of 10, 5, 3 or 1, and one 40 x 40 matrix.
+    // The eigensolver solves the ten 6 x 6 matrices in chunks of 10, 5, 3 or 1. The 40 x 40 matrix needs another run.
     Model plain(spec);
     CHECK(step(&plain) == 1 + 1);
     fake_cuda_limit_eigen_batches(limit);
@@ -294,8 +293,12 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
   CHECK(model.Stat("root_retried") == 0);
 }
 
-// Uses two arenas alternately: each step reads the arena that the previous step has written, and writes the other one.
-TEST_CASE("if recovery fails, the previous root stays, and too many failures are an error" * NeedsFake()) {
+// Two arenas of the caller alternate: each step reads the arena that the previous step has written, and writes the
+// other arena. With status_lag 1, the library must not write that arena after the call of the step has returned, so no
+// root is recovered.
+TEST_CASE(
+    "if a root that failed cannot be recovered, the block keeps its previous root, and too many failures are an error" *
+    NeedsFake()) {
   const Stage stage(FAKE_CUDA_OLDEST_FIRST);
   Log log;
   Model model(SpecOfRoots("root_failure_tolerance=1"));

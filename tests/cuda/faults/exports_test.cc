@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA and each collective of one rank fails in turn in an export that ranks make together: no rank waits
-// forever.
+// Tests in which each call of CUDA and each collective of one rank fails in turn, while all ranks export averages. They
+// check that no rank waits forever.
 #include <algorithm>
 
 #include "tests/cuda/faults/faulty_ranks.h"
@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job) for all kinds of shards whose export needs exchanges, with one failing rank, which changes from kind
-// to kind. is_long: with each of the other ranks as the failing rank instead.
+// Calls run(job) for all kinds of shards whose export needs exchanges. If is_long is false, each kind has one job,
+// whose failing rank varies with the kind. If is_long is true, each kind has a job for each of the other ranks.
 template <typename Run>
 void ForEachExport(bool is_long, const Run& run) {
   int next = 0;
@@ -41,7 +41,7 @@ TEST_CASE("a call of CUDA fails in an export of shards: all shards of all copies
   ForEachExport(false, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("a call of CUDA of each remaining rank fails in an export of shards: all shards of all copies return" *
+TEST_CASE("a call of CUDA fails in an export of shards on each rank that the short test omits: all shards return" *
           doctest::test_suite("long")) {
   ForEachExport(true, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
@@ -59,7 +59,8 @@ TEST_CASE("a collective fails in an export: all ranks return, and later calls fa
   ForEachExport(false, FailCollectivesOfShards);
 }
 
-TEST_CASE("a collective of each remaining rank fails in an export: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("a collective fails in an export on each rank that the short test omits: all ranks return" *
+          doctest::test_suite("long")) {
   ForEachExport(true, FailCollectivesOfShards);
 }
 

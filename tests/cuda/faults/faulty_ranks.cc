@@ -15,16 +15,17 @@ constexpr int64_t kTooManyCalls = 1000;
 
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
-// Makes call number n + distance of CUDA by this thread fail. n determines the error.
+// Makes call number n + distance of CUDA on the calling thread fail with the error of CodeOf(n).
 void FailHere(int64_t n, int64_t distance = 0) {
   fake_cuda_fail_here(nullptr, n + distance, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
 
 std::string NameOf(int rank) { return "rank " + std::to_string(rank); }
 
+// Returns whether comm_bucket_bytes divides the updates of a step into several exchanges.
 bool IsDivided(const char* bucket) { return bucket != std::string("0"); }
 
-// Returns whether a rank has the error of the nth call of CUDA, which failed.
+// Returns whether the status and the message of a rank report that call number n of CUDA has failed.
 bool HasErrorOfCall(shampoo_status status, const std::string& text, int64_t n) {
   return status == CodeOf(n) && (Says(text, "(...) failed: cu") || Says(text, "(...) failed: CU"));
 }
@@ -45,7 +46,7 @@ shampoo_status Export(Model* model) {
 
 shampoo_status StepOrExport(bool exports, Model* model) { return exports ? Export(model) : StepAndWait(model); }
 
-// Returns what a step or an export writes: the values of all parameters of rank 0, then those of rank 1, and so on.
+// Returns the values that a step or an export has written: for each rank in order, the values of each parameter.
 std::vector<std::vector<double>> WrittenBy(bool exports, DeviceRanks* ranks) {
   if (!exports) return ranks->Params();
   std::vector<std::vector<double>> values;
@@ -73,20 +74,21 @@ std::string NameOf(const FaultyJob& job) {
 struct Shards : DeviceRanks {
   explicit Shards(const FaultyJob& job)
       : DeviceRanks(SpecOf(job), job.kind), faulty(job.faulty), exports(job.exports) {}
-  // Makes a step or an export. fail(): called on the faulty rank.
+  // Makes a step or an export on all ranks. The faulty rank first calls fail().
   void StepAndFail(const std::function<void()>& fail) {
     OnEvery([&](int rank, Model* model) {
       if (rank == faulty) fail();
       return StepOrExport(exports, model);
     });
   }
-  // Returns whether all ranks have the error of the faulty rank, which reported it to them.
+  // Returns whether all ranks have the error of call number n, because the faulty rank has reported it to the others.
   bool AllHaveErrorOfCall(int64_t n) {
     bool all = true;
     for (int rank = 0; rank < world(); ++rank) all = all && HasErrorOfCall(status(rank), text(rank), n);
     return all;
   }
-  // Call after the faulty rank has failed without a report.
+  // Checks the other ranks after the faulty rank has failed and could not report its error: their calls succeed or
+  // report a failed communicator. A later step fails on all ranks.
   void CheckThatAllEnd(Endings* endings) {
     for (int rank = 0; rank < world(); ++rank) {
       if (rank == faulty) continue;
@@ -101,13 +103,15 @@ struct Shards : DeviceRanks {
   const bool exports;
 };
 
-// Returns the number of collectives of a step over the communicator of the shards, or of the copies.
+// Returns the number of collectives of a step or an export: among the shards of a copy if of_shards is true, otherwise
+// among the copies of a shard.
 int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   const bool gathers = kind.gathers();
   const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
   const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
-  if (!of_shards) return buckets + (gathers || divided ? 1 : 0);  // updates, and headers before anything is written
-  // Agreements, and with gathered blocks the exchanges to and from their owners.
+  // The updates, and an agreement before anything is written.
+  if (!of_shards) return buckets + (gathers || divided ? 1 : 0);
+  // Agreements about the step. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
   return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
@@ -176,10 +180,10 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     const size_t of_another = of_one * (faulty == 0 ? 1 : 0);  // index of the first parameter of another rank
     for (size_t i = 0; i < after.size(); ++i) {
       const bool is_faulty = i / of_one == static_cast<size_t>(faulty);
-      // If the others have made the step, the faulty rank may have failed in its last launches.
+      // If the other ranks have made the step, the faulty rank may have failed before or after it wrote this parameter.
       if (others == SHAMPOO_OK && is_faulty) {
         CHECK((after[i] == before[i] || after[i] == after[of_another + i % of_one]));
-      } else if (others != SHAMPOO_E_COMM || !divided) {  // if divided, an earlier bucket may have been applied
+      } else if (others != SHAMPOO_E_COMM || !divided) {  // an earlier bucket may have been applied
         CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
       }
     }
@@ -190,7 +194,7 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     if (is_reported) CHECK(ranks.SameParams());
   }
   // If the exchange is divided, the replicas agree before they write anything, so the faulty rank can report fewer
-  // errors. An export makes fewer calls.
+  // errors. An export makes fewer calls of CUDA than a step.
   const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);
@@ -216,8 +220,8 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
     }
     CAPTURE(ranks.text(job.faulty));
     const shampoo_status status = ranks.status(job.faulty);
-    // The step succeeds if the failed call restored settings of the thread, or if another eigensolver computes the
-    // roots.
+    // The step succeeds if the failed call of CUDA only restored settings of the thread, or if an eigensolver has
+    // failed and another eigensolver computes the roots.
     if (status == SHAMPOO_OK) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       continue;
@@ -241,8 +245,8 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
 
 namespace {
 
-// of_shards: whether the collective is among the shards of a copy; otherwise it is among the copies of a shard.
-// takes_part: the rank fails after it has taken part.
+// Makes each collective of the faulty rank fail in turn: those among the shards of a copy if of_shards is true,
+// otherwise those among the copies of a shard. takes_part: see FailCollective().
 void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;
@@ -264,7 +268,7 @@ void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
     ranks.CheckThatAllEnd(&endings);
   }
   CHECK(n - 1 == CollectivesOf(job.kind, of_shards));
-  // With several copies, the ranks of another shard may already have made their last exchange.
+  // With several copies, ranks of another shard may succeed, because they have already made their last exchange.
   if (!takes_part && job.kind.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
 }
 
@@ -335,7 +339,7 @@ void FailCollectivesOfShards(const FaultyJob& job) {
 Endings FailInCreate(const RankKind& kind, int faulty) {
   Endings endings;
   ModelSpec spec = SpecOfRanks({});
-  // Each size of matrices adds calls of the libraries to create.
+  // Create makes calls of the CUDA libraries for each size of matrices. With two sizes, the test stays short.
   if (kind.shards > 1) spec.params.assign(4, {{4, 2}});
   for (int64_t n = 1;; ++n) {
     INFO(NameOf(kind), ", faulty rank ", faulty, ", call ", n);
@@ -353,8 +357,8 @@ Endings FailInCreate(const RankKind& kind, int faulty) {
       return endings;
     }
     CAPTURE(ranks.text(faulty));
-    // Create succeeds if the failed call queried a version, which only error messages use, or the workspace of a solver
-    // that another solver can replace.
+    // Create succeeds if the failed call queried a version, because only error messages use versions. Create also
+    // succeeds if the failed call queried the workspace of a solver, and another solver can be used instead.
     if (ranks.status(faulty) == SHAMPOO_OK) {
       CHECK(ranks.DifferencesFrom(SHAMPOO_OK) == "");
       continue;
@@ -365,7 +369,7 @@ Endings FailInCreate(const RankKind& kind, int faulty) {
       CAPTURE(ranks.text(rank));
       const shampoo_status status = ranks.status(rank);
       ++endings[status];
-      // Ranks with one communicator end in the same way.
+      // If all ranks share one communicator, create returns the same status on all ranks that did not fail.
       if (kind.copies == 1 || kind.shards == 1) CHECK(status == ranks.status(another));
       if (status == SHAMPOO_OK || status == SHAMPOO_E_COMM) continue;
       CHECK((status == CodeOf(n) || status == ranks.status(faulty)));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks of a job of which one fails. Each function checks that no rank waits forever.
+// Tests of jobs in which calls of CUDA or collectives of one rank fail. Each test checks that no rank waits forever.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace shampoo_test {
 
 constexpr int kReplicas = 3;  // in the tests without shards
 
-// How often the ranks that did not fail ended with each status.
+// How often calls of ranks returned each status. Each test selects the ranks that are counted.
 using Endings = std::map<shampoo_status, int>;
 
-// Ranks of which one fails in a step.
+// A job in which one rank fails in a step or in an export.
 struct FaultyJob {
   RankKind kind;
-  int faulty;
+  int faulty;             // the rank that fails
   const char* lag = "1";  // status_lag
   bool exports = false;   // the ranks export averages instead of making a step
 };
@@ -41,7 +41,7 @@ constexpr RankKind kShardKinds[] = {{"local", 1, 2},
                                     {"gather", 1, 2, false, "0", {false, true}},
                                     {"local", 1, 2, false, "256"},
                                     {"gather", 1, 2, true, "256"}};
-// Calls run(kind) for kShardKinds with one copy and with two copies.
+// Calls run(kind) for each element of kShardKinds, with one copy of the model and with two copies.
 template <typename Run>
 void ForEachKindOfShards(const Run& run) {
   for (RankKind kind : kShardKinds) {
@@ -55,36 +55,38 @@ void ForEachKindOfShards(const Run& run) {
 // An error because of which all ranks reject a step, even if no call of CUDA fails.
 struct RejectedStep {
   shampoo_status status;
-  const char* words;  // in the error
-  void (*spoil)(DeviceRanks* ranks, int faulty);
+  const char* words;                              // part of the error message
+  void (*spoil)(DeviceRanks* ranks, int faulty);  // causes the error
 };
-extern const RejectedStep kRejectedByDevices;  // gradients of all ranks have NaN
-extern const RejectedStep kRejectedByHost;     // the host of the rank `faulty` finds a wrong counter
+extern const RejectedStep kRejectedByDevices;  // the gradients of all ranks contain NaN
+extern const RejectedStep kRejectedByHost;     // the host of the rank `faulty` reads a negative step counter
 
-// Returns the specification of a model with roots at every second step and two parameters for each of three ranks.
+// Returns the specification of a model with six parameters, whose roots are refreshed at every second step.
 ModelSpec SpecOfRanks(const Keys& more);
 
 bool Says(const std::string& text, const std::string& words);
-// Makes collective number `call` of a rank of the communicator fail. takes_part: it fails after the rank has taken
-// part, otherwise before.
+// Makes collective number `call` of a rank of the communicator return the error 7. If takes_part is true, the rank
+// first takes part in the collective. Otherwise it does not take part.
 void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 
 // Checks that a step fails on all ranks that have created an optimizer.
 void CheckThatStepsFail(DeviceRanks* ranks);
 
-// Each function runs a job for n = 1, 2, ... and makes call number n of CUDA, or collective number n, of one rank fail,
-// until the rank makes fewer calls.
+// Each of the following functions runs a job for n = 1, 2, ... In each run, call number n of CUDA or collective number
+// n of one rank fails. The function ends when that rank makes fewer than n calls.
 
-// If the rank can report its error, all ranks must return it and continue. Otherwise, no rank may wait forever. The
-// ranks make a step or an export.
+// Makes calls of CUDA fail in a step or in an export of replicas. If the faulty rank can report its error, all ranks
+// must return that error and make the next step.
 void FailInStepOfReplicas(const FaultyJob& job);
-// distance: call number n + distance of the rank fails, too; 0: no other call fails.
+// Makes calls of CUDA fail in a step or in an export of shards. If distance is not 0, call number n + distance of the
+// faulty rank also fails.
 void FailInStepOfShards(const FaultyJob& job, int64_t distance = 0);
-// Makes calls fail in a step that all ranks reject for another reason, after an earlier step was rejected because the
-// hyper-parameters of the ranks differed.
+// Makes calls of CUDA fail in a step that all ranks reject for another reason. An earlier step was
+// also rejected, because the hyper-parameters of the ranks differed.
 void FailInRejectedStep(const FaultyJob& job, const RejectedStep& step);
-// Makes collectives of the shards of a copy fail, and then collectives of the copies of a shard.
+// Makes collectives among the shards of a copy fail, and then collectives among the copies of a shard.
 void FailCollectivesOfShards(const FaultyJob& job);
+// Makes calls of CUDA fail in create. Returns how often create of the other ranks returned each status.
 Endings FailInCreate(const RankKind& kind, int faulty);
 
 }  // namespace shampoo_test

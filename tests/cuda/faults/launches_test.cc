@@ -25,8 +25,8 @@ namespace {
 
 using shampoo::Cat;
 
-// All kernels of steps with one rank: those of every step, of roots, of eigenbases, and of norms, orthogonalization and
-// averages.
+// All kernels of steps with one rank, in four lists: kernels of every step; of inverse roots; of eigenbases; and of
+// norms, orthogonalization and averages.
 const char* const kStepKernels[] = {"SetBuffersBody",  "BeginStepBody",    "BeginGroupsBody", "EndStepBody",
                                     "CopyStateBody",   "SetTasksBody",     "ScanBody",        "ScanFactorsBody",
                                     "CheckBlockBody",  "DecideBody",       "FilterBody",      "NormBody",
@@ -81,10 +81,11 @@ std::vector<std::string> AllKernels() {
   add(kNormKernels);
   return all;
 }
+// Functions of the CUDA libraries whose calls are also dropped.
 const char* const kCalls[] = {"cublasGemmStridedBatchedEx", "cusolverDnSsyevjBatched", "cusolverDnXsyevBatched"};
 
-// Kernels that a trial may drop without any effect, because they handle exceptional cases or write the same data as in
-// the previous step.
+// Kernels whose dropped launch may have no effect, because the kernel handles exceptional cases or writes the same data
+// as in the previous step.
 const char* const kSometimes[] = {
     "SetBuffersBody", "BeginStepBody",      "ScanBody",          "ScanFactorsBody",  "CheckBlockBody",
     "DecideBody",     "FindFlagsBody",      "InspectPieceBody",  "BeginMemberBody",  "SignsBody",
@@ -92,20 +93,22 @@ const char* const kSometimes[] = {
     "FixTurnBody",    "SquareWhitenedBody", "CheckWhitenedBody", "CheckVectorsBody", "DecideCheckBody",
     "PairBody",       "LoadBasesBody",      "ScaleFactorBody",   "FinishBasisBody",  "StartEigenvaluesBody"};
 
+// A short training that is repeated once for each launch of its target step. Each repetition drops one of these
+// launches.
 struct Trial {
   const char* name;
   ModelSpec spec;
-  int64_t target = 1;  // the step in which a launch is dropped
+  int64_t target = 1;  // the number of the step in which a launch is dropped
   int64_t steps = 3;
   int64_t bad = 0;             // the step with a NaN gradient; 0: none
   bool arenas = false;         // uses two arenas of the caller alternately
   bool diagonal = false;       // gradients are diagonal
   bool zero_gradient = false;  // the gradient of the target step is 0
   bool zero_param = false;     // the parameter is 0
-  bool strict = false;         // dropping any launch except those of kSometimes must be noticed
+  bool strict = false;         // dropping a kernel that is not in kSometimes must change the result
 };
 
-// Makes a step. Returns its status and error.
+// Makes a step. Returns its status and its error message.
 std::string StepText(Model* model) {
   const shampoo_status status = model->TryStep();
   return Cat(static_cast<int>(status), status == SHAMPOO_OK ? "" : shampoo_last_error(), "\n");
@@ -140,7 +143,7 @@ std::string Result(const Trial& trial, const std::function<void()>& drop, const 
     text += std::to_string(1e15 * model.Stat(deviation)) + "\n";
   }
   text += model.Bits();
-  fake_cuda_clear_problems();  // they may be effects of the dropped launch
+  fake_cuda_clear_problems();  // the dropped launch may have caused misuse
   return text;
 }
 
@@ -157,7 +160,7 @@ std::vector<Trial> Trials() {
   const Keys rich = "grafting=adam momentum=0.9";
   const Keys newton = "root_method=newton";
   const Keys higher = "root_method=higher_order root_order=4";
-  // With update_norm, the norm of the direction matters.
+  // With update_norm, a wrong norm of the direction changes the result.
   const Keys soap = "method=soap precondition_frequency=2 epsilon=1e-8 update_norm=rms";
   const Keys kl_soap = soap + Keys("factor_correction=kl");
   const Keys before = "basis_order=before precondition_frequency=1";
@@ -220,7 +223,7 @@ std::vector<Trial> Trials() {
        .target = 2,
        .strict = true},
       {.name = "muon in bfloat16", .spec = spec_of_method(muon + Keys("muon_math=bf16")), .strict = true},
-      // The exact iteration converges even if it misses a product.
+      // This trial is not strict: the exact iteration converges even if one of its products is dropped.
       {.name = "muon exactly", .spec = spec_of_method(muon + exact), .target = 2},
       {.name = "orthogonalized soap",
        .spec = spec(soap + Keys("soap_post=orthogonalize"), {{4, 3}}),
@@ -295,9 +298,9 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
   for (const std::string& name : AllKernels()) {
     CAPTURE(name);
     // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
-    // SubtractProductBody subtracts a product from the residual of a root: without it, the check of the root has the
-    // same outcome. CheckVectorsBody detects errors of the eigensolver, which makes none here (eigen_test.cc tests
-    // them). MirrorBody runs only with large matrices.
+    // SubtractProductBody subtracts a product from the residual of a root. If this kernel is dropped, the check
+    // of the root has the same outcome. CheckVectorsBody detects wrong eigenvectors, and here all eigenvectors are
+    // correct. MirrorBody runs only with large matrices.
     const bool has_no_effect = name == "InitializeFactorsBody" || name == "SignsBody" ||
                                name == "SubtractProductBody" || name == "CheckVectorsBody" || name == "MirrorBody";
     CHECK((noticed[name] > 0) != has_no_effect);
@@ -305,12 +308,12 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// Memory initially contains arbitrary data. Compares the state before the first step and the results of two steps.
-TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
+// The fake fills new memory with NaN. Compares the state before the first step, and the results of two steps.
+TEST_CASE("dropping any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
-  // Create runs other kernels only to load them, and computes roots only to load kernels. Writes that only serve this
-  // loading are not counted.
+  // Create runs other kernels and computes roots only to load kernels onto the device. `writes` does not count
+  // writes that serve only this purpose.
   const char* const kInitialize = "InitializeFactorsBody";
   const std::map<std::string, int64_t> writes = {{"cudaMemcpyAsync", 7}, {"cudaMemsetAsync", 5}, {kInitialize, 1}};
   const auto run = [&](const char* function, int64_t n) {
@@ -342,8 +345,8 @@ TEST_CASE("leaving out any write of create changes a result" * NeedsFake()) {
     for (int64_t n = 1; n <= count; ++n) {
       const std::string name = Cat(function, " ", n);
       CAPTURE(name);
-      // These calls set scalars, block records, statuses of roots and working memory. A step writes this memory before
-      // any of its kernels reads it.
+      // If one of these four calls is dropped, no result changes. The calls set scalars, records of blocks, statuses of
+      // roots and working memory, and a step writes this memory before any of its kernels reads it.
       const bool has_no_effect = name == "cudaMemsetAsync 1" || name == "cudaMemsetAsync 2" ||
                                  name == "cudaMemsetAsync 4" || name == "cudaMemsetAsync 5";
       CHECK(Differs(expected, [&] { return run(function, n); }) != has_no_effect);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Failures that cuBLAS and cuSOLVER report with their own error codes.
+// Tests of failures that cuBLAS and cuSOLVER report with their own error codes.
 #include <cublas_v2.h>
 #include <cusolverDn.h>
 
@@ -10,6 +10,7 @@
 namespace shampoo_test {
 namespace {
 
+// A function that returns an error code. libshampoo must report the name of the code and return the status.
 struct Failing {
   const char* function;
   int code;
@@ -68,7 +69,7 @@ TEST_CASE("create reports a failure of cuBLAS or cuSOLVER with the name of the e
 }
 
 #if CUDART_VERSION >= 13000
-TEST_CASE("create uses the default algorithm of cuSOLVER if cuSOLVER rejects the one for batches" * NeedsFake()) {
+TEST_CASE("create uses the default algorithm of cuSOLVER if cuSOLVER rejects the algorithm for batches" * NeedsFake()) {
   shampoo_optimizer* made = nullptr;
   const Attempt attempt = AttemptToCreate(SpecOfLibraries(), &made);
   for (const int code : {CUSOLVER_STATUS_INVALID_VALUE, CUSOLVER_STATUS_NOT_SUPPORTED}) {

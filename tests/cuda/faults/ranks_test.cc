@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each call of CUDA of rank 1 fails in turn, while the others make the same step: no rank waits forever. In
-// each_rank_test.cc other ranks fail.
+// Tests in which each call of CUDA or each collective of rank 1 fails in turn, while the other ranks make the same
+// step. They check that no rank waits forever. In each_rank_test.cc, other ranks fail.
 #include <iterator>
 
 #include "tests/cuda/faults/faulty_ranks.h"
@@ -13,7 +13,7 @@ namespace {
 constexpr int kFaulty = 1;
 
 // If a call of CUDA fails before the ranks have agreed to make a step, the rank reports its error in the next exchange.
-// If the call fails later, the library aborts the communicator, which ends the waits of the others.
+// If the call fails later, the library aborts the communicator, so that no other rank waits.
 TEST_CASE("a rank fails: all ranks return, and parameters are those before or after the step" * NeedsFake()) {
   FailInStepOfReplicas(kReplicaJobs[0]);
 }
@@ -22,8 +22,8 @@ TEST_CASE("a rank fails, with other kinds of exchanges: all ranks return" * doct
   for (size_t i = 1; i < std::size(kReplicaJobs); ++i) FailInStepOfReplicas(kReplicaJobs[i]);
 }
 
-// If a rank fails after the decision, or in a collective, the library aborts both of its communicators, so that
-// no rank waits.
+// If a rank fails in a collective, or after the ranks have agreed to make the step, the library aborts both
+// communicators of the rank, so that no rank waits.
 TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" *
           doctest::test_suite("long")) {
   ForEachKindOfShards([](const RankKind& kind) {
@@ -31,11 +31,11 @@ TEST_CASE("a shard fails: all shards of all copies return, and later steps fail 
   });
 }
 
-TEST_CASE("two calls of a shard fail in one step: all shards return" * NeedsFake()) {
+TEST_CASE("two calls of CUDA of a shard fail in one step: all shards return" * NeedsFake()) {
   FailInStepOfShards({{"local", 1, 2}, kFaulty}, 1);
 }
 
-TEST_CASE("two calls of a shard fail in one step, with other kinds of exchanges: all shards return" *
+TEST_CASE("two calls of CUDA of a shard fail in one step, with other kinds of exchanges: all shards return" *
           doctest::test_suite("long")) {
   ForEachKindOfShards([](const RankKind& kind) {
     if (kind.copies == 1) return;
@@ -66,9 +66,10 @@ TEST_CASE("a collective of a shard fails: all shards of all copies return, and l
   ForEachKindOfShards([](const RankKind& kind) { FailCollectivesOfShards({kind, kFaulty}); });
 }
 
-// The faulty rank needs device memory to report its failure to the others. If it has none, or if the others have
-// already created their optimizers, it aborts the communicator.
-TEST_CASE("create of a rank fails: create or the first step of the others fails, and nothing is leaked" * NeedsFake()) {
+// The faulty rank needs device memory to report its error to the other ranks. If the allocation of this memory failed,
+// or if the other ranks have already created their optimizers, the faulty rank aborts the communicator.
+TEST_CASE("create of a rank fails: create or the first step of the other ranks fails, and nothing is leaked" *
+          NeedsFake()) {
   Endings endings = FailInCreate({"local", kReplicas, 1}, kFaulty);
   CHECK(endings[SHAMPOO_E_NOMEM] > 20);
   CHECK(endings[SHAMPOO_E_DEVICE] > 20);
@@ -76,13 +77,14 @@ TEST_CASE("create of a rank fails: create or the first step of the others fails,
   CHECK(endings[SHAMPOO_OK] > 6);
 }
 
-TEST_CASE("over a communicator of host memory, a rank whose create fails always reports it" *
-          doctest::test_suite("long")) {
+TEST_CASE(
+    "over a communicator of host memory, create of the other ranks succeeds or returns the error of the faulty rank" *
+    doctest::test_suite("long")) {
   Endings endings = FailInCreate({"local", kReplicas, 1, false, "0", kAllOnHost}, kFaulty);
   CHECK(endings[SHAMPOO_E_NOMEM] > 20);
   CHECK(endings[SHAMPOO_E_DEVICE] > 20);
   CHECK(endings[SHAMPOO_E_COMM] == 0);
-  CHECK(endings[SHAMPOO_OK] > 0);  // the initialization of the state fails after the ranks have agreed
+  CHECK(endings[SHAMPOO_OK] > 0);  // if the faulty rank fails after the ranks have agreed
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Communicators of device memory for replays whose ranks are threads that share one device.
 #include "tests/cuda/tools/staged_comm.h"
 #include "tests/golden/rank_comms.h"
 

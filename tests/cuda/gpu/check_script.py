@@ -31,7 +31,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 def results(folder: str) -> dict[str, dict[str, list[str]]]:
-    """Returns result and note of each item, by stage."""
+    """Returns the result and the note of each item, by stage and name of the item."""
     found: dict[str, dict[str, list[str]]] = {}
     with open(os.path.join(folder, "results.tsv"), encoding="utf-8") as file:
         for line in file:
@@ -50,7 +50,7 @@ def check_usage() -> None:
 
 
 def pack_of(folder: str, **programs: str) -> str:
-    """Makes a pack of shell scripts instead of programs."""
+    """Makes a pack (see --pack of gpu.sh) with shell scripts instead of programs. Returns its path."""
     path = os.path.join(folder, "scripts.tar.gz")
     with tarfile.open(path, "w:gz") as pack:
         for name, text in programs.items():
@@ -61,7 +61,7 @@ def pack_of(folder: str, **programs: str) -> str:
 
 
 def check_failures(folder: str) -> None:
-    """Checks that stage and run continue after a failed item, and that a stage that runs again replaces its rows."""
+    """Checks that a failed item ends neither its stage nor the run, and that a repeated stage replaces its rows."""
     out = os.path.join(folder, "failures")
     pack = pack_of(folder, probe="#!/bin/sh\necho the reason\nexit 3\n", commit="abc\n",
                    contract="#!/bin/sh\nexit 0\n", faults="#!/bin/sh\nexit 1\n")
@@ -95,7 +95,7 @@ def check_sanitizer(folder: str) -> None:
         require("gemm_kernel" not in log and (kernel == "" or f"at {kernel}" in log), log)
 
 
-# A program that writes a report with one row, whose times are computed from the method and the root.
+# Replaces shampoo_bench. Writes a report with one row, and computes the times in this row from the method and the root.
 BENCH = """#!/bin/sh
 echo 'library    {"version": "0", "root_methods": ["eigen", "newton", "cans"]}'
 echo 'device     cuda'
@@ -180,7 +180,7 @@ def check_whole(folder: str, build: str) -> None:
         require(os.path.getsize(os.path.join(out, name)) > 0, name)
     with open(os.path.join(out, "kernels.txt"), encoding="utf-8") as file:
         kernels = file.read().splitlines()
-    # Of seven launches, the first and the last are of the same kernel: 1001.5 + 1007.5 microseconds.
+    # fake_tools/ncu reports seven launches. The first and the last launch one kernel, for 1001.5 + 1007.5 microseconds.
     require(len(kernels) == 7 and kernels[1].split()[:3] == ["2.009", "28.6%", "2"], "\n".join(kernels))
 
 

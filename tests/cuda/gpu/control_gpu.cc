@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control functions of the fake of CUDA for programs that run on a GPU. See tests/cuda/fake/control.h.
+// Replaces the control functions of the fake CUDA in programs that run on a GPU. See tests/cuda/fake/control.h.
 #include <cuda_runtime_api.h>
 
 #include <mutex>
@@ -12,7 +12,7 @@
 namespace {
 
 std::mutex mutex;
-std::string problems;  // each in a line
+std::string problems;  // one line for each problem
 std::string reported;  // the string that the last fake_cuda_problems() returned
 
 void AddProblem(const std::string& problem) {
@@ -40,7 +40,7 @@ void fake_cuda_reset(void) {
   fake_cuda_clear_problems();
 }
 
-// --- Without an effect on a GPU ---
+// --- Functions that have no effect on a GPU ---
 
 void fake_cuda_set_order(int, uint64_t) {}
 void fake_cuda_set_query_progress(int) {}
@@ -54,7 +54,7 @@ void fake_cuda_end_loading(void) {}
 int64_t fake_cuda_cancel_failures(void) { return 0; }
 const char* fake_cuda_leaks(void) { return ""; }
 
-// --- What the GPU reports ---
+// --- Functions that report problems on a GPU ---
 
 const char* fake_cuda_problems(void) {
   AddError("cudaDeviceSynchronize", cudaDeviceSynchronize());
@@ -80,7 +80,7 @@ void fake_cuda_clear_problems(void) {
   problems.clear();
 }
 
-// --- Not available ---
+// --- Functions that must not be called on a GPU ---
 
 void fake_cuda_set_system(int, int, int) { AddMisuse("fake_cuda_set_system"); }
 void fake_cuda_wait_for_held_call(void) { AddMisuse("fake_cuda_wait_for_held_call"); }

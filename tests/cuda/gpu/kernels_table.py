@@ -5,8 +5,8 @@
 
     kernels_table.py REPORT.csv [COUNT]
 
-The report is the log of ncu --csv --metrics with the metrics below. The columns SM % and memory % are means, weighted
-by time.
+The report is the log of ncu --csv --metrics with the metrics TIME, SM and MEMORY of this file. The table has COUNT
+kernels (default: 5). The columns SM % and memory % are means over the launches, weighted by time.
 """
 import csv
 import sys
@@ -21,7 +21,7 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
 def read_launches(path: str) -> dict[str, dict]:
     """Returns the metrics of each launch, by its ID."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        lines = [line for line in file if line.startswith('"')]  # others are messages of ncu and of the program
+        lines = [line for line in file if line.startswith('"')]  # other lines are messages
     launches: dict[str, dict] = {}
     for row in csv.DictReader(lines):
         launch = launches.setdefault(row["ID"], {"kernel": row["Kernel Name"]})

@@ -3,18 +3,19 @@
 //
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny] [SECTION...]
+// Without SECTION, all sections run (see Probe::Run). They measure:
 // - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, workspace, whether
-//   identical matrices and repeated calls give bit-identical results, and whether a batch of one matrix gives the same
-//   result. If the call takes as long as the work on the device, the solver waits for the device.
-//   Because some solvers wait, root_async has its own thread.
+//   identical matrices and repeated calls give bit-identical results ("equal bits"), and whether a batch of one matrix
+//   gives the same result ("as alone"). If the call takes as long as the work on the device, the solver waits for the
+//   device. Because some solvers wait, root_async uses its own thread.
 // - the workspace that eigensolvers request
 // - eigensolvers for one matrix per call, on one stream and on several threads
 // - whether a call of an eigensolver can be captured into a graph
 // - which calls invalidate a capture of another thread
 // - rates of batched products in float32 and TF32
 // - rate of copies in device memory
-// --tiny: small problems, for the fake of CUDA. Exit status: 1 if a call fails that must succeed, or if a result is
-// wrong.
+// --tiny: measures only small problems, for the fake CUDA. The exit status is 1 if a required call fails or if a result
+// is wrong.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
@@ -71,8 +72,9 @@ class Array {
   size_t bytes_;
 };
 
+// The time of the call on the host and the time of the work on the device, in milliseconds.
 struct Times {
-  double host = std::numeric_limits<double>::infinity();  // milliseconds
+  double host = std::numeric_limits<double>::infinity();
   double device = std::numeric_limits<double>::infinity();
 };
 
@@ -97,7 +99,7 @@ class Probe {
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
 
-  // sections: the names of the sections to run; empty: all sections.
+  // Runs the sections with these names. If there is no name, runs all sections.
   void Run(const std::vector<std::string>& sections) {
     const std::pair<const char*, std::function<void()>> all[] = {
         {"workspaces", [this] { Workspaces(); }},   {"eigensolvers", [this] { Eigensolvers(); }},
@@ -159,7 +161,7 @@ class Probe {
                                     leading(count), type, CUBLAS_GEMM_DEFAULT));
   }
 
-  // Copies the same symmetric matrix of random numbers, with condition about 30, to all matrices of the batch.
+  // Fills all matrices of the batch with one random symmetric matrix, whose condition number is about 30.
   void FillMatrices(int64_t n, int64_t count, float* matrices) const {
     std::mt19937 random(static_cast<uint32_t>(n));
     std::normal_distribution<float> normal;
@@ -211,8 +213,8 @@ class Probe {
     }
   }
 
-  // Prints the workspace that cuSOLVER requests. The estimates in core/backend/cuda/root_workspace.h are based on these
-  // numbers.
+  // Prints the workspace that cuSOLVER requests, or -1 if it was not queried or if the query failed. The estimates in
+  // core/backend/cuda/root_workspace.h are based on these numbers.
   void Workspaces() const {
     std::printf("\nworkspace in KiB\n%5s %14s %14s %14s %14s %14s %14s\n", "n", "batch 1, f32", "batch 40, f32",
                 "batch 40, f64", "single, f32", "single, f64", "Jacobi 40, f32");
@@ -252,7 +254,7 @@ class Probe {
     }
   }
 
-  // Times the solver for one matrix: on one stream, and on several threads that each have a stream.
+  // Measures the solver for one matrix, on 1 to 8 threads. Each thread has its own stream.
   void SingleSolvers() {
     std::printf("\neigenvectors by cusolverDnXsyevd, one matrix per call, float32\n%5s %8s %8s %12s %14s %12s\n", "n",
                 "threads", "matrices", "call ms", "ms per matrix", "workspace");
@@ -326,7 +328,7 @@ class Probe {
   }
 
   void Eigensolver(int64_t n, int64_t count, int algorithm) {
-    // cuSOLVER may lack this function, or the algorithm.
+    // Some versions of cuSOLVER lack this function or CUSOLVER_ALG_1.
     static const auto set = reinterpret_cast<SetOptions>(dlsym(RTLD_DEFAULT, "cusolverDnSetAdvOptions"));
     constexpr auto kSyevBatched = static_cast<cusolverDnFunction_t>(2);
     if (algorithm != 0 && (set == nullptr || set(params_, kSyevBatched, CUSOLVER_ALG_1) != CUSOLVER_STATUS_SUCCESS))
@@ -436,15 +438,15 @@ class Probe {
           Solve(n, kCount, a.get(), w.get(), device.get(), workspace, host.data(), info.get());
       cudaGraph_t graph = nullptr;
       const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
-      std::printf("n %lld: the solver returned %d, and the end of the capture %s\n", static_cast<long long>(n),
+      std::printf("n %lld: the solver returned %d, and cudaStreamEndCapture returned %s\n", static_cast<long long>(n),
                   static_cast<int>(status), cudaGetErrorName(ended));
       if (graph != nullptr) (void)cudaGraphDestroy(graph);
       (void)cudaGetLastError();
     }
   }
 
-  // Prints which calls invalidate a capture of another thread in the global mode, although the calling thread is in the
-  // relaxed mode.
+  // Makes calls on a thread whose capture mode is relaxed, while another thread captures in the global mode. Prints
+  // which of these calls invalidate the capture.
   void CapturesOfOthers() const {
     std::printf("\ncalls in the relaxed mode, while another thread captures a blocking stream in the global mode\n");
     cudaStream_t captured = nullptr;
@@ -461,7 +463,7 @@ class Probe {
       }).join();
       cudaGraph_t graph = nullptr;
       const cudaError_t ended = cudaStreamEndCapture(captured, &graph);
-      std::printf("%-24s returned %d, and the end of the capture %s\n", name, returned, cudaGetErrorName(ended));
+      std::printf("%-24s returned %d, and cudaStreamEndCapture returned %s\n", name, returned, cudaGetErrorName(ended));
       if (graph != nullptr) (void)cudaGraphDestroy(graph);
       (void)cudaGetLastError();
     };
@@ -520,7 +522,7 @@ class Probe {
   }
 
   bool tiny_;
-  std::vector<float> alone_[2];  // by algorithm: eigenvectors of a batch of one matrix of the current size
+  std::vector<float> alone_[2];  // by algorithm: eigenvectors from a batch of only one matrix of the current size
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cusolverDnHandle_t solver_ = nullptr;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the time of each root method by block size and root, from reports of shampoo_bench.
+"""Prints the time of each root method by block size and inverse_root_override, from reports of shampoo_bench.
 
     root_methods_table.py REPORTS.json
 
@@ -18,7 +18,7 @@ measured. r: the recovery ladder computed some roots with other methods, and the
 
 
 def read_rows(path: str) -> tuple[list[str], dict[tuple[int, int], dict[str, tuple[float, bool]]]]:
-    """Returns the methods, and by block size and root the time of each method and whether recovery was needed."""
+    """Returns the methods and, by block size and root, the time of each method and whether it needed recovery."""
     with open(path, encoding="utf-8") as file:
         reports = json.load(file)
     methods: list[str] = []

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Times the steps of Shampoo written in PyTorch, for comparison with shampoo_bench on the same shapes.
+"""Times the steps of a Shampoo in PyTorch, to compare these times with those of shampoo_bench for the same shapes.
 
     torch_reference.py [--device cuda] [--block 1024] [--shapes 768x2304,768] [--runs 5]
 
-The program updates one block at a time, without batched calls, as optimizers in Python usually do. It uses products for
-factor matrices, torch.linalg.eigh for inverse roots, and Adam grafting. Without --shapes, the shapes are those of
-GPT-2 124M.
+The program updates one block at a time, without batched calls, as optimizers in Python usually do. It computes inverse
+roots with torch.linalg.eigh, and uses Adam grafting. An ordinary step computes no inverse roots. Without --shapes, the
+shapes are those of GPT-2 124M.
 """
 import argparse
 import time

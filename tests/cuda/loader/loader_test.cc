@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which libshampoo_cuda.so the library loads, which it rejects, and how it describes the CUDA backend. A process can
-// load only one libshampoo_cuda.so, so the tests of rejected files come first. Argument: the folder of the fake
-// plugins.
+// Tests which plugin (libshampoo_cuda.so) the library loads, which files it rejects, and what
+// shampoo_backend_describe() reports about CUDA. A process can load only one plugin, so the tests of rejected files
+// come first. The argument of the program is the folder of the fake plugins.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -74,7 +74,7 @@ TEST_CASE("without a plugin, the backend reports where the library searched, and
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
   const std::string why = Cuda().unavailable_reason;
   CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // the file is named only once
-  CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);             // the same memory, which is never freed
+  CHECK(Cuda().unavailable_reason == Cuda().unavailable_reason);             // both calls return the same pointer
   CHECK(shampoo_backend_load("cuda") == SHAMPOO_E_UNSUPPORTED);
 
   shampoo_config* config = nullptr;
@@ -93,7 +93,7 @@ TEST_CASE("without a plugin, the backend reports where the library searched, and
   shampoo_config_destroy(config);
 }
 
-// A link in the folder of this program, where the library searches for a plugin. The destructor removes the link.
+// A link to a fake plugin, in the folder in which the library searches for a plugin. The destructor removes the link.
 struct PluginLink {
   PluginLink(const char* name, const char* fake)
       : path(std::filesystem::read_symlink("/proc/self/exe").parent_path() / name) {
@@ -104,7 +104,7 @@ struct PluginLink {
   std::filesystem::path path;
 };
 
-TEST_CASE("in the folder of the library, the name with the version is tried before the name without it") {
+TEST_CASE("the library tries libshampoo_cuda.so.0 before libshampoo_cuda.so") {
   const PluginLink plain("libshampoo_cuda.so", "libfake_other_interface.so");
   CheckUnusable({plain.path.c_str(), "interface number 99"});
   const PluginLink versioned("libshampoo_cuda.so.0", "libfake_no_symbol.so");

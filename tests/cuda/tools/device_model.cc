@@ -37,7 +37,6 @@ FlatRange FlatRangeOf(const ModelSpec& spec, const ParamSpec& param) {
 
 void UsePlugin() {
   static const bool loaded = [] {
-    // On a GPU, if the variable is not set, the library finds its plugin itself.
     const char* plugin = std::getenv("SHAMPOO_TEST_CUDA_PLUGIN");
     if (plugin == nullptr && fake_cuda_is_fake() != 0) plugin = SHAMPOO_TEST_CUDA_PLUGIN;
     if (plugin != nullptr) Must(shampoo_backend_load(plugin));
@@ -114,7 +113,7 @@ PlanPtr MakePlan(const ModelSpec& spec) {
     desc.param_dtype = param.param_dtype;
     desc.grad_dtype = param.grad_dtype;
     desc.out_dtype = param.in_place ? param.param_dtype : param.out_dtype;
-    desc.copy_dtype = param.copy_dtype;  // 0: the dtype of the parameter
+    desc.copy_dtype = param.copy_dtype;
     if (spec.shard_ops != nullptr) {
       const FlatRange range = FlatRangeOf(spec, param);
       desc.shard_form = 1;  // flat
@@ -167,11 +166,11 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   desc.state_bytes = spec.state_bytes;
   if (spec.replica_ops != nullptr) Must(shampoo_comm_from_ops(&desc.replica_comm, spec.replica_ops));
   if (spec.shard_ops != nullptr) Must(shampoo_comm_from_ops(&desc.shard_comm, spec.shard_ops));
-  // Later calls must not load kernels.
+  // Only the creation of an optimizer may load kernels.
   if (on_device()) fake_cuda_begin_loading();
   const shampoo_status created = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
   if (on_device()) fake_cuda_end_loading();
-  shampoo_comm_destroy(desc.replica_comm);  // does not change the error message
+  shampoo_comm_destroy(desc.replica_comm);  // keeps the error message of a failed creation
   shampoo_comm_destroy(desc.shard_comm);
   Must(created);
   FillParams(1);

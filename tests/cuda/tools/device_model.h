@@ -19,7 +19,7 @@
 namespace shampoo_test {
 
 inline void Must(shampoo_status status) { REQUIRE_MESSAGE(status == SHAMPOO_OK, std::string(shampoo_last_error())); }
-// Checks that the last call failed with `code`, and that its error message contains `says`.
+// Checks that `status`, which the last call returned, is `code`, and that the last error message contains `says`.
 inline void CheckError(shampoo_status status, shampoo_status code, const std::string& says) {
   const std::string text = shampoo_last_error();
   CHECK_MESSAGE(status == code, text);
@@ -29,27 +29,28 @@ inline void MustCuda(cudaError_t error) {
   REQUIRE_MESSAGE(error == cudaSuccess, std::string(cudaGetErrorString(error)));
 }
 
-// Loads the plugin once in a process. The environment variable SHAMPOO_TEST_CUDA_PLUGIN names its file. By default,
-// tests on the fake load the plugin of this build that uses the fake, and on a GPU the library finds the plugin itself.
+// Loads the plugin (libshampoo_cuda.so) that the environment variable SHAMPOO_TEST_CUDA_PLUGIN names, once per process.
+// If the variable is not set, tests on the fake CUDA load the plugin that was built for the fake. On a GPU, the library
+// then searches for its plugin itself.
 void UsePlugin();
 
-// A parameter of a model. Dtypes are SHAMPOO_F32 and so on.
+// A parameter of a model. Dtypes are constants such as SHAMPOO_F32.
 struct ParamSpec {
   std::vector<int64_t> shape;
   int32_t param_dtype = SHAMPOO_F32;
   int32_t grad_dtype = SHAMPOO_F32;
   int32_t out_dtype = SHAMPOO_F32;
-  bool in_place = true;    // out is param
-  int32_t copy_dtype = 0;  // 0: no copy
+  bool in_place = true;    // steps write the output to the parameter; out_dtype is not used
+  int32_t copy_dtype = 0;  // 0: steps write no copy (shampoo_buffers.copy)
   int32_t group = 0;       // 0: the default group; 1: the first of ModelSpec::groups
   int32_t stack_dims = 0;
-  int32_t fan = 0;  // 0: outputs in the first dim; 1: in the last one
+  int32_t fan = 0;  // 0: the output dim is the first dim; 1: it is the last dim
   int32_t role = SHAMPOO_HIDDEN;
   std::vector<int64_t> row_splits = {};
 };
 
 using Shapes = std::vector<std::vector<int64_t>>;
-// Returns parameters of these shapes whose parameter, gradient and output have the same dtype.
+// Returns a ParamSpec for each shape. Parameters, gradients and outputs all have the dtype `dtype`.
 std::vector<ParamSpec> ParamsOf(const Shapes& shapes, int32_t dtype);
 
 struct ModelSpec {
@@ -64,8 +65,8 @@ struct ModelSpec {
   void* state = nullptr;  // nullptr: the optimizer allocates its state
   size_t state_bytes = 0;
   const shampoo_comm_ops* replica_ops = nullptr;  // nullptr: one replica
-  // nullptr: no shards. Otherwise each shard holds equally many elements of a parameter; the last shards may hold
-  // fewer.
+  // nullptr: no shards. Otherwise all shards of a parameter have the same number of elements, except that the last
+  // ones may have fewer.
   const shampoo_comm_ops* shard_ops = nullptr;
 };
 
@@ -76,8 +77,8 @@ using PlanPtr = std::unique_ptr<shampoo_plan, DestroyPlan>;
 // Returns a finished plan with parameters "p0", "p1", ...
 PlanPtr MakePlan(const ModelSpec& spec);
 
-// Returns the number of bytes that the plan predicts for this rank. what: see shampoo_plan_bytes(), for example
-// "state".
+// Returns the number of bytes that the plan predicts for this rank. `what` is a name that shampoo_plan_bytes() accepts,
+// for example "state".
 size_t PlannedBytes(const shampoo_plan* plan, const char* what);
 
 // Returns the description of an optimizer on a device.
@@ -86,8 +87,8 @@ shampoo_optimizer_desc DeviceDesc(int32_t device_id = 0);
 void CheckCreateFails(const shampoo_plan* plan, const shampoo_optimizer_desc& desc, shampoo_status code,
                       const std::string& says);
 
-// A model on the device or on the CPU. Buffers contain bytes in their dtypes; values are passed and returned as double.
-// The constructor calls FillParams(1).
+// An optimizer with the buffers of its parameters, on a device or on the CPU. Functions convert the elements of buffers
+// and states from and to double. The constructor calls FillParams(1).
 class Model {
  public:
   explicit Model(const ModelSpec& spec, cudaStream_t stream = nullptr);
@@ -111,11 +112,11 @@ class Model {
   void Bind();               // binds all current buffers
   shampoo_status TryStep();  // calls Bind() and makes a step
   void Step() { Must(TryStep()); }
-  shampoo_status TryStep(uint64_t seed);  // fills the gradients and steps
+  shampoo_status TryStep(uint64_t seed);  // fills the gradients and makes a step
   void Step(uint64_t seed) { Must(TryStep(seed)); }
-  void Train(uint64_t first, uint64_t last);  // steps with gradients of these seeds
+  void Train(uint64_t first, uint64_t last);  // makes a step with each seed from first to last
   void Wait() const;
-  // Waits for the device, and returns the error of the first step that was rejected since the last report.
+  // Waits for the device, and returns the error of the first step that was rejected since the last such report.
   shampoo_status Status() const { return shampoo_optimizer_status(optimizer, 1, nullptr); }
   void MustSucceed() const { Must(Status()); }
 
@@ -159,14 +160,14 @@ class Model {
 
   ModelSpec spec_;
   std::vector<Buffers> params_;
-  mutable std::map<std::string, int64_t> index_;  // of entries of the state, by key
+  mutable std::map<std::string, int64_t> index_;  // the index of each state entry, by key
 };
 
-// Returns values of magnitude about one, which depend only on the seed.
+// Returns pseudo-random values between -2.5 and 2.5. They depend only on the seed.
 std::vector<double> Sequence(uint64_t seed, size_t count);
 
-// Returns the largest |a - b| relative to the largest |b|; infinity if two elements differ and one of them is not
-// finite.
+// Returns the largest |a[i] - b[i]| divided by the largest finite |b[i]|. Returns infinity if, for any i, a[i] and b[i]
+// differ and are not both finite. NaN counts as equal to NaN.
 double Distance(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace shampoo_test

@@ -54,7 +54,7 @@ shampoo_comm_ops DeviceRanks::OpsOf(StagedComm* comm, int rank, bool on_host) co
 }
 
 ThreadComm& DeviceRanks::CommOf(int rank, bool of_shards) {
-  // The communicators of replicas, one for each shard, come before those of shards, one for each replica.
+  // comms_ contains first the communicators of replicas (one per shard), then those of shards (one per replica).
   const int shards = shard_ops_.empty() ? 1 : shard_ops(rank)->world;
   const int first = of_shards && !replica_ops_.empty() ? shards : 0;
   return comms_[static_cast<size_t>(first + (of_shards ? rank / shards : rank % shards))]->host();
@@ -140,7 +140,7 @@ int64_t DeviceRanks::TryToSaveOrLoad(bool saves, const std::string& directory,
     if (world() > 1) Must(shampoo_comm_from_ops(&all, &ops[static_cast<size_t>(rank)]));
     const auto run = saves ? shampoo_save : shampoo_load;
     const shampoo_status status = run(&model->optimizer, 1, all, directory.c_str(), model->stream);
-    shampoo_comm_destroy(all);  // does not change the error message
+    shampoo_comm_destroy(all);  // keeps the error message of run()
     return status;
   });
   CHECK(comm.host().timeouts() == 0);
@@ -231,7 +231,7 @@ void DeviceRanks::CheckShardsOf(const Model& whole, double tolerance) {
       CHECK(values == expected);
       return;
     }
-    // A value close to the midpoint of two neighbors in its dtype may be rounded to either of them in each step.
+    // In each step, a value near the midpoint between two numbers of its dtype may be rounded to either number.
     const double epsilon = shampoo::MachineEpsilon(static_cast<shampoo::Dtype>(whole.spec(p).param_dtype));
     CHECK(Distance(values, expected) <= std::max(tolerance, 2 * epsilon));
   };

@@ -13,14 +13,14 @@
 
 namespace shampoo_test {
 
-// Ranks of a job on one device or on the CPU. Each is a thread with its own stream, and has a replica of a model or a
-// shard of a replica. The shards of a replica have consecutive ranks.
+// Ranks that train one model together, on one device or on the CPU. Each rank holds a replica of the model or a shard
+// of a replica. On a device, each rank has its own stream. The shards of a replica have consecutive ranks.
 class DeviceRanks {
  public:
   using Work = std::function<shampoo_status(int rank, Model* model)>;
 
-  // The keys of `spec` take precedence over those of `kind`. allocators: one for each rank; nullptr: all ranks use the
-  // allocator of `spec`.
+  // The keys of `spec` take precedence over those of `kind`. `allocators` has one allocator for each rank. If it
+  // is nullptr, all ranks use the allocator of `spec`.
   DeviceRanks(const ModelSpec& spec, const RankKind& kind, const shampoo_allocator* allocators = nullptr);
   DeviceRanks(const ModelSpec& spec, int copies, int shards = 1)
       : DeviceRanks(spec, RankKind{"local", copies, shards}) {}
@@ -28,25 +28,25 @@ class DeviceRanks {
   DeviceRanks(const DeviceRanks&) = delete;
   DeviceRanks& operator=(const DeviceRanks&) = delete;
 
-  // Runs `work` on all ranks in parallel. Stores the status of each rank and the message of its error.
+  // Runs `work` on all ranks in parallel, one thread per rank. Stores the status and the error message of each rank.
   void OnEvery(const Work& work);
   void Step();
   void Status();       // calls shampoo_optimizer_status, which waits for the device, on all ranks
   void MustSucceed();  // calls Status(), and requires that no step was rejected
-  // Makes a step, and checks that all ranks return this status with the same error; see DifferencesFrom().
+  // Makes a step, and checks that DifferencesFrom() returns "" for this status and these words.
   void CheckStep(shampoo_status status = SHAMPOO_OK, const std::vector<std::string>& words = {});
-  // Creates an optimizer with `plan` to replace the one that was destroyed. The work of OnEvery() calls this function
-  // on each rank.
+  // Creates an optimizer with `plan` on a rank whose optimizer has been destroyed. All ranks must call this function in
+  // parallel, from the work of OnEvery().
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
-  // These functions call the function of Model with the same name for every rank.
+  // Each of these functions calls, for every rank, the function of Model that has the same name.
   void FillGradients(uint64_t seed);
-  void Step(uint64_t seed);                   // fills the gradients and steps
+  void Step(uint64_t seed);                   // fills the gradients and makes a step
   void Train(uint64_t first, uint64_t last);  // requires that the calls succeed
   // Save or load a checkpoint over a communicator of all ranks, and require that this succeeds.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Saves or loads, and stores the statuses of the ranks. First calls prepare(comm) with the communicator of all ranks.
-  // Returns the number of collectives over this communicator.
+  // Calls prepare() with a communicator that connects all ranks. Then saves a checkpoint over this communicator or, if
+  // `saves` is false, loads one. Stores the status of each rank. Returns the number of collectives of rank 0.
   int64_t TryToSaveOrLoad(
       bool saves, const std::string& directory,
       const std::function<void(ThreadComm* comm)>& prepare = [](ThreadComm*) {});
@@ -54,10 +54,9 @@ class DeviceRanks {
   // plans must be equal.
   void SetFrom(const Model& whole);
   void SetGradientsFrom(const Model& whole);
-  // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, the
-  // largest difference relative to the largest element may be `tolerance` or two machine epsilons of the dtype of the
-  // parameter, whichever is larger: with shards, batches have other numbers of matrices, by which cuBLAS and cuSOLVER
-  // choose kernels.
+  // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, their
+  // Distance() may be `tolerance` or two machine epsilons of the dtype of the parameter, whichever is larger. The
+  // reason: cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, and shards change this number.
   void CheckShardsOf(const Model& whole, double tolerance);
   // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.
   void Abort();
@@ -77,11 +76,12 @@ class DeviceRanks {
   std::vector<std::vector<char>> Bits() const;
   // Returns the parameters of rank 0, then those of rank 1, and so on.
   std::vector<std::vector<double>> Params();
-  // Return the communicators of a rank; nullptr: the rank has none of this kind.
+  // Return the callbacks of a communicator of the rank, or nullptr if no rank has a communicator of this kind.
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
   int timeouts();
-  // Returns the communicator that connects a rank with the other replicas, or with the other shards of its replica.
+  // Returns the communicator that connects a rank with the other shards of its replica or, if of_shards is false, with
+  // the other replicas of its shard.
   ThreadComm& CommOf(int rank, bool of_shards);
 
  private:

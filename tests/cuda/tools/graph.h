@@ -18,8 +18,8 @@ class Graph {
     MustCuda(cudaStreamEndCapture(stream_, &graph_));
     MustCuda(cudaGraphInstantiate(&exec_, graph_, 0));
   }
-  // Captures a step and, unless `set` is nullptr, a memset of the four bytes at `set`. The step must return `status`,
-  // and its error message must contain `says`.
+  // Captures a step and, unless `set` is nullptr, a memset of the four bytes at `set` to 0. Checks that the step
+  // returns `status`, and that the last error message contains `says`.
   explicit Graph(Model* model, shampoo_status status = SHAMPOO_OK, const std::string& says = "", void* set = nullptr)
       : Graph(model->stream, [&] {
           CheckError(model->TryStep(), status, says);
@@ -39,15 +39,16 @@ class Graph {
   cudaGraphExec_t exec_ = nullptr;
 };
 
-// Checks that `captured`, some of whose steps were replays, equals `plain`, and that all `steps` steps have succeeded.
+// Checks that `captured` has made `steps` successful steps, including replays of a graph, and that its parameters and
+// states are bit-identical to those of `plain`.
 inline void CheckReplayed(const Model& captured, const Model& plain, double steps) {
   captured.MustSucceed();
   CHECK(captured.Stat("steps") == steps);
   CHECK(BitsOf(captured) == BitsOf(plain));
 }
 
-// Makes steps 2 to `last` of two equal models, and checks that the models stay equal. The steps of `captured` are
-// replays of one captured step.
+// Makes steps 2 to `last` of two models that have made the same first step, and checks that the models are then
+// bit-identical. The steps of `captured` are replays of one captured step.
 inline void StepAndReplay(Model* plain, Model* captured, uint64_t last) {
   captured->FillGradients(2);
   const Graph graph(captured);

@@ -9,18 +9,18 @@
 
 namespace shampoo_test {
 
-// The communicators of a rank that take host memory; the others take device memory.
+// Which communicators of a rank exchange data in host memory. The other communicators exchange data in device memory.
 struct HostComms {
   bool of_replicas = false, of_shards = false;
 };
 inline constexpr HostComms kAllOnHost{true, true};
 
-// The ranks of a job, and how they exchange data.
+// The number of ranks that train one model together, and how the ranks exchange data.
 struct RankKind {
-  const char* mode;    // shard_mode
+  const char* mode;    // value of the key shard_mode
   int copies, shards;  // the number of replicas, and of shards of each replica
   bool has_all_to_all = false;
-  const char* bucket = "0";  // comm_bucket_bytes
+  const char* bucket = "0";  // value of the key comm_bucket_bytes
   HostComms on_host = {};
 
   int world() const { return copies * shards; }

@@ -17,29 +17,30 @@
 
 namespace shampoo_test {
 
-// Decorates a test case that counts calls of CUDA or injects failures. Such test cases are excluded on a GPU.
+// Returns a doctest decorator for test cases that count calls of CUDA or inject failures. The decorator puts them into
+// the test suite "fake", which does not run on a GPU.
 inline doctest::test_suite NeedsFake() { return {"fake"}; }
 
-// Returns whether the calls of CUDA reach the fake and not a GPU.
+// Returns whether calls of CUDA reach the fake CUDA instead of a GPU.
 inline bool OnFake() { return fake_cuda_is_fake() != 0; }
 
-// Returns the number of devices, at most two. The fake has two.
+// Returns the number of devices, or 2 if there are more. By default, the fake CUDA has two devices.
 inline int Devices() {
   int devices = 0;
   MustCuda(cudaGetDeviceCount(&devices));
   return std::min(devices, 2);
 }
 
-// Checks that the calls since fake_cuda_mark() have copied nothing to the host, have allocated nothing, and have used
-// no pageable memory.
+// Checks that since fake_cuda_mark(), no call has copied data to the host, allocated memory, or copied from or to
+// pageable host memory.
 inline void CheckNoCopiesOrAllocations() {
   CHECK(fake_cuda_count(FAKE_CUDA_COPIES_TO_HOST) == 0);
   CHECK(fake_cuda_count(FAKE_CUDA_ALLOCATIONS) == 0);
   CHECK(fake_cuda_count(FAKE_CUDA_PAGEABLE_COPIES) == 0);
 }
 
-// Checks that calls load no kernel, allocate nothing and do not wait. The order of the fake must be
-// FAKE_CUDA_AS_LATE_AS_POSSIBLE.
+// Checks that calls() enqueues work but loads no kernel, allocates no memory and does not wait. The fake CUDA must run
+// work in the order FAKE_CUDA_AS_LATE_AS_POSSIBLE, so that the work is still pending after calls().
 template <typename Calls>
 void CheckOnlyEnqueues(const Calls& calls) {
   fake_cuda_mark();
@@ -50,7 +51,8 @@ void CheckOnlyEnqueues(const Calls& calls) {
   CHECK(fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) > 0);
 }
 
-// Resets the fake of CUDA for one test. The destructor checks for leaks and for misuse.
+// A test creates a Stage first. The constructor resets the fake CUDA. The destructor checks that all injected failures
+// have occurred, that CUDA was not misused, and that nothing has leaked.
 class Stage {
  public:
   explicit Stage(int order = FAKE_CUDA_RANDOM, uint64_t seed = 1) {
@@ -79,13 +81,13 @@ class TestStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// A stage for tests that enqueue all work in one stream.
+// A Stage and a stream, for tests that enqueue all work in this stream.
 class StageWithStream : public Stage, public TestStream {
  public:
   explicit StageWithStream(int order = FAKE_CUDA_RANDOM) : Stage(order) {}
 };
 
-// A model on its own stage, whose work is enqueued in one stream.
+// A Model with its own Stage and its own stream, in which the Model enqueues all its work.
 class StagedModel : public StageWithStream, public Model {
  public:
   explicit StagedModel(const ModelSpec& spec, int order = FAKE_CUDA_RANDOM)
@@ -111,7 +113,7 @@ class DeviceBytes {
   void* data_ = nullptr;
 };
 
-// Device memory for the state of a model, which is initialized like the state of a new optimizer.
+// Device memory for the state of a model. The constructor writes the state of a new optimizer to this memory.
 class StateArena : public DeviceBytes {
  public:
   explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)
@@ -126,7 +128,8 @@ class StateArena : public DeviceBytes {
   }
 };
 
-// Two arenas. A step reads one and writes the other. The arena that is read first contains zeros.
+// Two arenas for shampoo_optimizer_bind_state(): a step reads the state from one arena and writes it to the other. The
+// arena that the first step reads contains zeros.
 class Arenas {
  public:
   explicit Arenas(const Model& model) : from_(PlannedBytes(model.plan.get(), "state")), to_(from_.bytes()) {
@@ -139,7 +142,7 @@ class Arenas {
   DeviceBytes from_, to_;
 };
 
-// Pinned host memory. Devices can copy it asynchronously in both directions.
+// Pinned host memory. Devices can copy to it and from it asynchronously.
 class PinnedFloats {
  public:
   explicit PinnedFloats(size_t count) : count_(count) {
@@ -159,7 +162,7 @@ class PinnedFloats {
   size_t count_;
 };
 
-// Returns model.Bits() in a type that a failing check does not print.
+// Returns model.Bits() as a vector because, if a check fails, doctest prints a string but not a vector.
 inline std::vector<char> BitsOf(const Model& model) {
   const std::string bits = model.Bits();
   return {bits.begin(), bits.end()};
@@ -167,15 +170,16 @@ inline std::vector<char> BitsOf(const Model& model) {
 
 inline const std::vector<Keys> kRootMethods = Combinations("root_method=eigen|newton|higher_order|cans");
 
-// The values of status_lag.
+// All values of the key status_lag.
 inline const std::vector<Keys> kLags = Combinations("status_lag=0|1");
-// Returns whether a step returns the error of the previous step (status_lag 1, the default) instead of its own.
+// Returns whether a step returns the error of the previous step instead of its own error (status_lag 1, the default).
 inline bool ReportsLate(const Keys& keys) { return keys.Value("status_lag") != "0"; }
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
-// different streams, so this model tests the streams of the plugin. The block of 2 x 3 x 4 must be transposed to
-// multiply along its middle dim. Factor matrices are rank-deficient in the first steps. Epsilon is much larger than
-// their rounding errors, which are about 1e-6 in float32, so these errors hardly change the roots.
+// different streams, so this model tests the streams of the plugin. To multiply the 2 x 3 x 4
+// block along its middle dim, the plugin must transpose the block. Factor matrices are rank-deficient in the first
+// steps. Their rounding errors are about 1e-6 in float32. The key epsilon is much larger, so these errors hardly change
+// the roots.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys("grafting=adam momentum=0.9 use_merge_dims=false precondition_frequency=2 epsilon=0.1") + more;

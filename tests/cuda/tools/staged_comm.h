@@ -12,11 +12,11 @@
 
 namespace shampoo_test {
 
-// A communicator for ranks that are threads of one process with buffers on one device, which NCCL does not support. The
-// data of a collective is copied through host memory, and the callback waits for the copies.
+// A communicator for ranks that are threads of one process and use the same device. NCCL does not support such ranks. A
+// callback copies the data of a collective through host memory, and returns after the copies have finished.
 class StagedComm {
  public:
-  // Checks the memory of a collective; returns 0 if NCCL could not use it.
+  // Returns 0 if NCCL could not use this memory of a collective.
   using CheckMemory = int(const void* data, size_t bytes);
 
   explicit StagedComm(int world, CheckMemory* check = nullptr) : host_(world) {
@@ -25,8 +25,8 @@ class StagedComm {
   StagedComm(const StagedComm&) = delete;
   StagedComm& operator=(const StagedComm&) = delete;
 
-  // Returns the callbacks of a rank. with_abort: including an abort function that ends all waits. with_all_to_all:
-  // including an all-to-all.
+  // Returns the callbacks of a rank. If with_abort is true, they include `abort`, which ends the waiting of all ranks.
+  // If with_all_to_all is true, they include `all_to_all`.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false, bool with_all_to_all = false) {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     own.host = host_.OpsOf(rank, with_abort);
@@ -65,8 +65,8 @@ class StagedComm {
     return is_inside;
   }
 
-  // Copies the data that a rank sends from the device to rank->own, calls exchange(), which fills rank->all with the
-  // received data, and copies this data to the device.
+  // Copies the bytes at `send` from the device to rank->own. Then calls exchange(), which fills rank->all with the
+  // received data. Then copies the received data to `recv` on the device.
   template <typename Exchange>
   static int32_t Stage(Rank* rank, const void* send, size_t send_bytes, void* recv, size_t recv_bytes, void* stream,
                        const Exchange& exchange) {

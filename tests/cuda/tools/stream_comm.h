@@ -11,8 +11,9 @@
 
 namespace shampoo_test {
 
-// A communicator that only enqueues copies in the stream, as NCCL does, so that its collectives can be captured. The
-// other ranks are imaginary: each sends what this rank sends.
+// A communicator whose collectives only enqueue copies in the stream, as those of NCCL do. Its collectives can
+// therefore be captured into a CUDA graph. Only rank 0 exists: a collective acts as if the other ranks sent the same
+// data.
 class StreamComm {
  public:
   explicit StreamComm(int world) : world_(world) {}
@@ -56,7 +57,8 @@ class StreamComm {
   int world_;
 };
 
-// The communicators of one rank. Comm: StreamComm, or a class like it that takes `args` after the number of ranks.
+// The communicators of one rank: with the other replicas and with the other shards. Comm is StreamComm or a class with
+// the same functions. Its constructor takes the number of ranks and `args`.
 template <typename Comm>
 class RankComms {
  public:
@@ -69,7 +71,7 @@ class RankComms {
   RankComms(const RankComms&) = delete;
   RankComms& operator=(const RankComms&) = delete;
 
-  // Returns `spec` with those communicators that connect more than one rank.
+  // Returns a copy of `spec` to which those communicators are added that connect more than one rank.
   ModelSpec Join(ModelSpec spec) const {
     if (replica_ops_.world > 1) spec.replica_ops = &replica_ops_;
     if (shard_ops_.world > 1) spec.shard_ops = &shard_ops_;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake of NCCL whose collectives only enqueue copies in the stream, so that they can be captured. The other ranks of
-// a communicator are imaginary: each sends what this rank sends, as with StreamComm.
+// A fake of NCCL whose collectives only enqueue copies in the stream, so that they can be captured into a CUDA graph. A
+// communicator has one real rank: a collective acts as if all other ranks sent the same data (see stream_comm.h).
 #include "tests/cuda/tools/stream_nccl.h"
 
 #include <cuda_runtime_api.h>
@@ -17,16 +17,15 @@
 struct ncclComm {
   int world = 0, rank = 0;
   bool non_blocking = false;
-  // Work of a non-blocking communicator that is not enqueued yet, and whether the caller has queried its state once.
-  std::function<ncclResult_t()> in_progress;
-  bool asked = false;
+  std::function<ncclResult_t()> in_progress;  // if the communicator is non-blocking: work that is not enqueued yet
+  bool asked = false;                         // whether ncclCommGetAsyncError() was called for this work
 };
 
 namespace {
 
 // A call of ncclSend() or ncclRecv().
 struct Message {
-  const char* send;  // nullptr: the rank receives
+  const char* send;  // nullptr: a call of ncclRecv()
   char* recv;
   size_t bytes;
   int peer;

@@ -8,12 +8,13 @@
 
 extern "C" {
 
-// Makes later calls with the communicator return ncclInProgress, as with ncclConfig_t.blocking = 0. The first call of
-// ncclCommGetAsyncError() then also reports ncclInProgress, and the second one enqueues the work.
+// Makes the communicator non-blocking, as ncclConfig_t.blocking = 0 does: its collectives return ncclInProgress and do
+// not enqueue their work. For each collective, the first call of ncclCommGetAsyncError() reports ncclInProgress, and
+// the second call enqueues the work.
 void stream_nccl_set_non_blocking(ncclComm_t comm);
 
-// Returns how many groups (ncclGroupStart() to ncclGroupEnd()) with calls of ncclSend() or ncclRecv() have ended since
-// the start of the process.
+// Returns the number of groups that have ended since the start of the process. A group consists of the calls between
+// ncclGroupStart() and ncclGroupEnd(). Groups without a call of ncclSend() or ncclRecv() are not counted.
 int stream_nccl_groups(void);
 
 }  // extern "C"

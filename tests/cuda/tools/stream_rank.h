@@ -13,16 +13,16 @@
 
 namespace shampoo_test {
 
-// Returns the specification of a model whose roots are due at steps 5 and 10.
+// Returns the specification of a model that refreshes its inverse roots at steps 5 and 10.
 inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
   ModelSpec spec = FiveShapes(Keys("precondition_frequency=5") + kind.keys() + more);
-  // With StreamComm, all ranks must send equally many bytes. So copies own blocks of the same shapes, and both shards
-  // of each parameter have the same size.
+  // With StreamComm, all ranks must send equally many bytes. Therefore all replicas own blocks of the same shapes, and
+  // both shards of each parameter have the same size.
   spec.params = {{{4, 4}}, {{4, 4}}, {{6}}, {{6}}, {{2, 3, 4}}, {{2, 3, 4}}, {{6, 6}}, {{6, 6}}};
   return spec;
 }
 
-// One rank whose communicators can be captured. Comm and args: see RankComms.
+// One rank whose collectives can be captured into a CUDA graph. Comm and args: see RankComms.
 template <typename Comm = StreamComm>
 struct StreamRank {
   template <typename... Args>
@@ -33,8 +33,8 @@ struct StreamRank {
   Model model;
 };
 
-// Makes nine steps. Captures step 7 into a graph; steps 7 to 9 are replays of this graph. Calls before(t) before step
-// t. Returns the graph.
+// Makes steps 1 to 9, and calls before(t) before each step t. Captures step 7 into a graph. Steps 7 to 9 are replays of
+// this graph. Returns the graph.
 template <typename Before>
 std::unique_ptr<Graph> StepAndReplay(Model* model, const Before& before) {
   std::unique_ptr<Graph> graph;

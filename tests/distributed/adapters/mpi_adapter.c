@@ -12,7 +12,7 @@
 
 static int rank, world;
 
-// Ends the whole job with the line of the failure, because otherwise the other ranks would wait.
+// If the condition is false, prints its line and ends the whole job. Otherwise the other ranks would wait forever.
 #define REQUIRE(condition)                                                                 \
   do {                                                                                     \
     if (!(condition)) {                                                                    \
@@ -21,9 +21,9 @@ static int rank, world;
     }                                                                                      \
   } while (0)
 
-// Replaces the function of MPI to check the sizes of messages and, if refuse_sends is set, to fail.
 static int refuse_sends;
 
+// Replaces the function of MPI. Checks the size of each message, and fails if refuse_sends is set.
 int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
               MPI_Request* request) {
   REQUIRE(count > 0 && count <= SHAMPOO_MPI_LARGEST_MESSAGE);
@@ -53,7 +53,7 @@ static void gather(const shampoo_comm_ops* ops, int first, int round, size_t byt
 
 static void gather_often(const shampoo_comm_ops* ops, int first) {
   // One MPI_Allgather transfers at most 23 / world bytes of each rank: 23, 11, 7 or 5. The sizes are below, at and
-  // above this limit, and larger sizes with and without a remainder.
+  // above these limits. Some sizes are multiples of a limit.
   const size_t sizes[] = {1, 2, 5, 7, 11, 23, 24, 46, 64, 1000};
   for (int round = 0; round < (int)(sizeof sizes / sizeof sizes[0]); ++round) {
     gather(ops, first, round, sizes[round], 0);
@@ -96,7 +96,8 @@ static void exchange(const shampoo_comm_ops* ops, int first, int round) {
   free(send_bytes);
 }
 
-// Only an occasional gather synchronizes the ranks, so that consecutive exchanges may overlap.
+// Makes 50 all-to-alls. Only the all-gather after every seventh all-to-all synchronizes the ranks, so consecutive
+// all-to-alls may overlap.
 static void exchange_often(const shampoo_comm_ops* ops, int first) {
   for (int round = 0; round < 50; ++round) {
     exchange(ops, first, round);
@@ -180,7 +181,7 @@ static void check_failing_exchange(const shampoo_comm_ops* ops) {
   const int error = failing_exchange(ops);
   if (rank == 0) MPI_Error_class(error, &class_of_error);
   REQUIRE(rank == 0 ? class_of_error == MPI_ERR_TRUNCATE : error == 0);
-  // In the next exchanges, rank 0 must not receive a message of the last rank in place of the missing one.
+  // Rank 0 must not mistake a message that the last rank sends in a later exchange for the missing message.
   gather(ops, 0, 0, 1, 1);
   exchange_often(ops, 0);
 }
@@ -212,7 +213,7 @@ static void check_error_returned(void) {
   ops.release(ops.user);
 }
 
-// A collective fails on rank 0, which aborts the job while the other ranks wait.
+// Makes a collective fail on rank 0. Rank 0 then aborts the job while the other ranks wait.
 static void abort_job(const char* collective) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);
@@ -224,7 +225,7 @@ static void abort_job(const char* collective) {
   gather(&ops, 0, 0, 1, 1);
 }
 
-// The last rank is killed between two collectives, and the others wait for it in the second one.
+// Kills the last rank between two collectives. In the second collective, the other ranks wait for the killed rank.
 static void be_killed(void) {
   shampoo_comm_ops ops;
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &ops) == MPI_SUCCESS);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the callbacks of shampoo_nccl.h with the stand-in for NCCL. Ranks are threads.
+// Tests the callbacks of shampoo_nccl.h with the stand-in for NCCL (tests/distributed/standin). Ranks are threads.
 #include <doctest/doctest.h>
 #include <shampoo/shampoo_nccl.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kBytes = 1000;
 
-// Runs body(rank, communicator) on one thread per rank and destroys the remaining communicators.
+// Runs body(rank, comm) on one thread per rank. Then destroys the communicators that `body` has not set to nullptr.
 void OnRanks(int world, const std::function<void(int rank, ncclComm_t* comm)>& body) {
   std::vector<ncclComm_t> comms(static_cast<size_t>(world));
   REQUIRE(ncclCommInitAll(comms.data(), world, nullptr) == ncclSuccess);
@@ -71,7 +71,7 @@ int GatherOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
-// Returns the number of bytes from one rank to another. It may be 0 and differs between directions.
+// Returns the number of bytes that rank `from` sends to rank `to`. The number may be 0 and depends on the direction.
 size_t Bytes(int from, int to, int round) {
   const int number = from * 5 + to * 3 + round;
   return number % 4 == 0 ? 0 : static_cast<size_t>(number * 37 % 91);
@@ -116,7 +116,7 @@ int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t
   return ops.all_to_all(ops.user, send.data(), to.data(), recv.data(), from.data(), nullptr);
 }
 
-// Returns whether this thread is between ncclGroupStart and ncclGroupEnd, and ends the group.
+// Returns whether this thread is between ncclGroupStart and ncclGroupEnd. If so, ends the group.
 bool GroupIsOpen() { return ncclGroupEnd() != ncclInvalidUsage; }
 
 }  // namespace
@@ -163,14 +163,14 @@ TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 a
       CHECK(ExchangeOften(ops) == 0);
       REQUIRE(shampoo_nccl_abortable_ops(comm, &ops) == ncclSuccess);
       CHECK(ExchangeOften(ops) == 0);
-      // No bytes for any rank, with NULL as buffers.
+      // If there are no bytes to send or receive, the buffers may be NULL.
       const std::vector<size_t> none(static_cast<size_t>(ops.world));
       CHECK(ops.all_to_all(ops.user, nullptr, none.data(), nullptr, none.data(), nullptr) == 0);
     });
   }
 }
 
-TEST_CASE("the callbacks wait for a non-blocking communicator") {
+TEST_CASE("the callbacks wait until a non-blocking communicator is done") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
     shampoo_comm_ops ops = OpsOf(*comm);
@@ -232,18 +232,18 @@ TEST_CASE("a receive that NCCL rejects is reported, and the NCCL group is ended"
   });
 }
 
-TEST_CASE("different sizes are an error on every rank") {
+TEST_CASE("a collective in which ranks use different sizes fails on every rank") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     shampoo_comm_ops ops = OpsOf(*comm);
     std::vector<char> own(2), all(6);
     CHECK(ops.all_gather(ops.user, own.data(), all.data(), rank == 1 ? 2 : 1, nullptr) == ncclInvalidArgument);
-    // Rank 1 and the other ranks all detect the difference.
+    // Every rank expects one byte from rank 1, which sends two bytes to every rank.
     CHECK(ExchangeBytes(ops, rank == 1 ? 2 : 1, 1) == ncclInvalidArgument);
     CHECK(ExchangeBytes(ops) == 0);
   });
 }
 
-TEST_CASE("abort ends the wait of a rank and sets the communicator to NULL") {
+TEST_CASE("abort on one rank ends an all_gather on the other ranks and sets its communicator to NULL") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(GatherOnce(ops, 0, true) == 0);
@@ -265,7 +265,7 @@ TEST_CASE("abort ends the wait of a rank and sets the communicator to NULL") {
   });
 }
 
-TEST_CASE("abort ends the wait for a message") {
+TEST_CASE("abort on one rank ends an all_to_all on the other ranks") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(ExchangeOnce(ops, 0) == 0);

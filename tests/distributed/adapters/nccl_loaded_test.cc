@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of an NCCL that the process has loaded. The test cases load the stand-in for NCCL, so this program is
-// not linked with it.
+// Tests NcclOps (core/comm/nccl.h), which creates communicator callbacks from an NCCL that the process has loaded. The
+// test cases load the stand-in for NCCL with dlopen, so this program is not linked with the stand-in.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>
@@ -23,8 +23,8 @@ Function Symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 
-// Checks an all-to-all of three ranks: rank r sends r + 1 bytes to the next rank, two to itself and none to the
-// previous rank.
+// Checks an all-to-all of three ranks: rank r sends r + 1 bytes to the next rank, two bytes to itself and no bytes to
+// the previous rank.
 void CheckExchange(const CommOps& ops) {
   const auto rank = static_cast<size_t>(ops.rank), world = static_cast<size_t>(ops.world);
   const size_t next = (rank + 1) % world, previous = (rank + world - 1) % world;
@@ -51,7 +51,7 @@ int32_t ExchangeByte(const CommOps& ops, void* recv) {
 
 }  // namespace
 
-TEST_CASE("if NCCL is not loaded, the library reports an error and does not load it") {
+TEST_CASE("if NCCL is not loaded, the library reports an error and does not load NCCL") {
   CommOps ops;
   int comm = 0;
   const Status by_default = NcclOps(&comm, nullptr, &ops);
@@ -86,7 +86,8 @@ TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a co
   std::vector<CommOps> ops(kWorld);
   for (int rank = 0; rank < kWorld; ++rank) {
     CommOps& own = ops[static_cast<size_t>(rank)];
-    // The default name also finds the library that was loaded by its path, because the name is its soname.
+    // The stand-in was loaded by its path. Its soname is the default name libnccl.so.2, so NcclOps also finds it if the
+    // name is nullptr.
     const Status status = NcclOps(comms[rank], rank == 0 ? nullptr : SHAMPOO_NCCL_STANDIN, &own);
     CAPTURE(status.message());
     REQUIRE(status.ok());
@@ -141,7 +142,7 @@ TEST_CASE("an exchange waits until a non-blocking communicator of NCCL is done, 
   REQUIRE(NcclOps(alone, nullptr, &ops).ok());
   char received = 0;
   CHECK(ExchangeByte(ops, nullptr) == ncclInvalidArgument);  // NCCL rejects the receive
-  CHECK(group_end() == ncclInvalidUsage);                    // no group is left open
+  CHECK(group_end() == ncclInvalidUsage);                    // ExchangeByte has ended its group
   CHECK(ExchangeByte(ops, &received) == 0);
   CHECK(received == 1);
   Symbol<void (*)(ncclComm_t, ncclResult_t)>(library, "ncclStandinBreak")(alone, ncclSystemError);

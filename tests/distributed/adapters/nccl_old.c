@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * A stand-in for an NCCL before 2.7, which has no ncclSend and no ncclRecv. It has the functions that the library looks
- * up, for a communicator of one rank.
+ * A stand-in for an NCCL before version 2.7, which has no ncclSend and no ncclRecv. It has all other functions that the
+ * library looks up. Its communicators have one rank.
  */
 #include <nccl.h>
 

@@ -1,6 +1,8 @@
 /*
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks that shampoo_mpi.h compiles without other headers before it.
  */
 #include <shampoo/shampoo_mpi.h>
 

@@ -44,13 +44,13 @@ TEST_CASE("ranks with the same id form a communicator") {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST_CASE("messages of a group are delivered when the group ends, and between two ranks in the order of the calls") {
+TEST_CASE("messages of a group are delivered when the group ends, and messages between two ranks keep their order") {
   ncclComm_t comms[3];
   REQUIRE(ncclCommInitAll(comms, 3, nullptr) == ncclSuccess);
   const int first = 5, second[2] = {6, 7}, to_itself = 8;
   int got_first = 0, got_second[2] = {0, 0}, got_own = 0;
   REQUIRE(ncclGroupStart() == ncclSuccess);
-  // Rank 2 makes no call, and the others do not wait for it.
+  // Rank 2 makes no call, and ncclGroupEnd does not wait for rank 2.
   CHECK(ncclSend(&first, 1, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
   CHECK(ncclRecv(&got_first, 1, ncclInt32, 0, comms[1], nullptr) == ncclSuccess);
   CHECK(ncclRecv(got_second, 8, ncclUint8, 0, comms[1], nullptr) == ncclSuccess);

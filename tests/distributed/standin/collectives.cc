@@ -26,15 +26,15 @@ ncclResult_t Gather(const std::vector<Request>& requests) {
   for (const Request& to : requests) {
     char* segment = static_cast<char*>(to.recv);
     for (const Request& from : requests) {
-      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // if equal, the gather is in place
+      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // if equal, the data is already in place
       segment += bytes;
     }
   }
   return ncclSuccess;
 }
 
-// Sums in the order of the ranks, so a program gets bit-identical results in every run. Each rank receives the whole
-// sum or, with kReduceScatter, its own part.
+// Adds the numbers in the order of the ranks, so a program gets bit-identical results in every run. Each rank receives
+// the whole result or, with kReduceScatter, its own part.
 template <typename Number>
 ncclResult_t Reduce(const std::vector<Request>& requests) {
   const bool scatter = requests[0].kind == Request::kReduceScatter;
@@ -61,7 +61,8 @@ ncclResult_t Reduce(const std::vector<Request>& requests) {
   return ncclInvalidArgument;
 }
 
-// Creates a group for each color. Its ranks are ordered by key and then by old rank.
+// Creates a communicator for each color. The order of its ranks is that of the keys. Ranks with equal keys keep their
+// order.
 ncclResult_t Split(const std::vector<Request>& requests) {
   std::map<int, std::vector<const Request*>> groups;
   for (const Request& request : requests) {

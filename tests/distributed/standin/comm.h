@@ -17,5 +17,5 @@ struct ncclComm {
   const std::shared_ptr<standin::Meeting> meeting;
   const int rank;
   std::atomic<bool> non_blocking = false;
-  std::atomic<ncclResult_t> broken = ncclSuccess;
+  std::atomic<ncclResult_t> broken = ncclSuccess;  // an error that ncclStandinBreak has set
 };

@@ -45,8 +45,8 @@ void Defer(ncclComm_t comm, const Request& request) {
   }
 }
 
-// Posts the first batch of each communicator, then waits until all of them are complete. It does not wait after each
-// post, because the ranks that this thread manages wait for each other. Removes the complete batches from `batches`.
+// Posts the first batch of each communicator, then waits until all these batches are complete and removes them from
+// `batches`. Posts them all before it waits, because a batch may complete only after another rank has posted a batch.
 ncclResult_t RunRound(std::vector<RequestBatch>& batches) {
   std::vector<RequestBatch> round, rest;
   for (const RequestBatch& batch : batches) {

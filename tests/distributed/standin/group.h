@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of one thread, executed immediately or deferred until ncclGroupEnd.
+// Executes the calls of a thread immediately or, after ncclGroupStart, defers them until ncclGroupEnd.
 #pragma once
 
 #include "comm.h"
@@ -11,10 +11,11 @@ namespace standin {
 // Returns whether this thread is between ncclGroupStart and ncclGroupEnd.
 bool InGroup();
 
-// Returns `error`. In a group, ncclGroupEnd then returns the first such error and does not execute the group.
+// Returns `error`, with which a call is rejected. If the call is in a group, ncclGroupEnd then returns the first error
+// of the group and executes no call.
 ncclResult_t Refuse(ncclResult_t error);
 
-// Executes the request on this rank's communicator, or defers it to the end of the group.
+// Executes a request on the communicator of a rank or, in a group, defers the request until ncclGroupEnd.
 ncclResult_t Submit(ncclComm_t comm, const Request& request);
 
 }  // namespace standin

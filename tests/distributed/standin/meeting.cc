@@ -36,7 +36,7 @@ void Meeting::Meet(int rank, const Request& message) {
   End(message.peer, result);
 }
 
-// Ends one message of the rank.
+// Records the result of one message of the rank. After the last message, the post of the rank is complete.
 void Meeting::End(int rank, ncclResult_t result) {
   Seat& seat = seats_[static_cast<size_t>(rank)];
   if (seat.result == ncclSuccess) seat.result = result;
@@ -45,7 +45,7 @@ void Meeting::End(int rank, ncclResult_t result) {
   changed_.notify_all();
 }
 
-// One thread accesses the memory of all ranks under the lock while the other ranks wait.
+// Runs on the thread of the rank that posts last, which holds the lock and accesses the memory of all ranks.
 void Meeting::ExecuteForAll() {
   std::vector<Request> requests;
   for (const Seat& seat : seats_) requests.push_back(seat.request);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Synchronizes the ranks of a communicator: each rank posts a request for a collective, and the last rank to do so
-// executes the collective for all. The sender and the receiver of a message post a request each, and the rank that
+// executes the collective for all. The sender and the receiver of a message each post a request, and the rank that
 // posts later copies the data.
 #pragma once
 
@@ -60,7 +60,7 @@ class Meeting {
   struct Seat {
     Request request;
     bool waits = false;
-    size_t messages = 0;  // not executed yet
+    size_t messages = 0;  // number of posted messages that are not executed yet
     ncclResult_t result = ncclSuccess;
   };
 
@@ -72,8 +72,8 @@ class Meeting {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Seat> seats_;
-  int waiting_ = 0;  // ranks that wait for a collective
-  // Messages whose other side has not been posted, by sender and receiver.
+  int waiting_ = 0;  // number of ranks that have posted the next collective
+  // Messages that one side has posted and the other has not, for each pair of sender and receiver.
   std::map<std::pair<int, int>, std::deque<Request>> sends_, receives_;
   bool aborted_ = false;
 };

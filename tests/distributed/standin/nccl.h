@@ -2,10 +2,10 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The part of the interface of NCCL 2.18 that the stand-in implements. Names and values are those of NCCL, so a program
- * that compiles with this header also compiles with NVIDIA's. Ranks are threads of one process, memory is host memory,
- * and streams are ignored: unless the communicator is non-blocking, a call outside a group is complete when it returns.
- * nccl_standin.h declares functions for tests only.
+ * The stand-in for NCCL, with which tests run without GPUs. This header declares the part of NCCL 2.18 that the
+ * stand-in implements. Names and values are those of NCCL, so a program that compiles with this header also compiles
+ * with NVIDIA's nccl.h. All ranks are in one process, buffers are in host memory, and streams are ignored. Outside a
+ * group, a call is complete when it returns, unless its communicator is non-blocking (see nccl_standin.h).
  */
 #ifndef NCCL_H_
 #define NCCL_H_
@@ -24,14 +24,14 @@
 extern "C" {
 #endif
 
-/* From the CUDA runtime. */
+/* The CUDA runtime declares this type, too. */
 typedef struct CUstream_st* cudaStream_t;
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclUniqueId {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
-/* Pointers to this struct are always NULL here, which selects the defaults. */
+/* The stand-in ignores pointers to this struct. In NCCL, NULL selects the defaults. */
 typedef struct ncclConfig_v21700 ncclConfig_t;
 
 typedef enum {
@@ -82,20 +82,21 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream);
-/* The next two functions support ncclSum and ncclAvg of ncclFloat32 and ncclFloat64. */
+/* The next two functions support the operations ncclSum and ncclAvg, and the types ncclFloat32 and ncclFloat64. */
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
-/* Messages between ranks, with the same number of bytes on both sides, matched in the order of the calls. */
+/* A message from one rank to another: the n-th ncclSend to a rank matches the n-th ncclRecv there from the sender. Both
+ * calls must have the same number of bytes. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 
-/* ncclGroupEnd executes the calls since ncclGroupStart: all of them, or none if a call was rejected. Initialization and
- * splits are not allowed in a group. */
+/* ncclGroupEnd executes all calls since ncclGroupStart. If one of these calls was rejected, ncclGroupEnd executes none.
+ * ncclCommInitRank and ncclCommSplit are not allowed in a group. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of NCCL: collectives, send and receive, and those that create, split, query and destroy communicators.
+// Implements the functions of nccl.h, except ncclGroupStart and ncclGroupEnd (group.cc), and those of nccl_standin.h.
 #include "nccl_standin.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ using standin::Request;
 
 namespace {
 
-// A communicator under construction: ranks with the same ncclUniqueId.
+// A communicator that is complete when all of its ranks have called ncclCommInitRank with the same ncclUniqueId.
 struct Arrival {
   std::shared_ptr<Meeting> meeting;
   std::vector<bool> arrived;

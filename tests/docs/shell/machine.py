@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Creates one folder with all that the reader of a page has.
+"""Creates a folder with everything that the commands of a page need.
 
-It contains a clone, a home folder, a Python environment, and a folder into which commands with sudo install.
+The folder contains a clone, a home folder, a Python environment, and a folder into which commands with sudo install.
 """
 import os
 import shutil
@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 STANDINS = Path(__file__).resolve().parent / "standins"
-#: Variables of the caller that the reader does not have.
+#: Environment variables of the caller that the commands of a page do not get.
 REMOVED = ("CMAKE_PREFIX_PATH", "DESTDIR", "LD_LIBRARY_PATH", "LD_PRELOAD", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
           "PKG_CONFIG_PATH", "PYTHONPATH", "VIRTUAL_ENV")  # fmt: skip
 
@@ -23,7 +23,7 @@ class Machine:
         self.clone, self.home, self.root, self.venv = (folder / name for name in ("clone", "home", "root", "venv"))
 
     def make(self, source: Path) -> None:
-        """Resets the machine, except for the files in build/ of the clone, whose compilation takes minutes."""
+        """Creates the folder again, but keeps build/ of the clone, because compiling its files takes minutes."""
         for old in (self.home, self.root, self.venv):
             shutil.rmtree(old, ignore_errors=True)
         for new in (self.clone, self.home, self.root):
@@ -60,8 +60,8 @@ class Machine:
     def make_venv(self) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", self.venv], check=True)
         (site,) = self.venv.glob("lib/python*/site-packages")
-        # If this interpreter is in a virtual environment, --system-site-packages does not include the packages of this
-        # environment, so their folder is added here.
+        # If sys.executable is in a virtual environment, --system-site-packages does not include the packages of that
+        # environment. Therefore this file adds their folder.
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:
@@ -69,15 +69,15 @@ class Machine:
         path = [str(STANDINS), str(self.venv / "bin")] + ([str(Path(cargo).parent)] if cargo else [])
         return {
             **own, "LC_ALL": "C.UTF-8", "HOME": str(self.home), "SHELL_ROOT": str(self.root), "PATH": ":".join([*path, own["PATH"]]),
-            # All builds of the clone share one compiler cache.
+            # All builds use the caller's compiler cache, although HOME is another folder.
             "CCACHE_DIR": cache_of_ccache(), "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1",
             "CMAKE_BUILD_PARALLEL_LEVEL": own.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"),
-            # pip downloads nothing, and builds with the packages of the tests' interpreter. (0 turns isolation off.)
+            # pip downloads nothing. PIP_NO_BUILD_ISOLATION=0 makes pip build with the installed packages.
             "PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "CARGO_NET_OFFLINE": "true",
             "CARGO_HOME": str(self.home / ".cargo"),
             "SKBUILD_BUILD_DIR": str(self.clone / "build/python"),
             "CMAKE_C_COMPILER_LAUNCHER": "ccache", "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
-            # Lets Open MPI run on a small machine and in a container.
+            # Open MPI may run as root, as in a container, and may start more processes than there are cores.
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         }  # fmt: skip
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of a page: lines that Bash parses as complete commands, with their line numbers in the page."""
+"""Splits the shell blocks of a page into commands. A command is the fewest lines that Bash can parse."""
 import re
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from check_code import blocks, pages  # noqa: E402
 
 
 class Command(NamedTuple):
-    line: int
+    line: int  # number of its first line in the page
     text: str
 
 
@@ -49,7 +49,7 @@ def commands(page: Path) -> Iterator[Command]:
 
 
 def project_around(line: int, text: str) -> Iterator[Command]:
-    """Yields commands that build and run a C project. Its CMakeLists.txt is a head that adds the target, and `text`."""
+    """Yields commands that build and run a C project. Its CMakeLists.txt ends with `text`, a block of the page."""
     (target,) = set(re.findall(r"target_link_libraries\((\w+)", text))
     head = f"cmake_minimum_required(VERSION 3.16)\nproject({target} C)\nadd_executable({target} {target}.c)\n"
     yield Command(line, f"mkdir -p project && cp {target}.c project && cat >project/CMakeLists.txt <<'END'\n{head}{text}\nEND")

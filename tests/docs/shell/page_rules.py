@@ -1,19 +1,19 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The requirements of each page and the few commands that are changed or skipped, each with its reason."""
+"""The requirements and rules of each page. Rules change, skip or check commands; each has its reason (see rules.py)."""
 import sysconfig
 from pathlib import Path
 
 from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 
-GUIDE = "docs/getting_started.md"  # installs the library into $HOME/shampoo
+GUIDE = "docs/getting_started.md"  # its commands install the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
-WHY_77 = "a machine may have no GPU, which the program reports"
+WHY_77 = "on a machine without a GPU, the program reports this and exits with status 77"
 NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # as printed by %g; does not match "nan" or "inf"
 
 
 def nccl(machine):
-    """Returns the folder of NCCL next to the CUDA toolkit, or a folder of the stand-in with the same layout."""
+    """Returns the folder in which NCCL is installed, or a folder with the stand-in for NCCL and the same layout."""
     for folder in ("/usr/local/cuda", "/usr/local", "/usr"):
         if all(Path(folder, name).exists() for name in ("include/nccl.h", "lib/libnccl.so")):
             return folder
@@ -30,17 +30,17 @@ def jaxlib_headers(_):
     return str(Path(sysconfig.get_path("platlib"), "jaxlib/include"))
 
 
-#: The placeholders for folders of the reader, and the folder that replaces each of them.
+#: Placeholders of the pages for folders, and functions that return the folder that replaces each placeholder.
 WHERE = {
     "/where/shampoo/is": lambda machine: str(machine.home / "shampoo"),
     "/where/nccl/is": nccl,
     "/path/to/jaxlib/include": jaxlib_headers,
 }
 
-#: Rules for every page, which may match nothing.
+#: Rules for every page. Unlike the rules of one page, these rules may match nothing.
 COMMON = (
     Instead(r"(cmake --preset (release|deb))\b", r"\1 -DSHAMPOO_CUDA_ARCHITECTURES=90-real",
-            "where there is a CUDA toolkit, compiling for one generation of GPUs saves minutes"),
+            "with a CUDA toolkit, compiling for only one generation of GPUs saves minutes"),
 )  # fmt: skip
 
 
@@ -48,37 +48,38 @@ def needs_installed(**options):
     return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
 
 
-# The tests do not install scikit-learn. For readers without it, the section "Needs" of these pages says to pass --data.
+# Examples with this rule load images with scikit-learn, which the tests do not install. The section "Needs" of their
+# pages describes --data, which makes scikit-learn unnecessary.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
 # Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache is
 # removed, because it has options that another page has passed to pip.
 PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
 
-# The edits that docs/rust.md asks its reader to make.
+# Commands that make the edits that docs/rust.md describes.
 RUST_PROGRAM = r"""sed -n '/^```rust$/,/^```$/{/^```/!p;/^```$/q}' ../docs/rust.md >src/main.rs
 sed -n '/^```toml$/,/^```$/{/^libshampoo/p}' ../docs/rust.md | sed "s|/where/libshampoo/is|$(dirname "$PWD")|" >>Cargo.toml"""
 
 PAGES = {
     "README.md": Page(rules=(
-        Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "tests/run.sh runs this test"),
+        Instead(r"bash tests/run\.sh", "bash -n tests/run.sh", "tests/run.sh would run this test again"),
         Instead(r"pip install \.", "test -e pyproject.toml", "the test of docs/python.md runs this command"),
         Ends(r"^\./minimal", (0,), rf"^w =( {NUMBER}){{6}}$", "the program prints w"),
     )),
     "CONTRIBUTING.md": Page(rules=(
         Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
-                "all targets take half an hour; these are enough for the tests below, and other pages use them"),
+                "building all targets takes half an hour; the next command and other pages need only these"),
         Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'",
                 "the programs of the other tests are not built"),
     )),
     "benchmarks/README.md": Page(rules=(
-        Instead(r"bash benchmarks/run\.sh", "bash -n benchmarks/run.sh", "all parts take hours; the stage benchmarks of "
-                "the long tier runs them with small sizes"),
+        Instead(r"bash benchmarks/run\.sh", "bash -n benchmarks/run.sh", "all parts take hours; the long tier runs "
+                "them with small sizes, in its stage benchmarks"),
         Instead(r"report\.py( --fill)?", "report.py --check", "the test does not change files"),
     )),
     GUIDE: Page(program="trainer.c", rules=(
-        Then(r"^cc .*trainer\.c", "./a.out | grep -F 'w = '", "the program that was linked runs"),
+        Then(r"^cc .*trainer\.c", "./a.out | grep -F 'w = '", "checks that the linked program runs"),
         Then(r"cmake --install .* --prefix /usr/local", 'test -e "$SHELL_ROOT/usr/local/include/shampoo/shampoo.h"',
-             "the header is installed"),
+             "checks that the header is installed"),
     )),
     "docs/ablation.md": Page(needs=("README.md",), rules=(
         Edit("docs/measure/ablation_plan.py", r"^EPOCHS = 10$", "EPOCHS = 1", "all runs take 16 minutes"),
@@ -100,10 +101,10 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     ),
     "docs/java.md": Page(wants=("java",), before="sed -n '/^import io/,/^}$/p;/^}$/q' docs/java.md >Minimal.java", rules=(
         Ends(r"^java -cp", (0,), r"^w\[5\] = -?[0-9.E-]+$", "the program prints w"),
-        Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would fetch a plugin"),
+        Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven downloads a plugin"),
     )),
     "docs/jax.md": Page(wants=("python",), before=PIP, rules=(
-        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package contains the module"),
+        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package has the module"),
     )),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "the whole table takes an hour"),
@@ -116,11 +117,11 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Instead(r"cmake\.define\.SHAMPOO_CUDA=ON", r"\g<0> --config-settings cmake.define.SHAMPOO_CUDA_ARCHITECTURES=90-real",
                 "compiling for one generation of GPUs saves minutes"),
         Then(r"SHAMPOO_CUDA=ON", "test -e $(cd / && python3 -c 'import os, libshampoo; print(os.path.dirname(libshampoo.__file__))')/libshampoo_cuda.so",
-             "the backend is in the package"),
+             "checks that the package contains the CUDA backend"),
     )),
     "docs/tuning.md": Page(needs=("docs/python.md",), wants=("python",), rules=(
         Instead(r"--seeds 5", "--seeds 1 --only parabola", "all rows take an hour"),
-        Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has its row"),
+        Ends(r"defaults\.py", (0,), r"\| parabola \|", "the table has the row of parabola"),
         Instead(r"low_rates\.py", "low_rates.py --seeds 1 --steps 3 --rates 0.001", "the whole table takes minutes"),
         Ends(r"low_rates\.py", (0,), r"\| full \| 0\.001 \|", "the table has its last row"),
     )),

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of rules that change or skip commands of a page. A rule that matches nothing is an error."""
+"""The kinds of rules that change, skip or check commands of a page. A rule of a page must match something."""
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import NamedTuple, Union
 
 
 class Instead(NamedTuple):
-    """Replaces matches of the pattern."""
+    """Replaces the matches of the pattern in commands."""
 
     pattern: str
     text: str
@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 class Then(NamedTuple):
-    """Runs another command after one that matches the pattern, to check its result."""
+    """After each command that matches the pattern, runs another command, which checks the result."""
 
     pattern: str
     command: str
@@ -42,7 +42,7 @@ class Then(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Changes a file of the clone before the page runs."""
+    """Changes a file of the clone before the commands of the page run."""
 
     path: str
     pattern: str
@@ -54,7 +54,7 @@ Rule = Union[Instead, Skip, Ends, Then, Edit]
 
 
 class Page(NamedTuple):
-    """Describes how a page is run. A page without an entry runs unchanged."""
+    """Describes how a page is run. A page that is missing in PAGES (page_rules.py) runs unchanged."""
 
     needs: tuple[str, ...] = ()  # pages that run before this one
     wants: tuple[str, ...] = ()  # features of the machine without which the page is skipped
@@ -64,16 +64,16 @@ class Page(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A command as it is run."""
+    """What runs in place of one command of a page."""
 
-    command: str  # empty: skipped
+    command: str  # the command after all changes; empty if it is skipped
     ends: list[Ends]
     then: list[Then]
-    notes: list[str]
+    notes: list[str]  # messages that are printed before the command
 
 
 class Rules:
-    """The rules of one page, and which of them have matched a command or a file."""
+    """The rules of one page. `used` contains the rules that have matched a command or a file."""
 
     def __init__(self, rules: tuple[Rule, ...], have: Iterable[str]):
         self.rules, self.have, self.used = rules, set(have), set()
@@ -97,7 +97,7 @@ class Rules:
         return plan
 
     def edited(self, root: Path) -> dict[str, str]:
-        """Returns the changed files with their new contents."""
+        """Returns the paths and the new contents of the files that Edit rules change."""
         files: dict[str, str] = {}
         for rule in self.rules:
             if isinstance(rule, Edit):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Creates one Bash script for all commands of a page, with its rules applied."""
+"""Applies the rules of a page to its commands, and creates one Bash script that runs the changed commands."""
 import re
 import shlex
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ ends() { # STATUS... : exits with $status, unless $status is one of these status
   for one in "$@"; do [ "$one" != "$status" ] || return 0; done
   exit "$status"
 }
-says() { grep -qE -e "$1" "$said" || { echo "$at: expected in its output: $1"; exit 1; }; }
+says() { grep -qE -e "$1" "$said" || { echo "$at: the output has no line that matches: $1"; exit 1; }; }
 """
 
 

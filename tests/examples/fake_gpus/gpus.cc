@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes an example run on fake GPUs. The environment variable FAKE_GPUS sets their number; the default is 4. libshampoo
-// loads the plugin that uses the fake CUDA. If the fake detects misuse or memory that is not freed, the process
-// exits with status 3.
+// Makes an example run on fake GPUs: before main(), libshampoo loads the plugin that uses the fake CUDA. The
+// environment variable FAKE_GPUS sets the number of GPUs; the default is 4. If the fake CUDA has detected misuse or
+// memory that was not freed, the process exits with status 3.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
@@ -38,7 +38,7 @@ __attribute__((constructor)) void Begin() {
 
 }  // namespace
 
-// Functions of CUDA that only the examples use.
+// Functions of CUDA that the examples call and that the fake CUDA does not have, because libshampoo does not call them.
 extern "C" {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declarations that the kernels of the examples need to run on the fake CUDA. translate.py makes the kernels include
-// this file.
+// Declarations with which the kernels of the examples compile as C++ and run on the fake CUDA. translate.py adds an
+// #include of this file to each source of kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -30,8 +30,8 @@ inline thread_local fake_gpus::Index blockIdx, blockDim, threadIdx;
 
 namespace fake_gpus {
 
-// kernel<<<blocks, threads, shared, stream>>>(arguments) becomes Launch<&kernel>(blocks, threads, shared,
-// stream)(arguments). The threads of a block run one after another, because the kernels have no barriers.
+// translate.py replaces kernel<<<blocks, threads, shared, stream>>>(arguments) by Launch<&kernel>(blocks, threads,
+// shared, stream)(arguments). The threads of a block can run one after another, because the kernels have no barriers.
 template <auto kKernel>
 class Launch;
 

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// NCCL for fake GPUs. The linker finds these functions before those of the stand-in for NCCL, which takes host memory.
-// Each function waits for the stream, copies the data to host memory, calls the stand-in, and copies the result back. A
-// group may contain only ncclSend() and ncclRecv().
+// Functions of NCCL for memory of fake GPUs. They hide the functions of the same names in tests/distributed/standin, a
+// stand-in for NCCL that takes host memory. Each collective function waits for the stream, copies the data to host
+// memory, calls the function of the stand-in, and copies the result back. A group of calls, from ncclGroupStart() to
+// ncclGroupEnd(), may contain only ncclSend() and ncclRecv().
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nccl.h>
@@ -17,12 +18,13 @@ namespace {
 
 size_t SizeOf(ncclDataType_t type) { return type == ncclFloat32 ? 4 : type == ncclUint8 ? 1 : 0; }
 
+// Returns the function of the stand-in with this name.
 template <typename Function>
 Function Next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
-// Copy `bytes` bytes and wait.
+// These two functions copy `bytes` bytes on the stream and wait until the copy has finished.
 ncclResult_t CopyToHost(void* host, const void* device, size_t bytes, cudaStream_t stream) {
   cudaError_t error = cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream);
   if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
@@ -48,12 +50,13 @@ struct Message {
   size_t bytes() const { return count * SizeOf(datatype); }
 };
 
-// The open group of this thread: how deep it is nested, its messages, and its first error.
+// The open group of this thread: the number of calls of ncclGroupStart() without ncclGroupEnd(), the messages of the
+// group, and its first error.
 thread_local int group_depth = 0;
 thread_local std::vector<Message> group_messages;
 thread_local ncclResult_t group_error = ncclSuccess;
 
-// Executes messages as one group of the stand-in. All data is read before any is written.
+// Executes messages as one group of the stand-in. Reads all data to send before it writes received data.
 ncclResult_t Exchange(const std::vector<Message>& messages) {
   static const auto kStart = Next<decltype(&ncclGroupStart)>("ncclGroupStart");
   static const auto kEnd = Next<decltype(&ncclGroupEnd)>("ncclGroupEnd");
@@ -84,7 +87,7 @@ ncclResult_t Exchange(const std::vector<Message>& messages) {
   return result;
 }
 
-// Executes a message, or defers it to the end of the group.
+// If a group is open, adds the message to the group, otherwise executes it immediately.
 ncclResult_t Submit(const Message& message) {
   if (fake_cuda_check_collective(message.data(), message.bytes()) == 0) {
     if (group_depth > 0 && group_error == ncclSuccess) group_error = ncclInvalidArgument;

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """translate.py SOURCE TARGET: translates a CUDA source of the examples to C++ for the fake CUDA.
 
-Replaces kernel<<<...>>>(...) by fake_gpus::Launch<&kernel>(...)(...), which kernels.h declares.
+Replaces kernel<<<...>>>(...) by fake_gpus::Launch<&kernel>(...)(...), and adds an include of kernels.h, which declares
+Launch.
 """
 import re
 import sys

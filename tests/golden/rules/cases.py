@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of data/rules: keys, shapes and gradients."""
+"""Defines the cases of data/rules: their keys, shapes and gradients. make_cases.py writes the cases."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Every key that model.py reads, and the preset for the library. The numbers that multiply parameters, gradients or
-# states, such as lr and beta1, are exact in float32.
+# Default values of the cases, for every key that model.py reads. The key "preset" is for the library only. Numbers that
+# multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,
@@ -54,10 +54,10 @@ BASE: Keys = {
 
 
 class Case:
-    """A trajectory. gradients: for each step, a dict from parameter position to gradient.
+    """A trajectory. gradients: for each step, a dict from the position of a parameter to its gradient.
 
-    missing: pairs of the position of a parameter and the steps in which that parameter has no gradient. silent:
-    such pairs for the steps in which the gradient is 0.
+    missing: pairs (position of a parameter, the steps in which this parameter has no gradient).
+    silent: pairs (position of a parameter, the steps in which its gradient is 0).
     """
 
     def __init__(self, name: str, dtype: str, shapes: Shapes, steps: int, *, scale: float = 1.0,
@@ -69,7 +69,7 @@ class Case:
         unknown = {key for own in [keys, *(k for _, k in groups or [])] for key in own} - set(BASE)
         assert not unknown, unknown
         self.groups = [(members, {**BASE, **keys, **own}) for members, own in groups or [(everything, {})]]
-        numbers = np.random.RandomState(list(name.encode()))  # the same in every version of NumPy
+        numbers = np.random.RandomState(list(name.encode()))  # the same numbers in every version of NumPy
         real = np.float64 if dtype == "f64" else np.float32
 
         def draw(shape: tuple[int, ...]) -> np.ndarray:
@@ -87,7 +87,7 @@ class Case:
 
 
 def of_refreshes() -> list[Case]:
-    """Return cases of schedules of refreshes."""
+    """Return cases that test in which steps inverse roots are refreshed and used."""
     late = [(0, [5, 6, 12]), (1, range(1, 10)), (2, [1, 2, 9, 11, 16, 17])]
     return [
         Case("growth_0.05", "f32", [(4, 3), (3,)], 46, precondition_frequency=20, refresh_growth=0.05,
@@ -144,7 +144,7 @@ def of_refreshes() -> list[Case]:
 
 
 def of_epsilon() -> list[Case]:
-    """Return cases of inverse roots with a relative epsilon."""
+    """Return cases that test inverse roots with a relative epsilon."""
     silent = [(0, range(1, 8)), (1, range(1, 17)), (3, [1])]
     of_zeros = {"shapes": [(4, 3), (3, 3), (5, 2), (4,)], "steps": 16, "silent": silent, "refresh_growth": 0.5,
                 "precondition_frequency": 4, "precondition_1d": True, "root_relative_epsilon": 1e-3}
@@ -179,7 +179,7 @@ def of_epsilon() -> list[Case]:
 
 
 def of_all_else() -> list[Case]:
-    """Return cases of orders, dtypes, decay and merging, with growing intervals and a relative epsilon."""
+    """Return cases that test orders, merging, dtypes and decays. In all of them, the intervals of refreshes grow."""
     return [
         Case("order_1", "f32", [(5,), (1,), ()], 20, precondition_1d=True, refresh_growth=0.5, grafting="adam",
              root_relative_epsilon=1e-3),
@@ -216,8 +216,8 @@ def of_all_else() -> list[Case]:
 def at_random() -> list[Case]:
     """Return cases with random combinations of keys."""
     found = []
-    # Seeds with which no error of newton or higher_order is close to root_tolerance. If an error were close to it,
-    # rounding could change the number of iterations, and make_cases.py would reject the case.
+    # With these seeds, no error of an iteration of newton or higher_order is close to root_tolerance. If an error were
+    # close to root_tolerance, rounding could change the number of iterations, and make_cases.py would reject the case.
     for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):
         draw = np.random.RandomState(1000 + number)
 

@@ -4,12 +4,13 @@
 """Writes the cases of data/rules: trajectories of the NumPy model of the update rules (model.py), with tolerances.
 
     make_cases.py FOLDER           writes all cases
-    make_cases.py --check FOLDER   computes them again and compares them with the files
+    make_cases.py --check FOLDER   computes all cases again and compares them with the files
 
-A tolerance is four times the largest difference between the recorded results, computed in float64, and those of eight
-runs in the dtype of the parameters. The inputs of these runs are perturbed by up to 2 ulp, and each factor matrix is
-perturbed before its root by up to the bound on the backward error of an eigensolver. A tolerance is at least 1e-12
-(f64) or 1e-6 (f32) times the largest distance of a parameter from its initial value.
+The recorded results are computed in float64. To measure the effect of rounding, eight other runs compute in the dtype
+of the parameters. Their inputs are perturbed by up to 2 ulp. Before the root of a factor matrix is computed, the matrix
+is perturbed by up to a bound on the backward error of an eigensolver. The atol of a case is four times the largest
+difference between a result of these runs and the recorded result. The atol is at least 1e-12 (f64) or 1e-6 (f32) times
+the largest distance of a parameter from its initial value.
 """
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ from model import Group
 
 REAL = {"f64": np.float64, "f32": np.float32}
 ROUNDED = 8  # number of runs that measure the effect of rounding
-SHARP = 1e-3  # upper limit of a tolerance, relative to the largest change of a parameter
-# Least tolerance of --check, relative to the largest element of a tensor, because NumPy may use another BLAS.
+SHARP = 1e-3  # upper limit of atol, relative to the largest change of a parameter
+# Least tolerance of --check, relative to the largest element of a tensor. Results differ if NumPy uses another BLAS.
 SAME = 1e-12
-# Least distance between an error of a coupled iteration and root_tolerance (logarithm of their quotient), so that
-# rounding cannot decide when the iteration stops.
+# Least value of |log(error / root_tolerance)| in a coupled iteration (roots.py). For smaller values, rounding could
+# decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
 
 
 class Exact:
-    """A run in float64."""
+    """A run in float64, without perturbations."""
 
     real: type = np.float64
 
@@ -48,7 +49,7 @@ class Exact:
 
 
 class Rounded(Exact):
-    """A run in the dtype of the case. Its inputs and factor matrices are perturbed as much as by rounding errors."""
+    """A run in the dtype of the case. Its inputs and factor matrices are perturbed, to imitate rounding errors."""
 
     def __init__(self, case: Case, number: int) -> None:
         self.real, self.eps = REAL[case.dtype], float(np.finfo(REAL[case.dtype]).eps)
@@ -58,7 +59,7 @@ class Rounded(Exact):
         return x * (1 + self.eps * self.numbers.uniform(-2, 2, x.shape))
 
     def of_factor(self, a: np.ndarray) -> np.ndarray:
-        # Adds the backward error of an eigensolver, because NumPy's eigensolver always computes in float64.
+        # Imitates the backward error of an eigensolver in this dtype: NumPy's eigensolver always computes in float64.
         moved = np.tril(self.numbers.uniform(-1, 1, a.shape))
         return a + (len(a) * self.eps * abs(a).max() * (moved + np.tril(moved, -1).T)).astype(a.dtype)
 
@@ -90,7 +91,7 @@ def tolerance(case: Case, exact: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def tensors_and_settings(case: Case) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the inputs of a case, without results."""
+    """Return the input tensors and the settings of a case, without results and tolerance."""
     tensors = {f"init/{p}": x.astype(REAL[case.dtype]) for p, x in enumerate(case.init)}
     for t, of_step in enumerate(case.gradients, 1):
         tensors.update({f"grad/{t}/{p}": g.astype(REAL[case.dtype]) for p, g in of_step.items()})
@@ -143,20 +144,20 @@ def load(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def differences(case: Case, path: Path) -> list[str]:
-    """Return the differences between a file and its case, which is computed again."""
+    """Compute a case again, and return the differences between the case and its file."""
     if not path.exists():
         return ["no file"]
     tensors, settings = make(case)
     there, settings_there = load(path)
     found = []
-    # Rounding errors in float32 depend on the BLAS, and so does the tolerance.
+    # Rounding errors depend on the BLAS, so the recorded atol may differ by up to a factor of 4.
     wanted, kept = settings.pop("tolerance"), settings_there.pop("tolerance")
     if kept["rtol"] != wanted["rtol"] or not wanted["atol"] / 4 <= kept["atol"] <= 4 * wanted["atol"]:
         found.append(f"tolerance {kept}, not {wanted}")
     if settings != settings_there or list(tensors) != list(there):
         found.append("the settings or the names of the tensors differ")
         return found
-    # The results are computed in float64, so the tolerance is that of the case scaled to the precision of float64.
+    # The results are computed in float64, so the atol of the case is scaled to the precision of float64.
     rounding = kept["atol"] * float(np.finfo(np.float64).eps / np.finfo(REAL[case.dtype]).eps)
     for name, x in tensors.items():
         allowed = max(SAME * float(abs(x).max(initial=0)), rounding) if name.startswith("param/") else 0

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of a step in plain NumPy, for the cases of data/rules. Shares no code with the library.
+"""Computes the steps of method shampoo in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
-A model reads each key from a dict and has no defaults. Its states have the dtype of its weights: float64 for the
-recorded results, float32 to measure the effect of rounding.
+Each key is read from a dict, and there are no defaults. States have the dtype of the weights. make_cases.py uses
+weights in float64 for the recorded results, and in the dtype of the case to measure the effect of rounding.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roots import Keys, inverse_root, norm
 
 
 def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
-    """Yield the steps that refresh the roots of a group, each with the interval between refreshes at this step."""
+    """Yield (step, current interval between refreshes) for the steps at which a group refreshes its roots."""
     frequency, growth, t = k["precondition_frequency"], k["refresh_growth"], k["start_preconditioning_step"]
     if t == -1:
         t = 1 if growth else frequency
@@ -28,7 +28,7 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
 
 
 def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
-    """Return the steps at which the roots of a block are due, and whether their use can be deferred."""
+    """Return {step: whether the use of the roots can be deferred} for the steps in which roots of a block are due."""
     found = {}
     for t, interval in refreshes(k):
         if t > steps:
@@ -55,7 +55,7 @@ def merged(shape: tuple[int, ...], k: Keys) -> list[int]:
 
 
 def stored(x: np.ndarray, dtype: str) -> np.ndarray:
-    """Round a state to its dtype between steps."""
+    """Return a state, rounded to the dtype in which it is kept between steps."""
     if dtype == "f16":
         return x.astype(np.float16).astype(x.dtype)
     if dtype == "bf16":
@@ -71,18 +71,18 @@ class Block:
     """The states and the step of a block."""
 
     def __init__(self, weight: np.ndarray, has_factors: bool, k: Keys, root: Root) -> None:
-        self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root  # weight is a view
+        self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root  # the weight is a view
         dims = weight.shape if has_factors else ()
         self.cost = sum(n**3 for n in dims)
         self.factors = [np.zeros((n, n), weight.dtype) for n in dims]
         self.roots = [(k["initial_inverse"] == "identity") * np.eye(n, dtype=weight.dtype) for n in dims]
         self.filtered, self.moment, self.momentum = (np.zeros_like(weight) for _ in range(3))
         self.has_roots = False
-        self.pending: tuple[int, list[np.ndarray]] | None = None  # factor matrices whose roots are not used yet
+        self.pending: tuple[int, list[np.ndarray]] | None = None  # step and factor matrices of a snapshot
         self.schedule: dict[int, bool] = {}
 
     def refresh(self, t: int) -> None:
-        """Take a snapshot when roots are due, and use its roots at once or root_async steps later."""
+        """Take a snapshot of the factor matrices if roots are due. Use its roots at once or root_async steps later."""
         if t in self.schedule:
             defers_use = self.has_roots and self.pending is None and self.schedule[t]
             self.pending = (t, list(self.factors))
@@ -142,9 +142,10 @@ class Block:
 
 
 class Group:
-    """Parameters with common keys.
+    """Parameters with the same keys.
 
-    weights: arrays by their position, changed in place. move: changes a factor matrix before its root is computed.
+    weights: {position: parameter}; steps change the arrays in place. move: perturbs a factor matrix before its root is
+    computed.
     """
 
     def __init__(self, k: Keys, weights: dict[int, np.ndarray], steps: int, move: Callable = lambda a: a) -> None:
@@ -163,7 +164,8 @@ class Group:
                 part = tuple(slice(i * most, (i + 1) * most) for i in position)
                 view = weight.reshape(shape)[part]
                 self.blocks.append((p, shape, part, Block(view, has_factors, k, root)))
-        # Assigns phases: the most expensive block first, each to the phase with the least total cost.
+        # With root_spread, the phase of a block delays its refreshes. Blocks are assigned to phases one after another:
+        # the most expensive block first, each block to the phase with the least total cost.
         load = [0] * min(k["precondition_frequency"], len(self.blocks))
         for block in sorted((b for *_, b in self.blocks), key=lambda b: -b.cost):
             phase = load.index(min(load))

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse roots of a factor matrix in plain NumPy, for model.py."""
+"""Computes inverse roots of a factor matrix in plain NumPy, for model.py."""
 from __future__ import annotations
 
 import math
@@ -16,9 +16,9 @@ def norm(x: np.ndarray) -> float:
 
 
 def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return A^(-1/r) by the coupled inverse Newton iteration.
+    """Return A^(-1/r), computed by the coupled inverse Newton iteration.
 
-    Append the distance of each error from root_tolerance (the logarithm of their quotient) to margins.
+    For each iteration, append |log(error / root_tolerance)| to margins.
     """
     one = np.eye(len(a), dtype=a.dtype)
     z = (r + 1) / (2 * norm(a))
@@ -35,9 +35,9 @@ def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
 
 
 def higher_order(a: np.ndarray, e: float, p: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return (A + e I)^(-1/p) by the coupled iteration of order root_order. margins: as for newton()."""
+    """Return (A + e I)^(-1/p), computed by the coupled iteration of order root_order. margins: as for newton()."""
     one = np.eye(len(a), dtype=a.dtype)
-    largest = float(abs(a).max())  # its fourth power may be out of range
+    largest = float(abs(a).max())  # scales A, because A^4 may be out of range
     sums = [abs(np.linalg.matrix_power(a / largest, i)).sum(axis=1).max() ** (1 / i) for i in (1, 4)]
     bound = largest * float(min(sums)) + e
     ratio = (bound / e) ** (1 / p)
@@ -61,7 +61,7 @@ def higher_order(a: np.ndarray, e: float, p: int, k: Keys, margins: list[float])
 
 
 def inverse_root(a: np.ndarray, order: int, k: Keys, margins: list[float]) -> np.ndarray:
-    """Return the inverse root of a bias-corrected factor matrix of a block of this order."""
+    """Return the inverse root of a bias-corrected factor matrix. order: the order of the block."""
     n, one = len(a), np.eye(len(a), dtype=a.dtype)
     epsilon, relative = k["epsilon"], k["root_relative_epsilon"]
     if relative:

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Additional tests of data/rules: a comparison of its files with the cases that the model computes, and replays with
-# scaled gradients.
+# Additional tests of the cases in data/rules: a comparison of their files with what rules/make_cases.py computes, and
+# replays of the cases that rules/scale_cases.py writes, with scaled gradients.
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
@@ -11,7 +11,8 @@ set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\
 add_test(NAME golden.rules.scale_cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
 set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)
-# golden_scaled(<prefix of the tests> <environment> <command>...): the command replays cases, like shampoo_replay.
+# golden_scaled(<prefix of the tests> <environment> <command>...): adds tests that replay the scaled cases. The command
+# has the interface of shampoo_replay.
 function(golden_scaled name environment)
   set(cases ${PROJECT_BINARY_DIR}/tests/golden/scaled)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/out/scaled)

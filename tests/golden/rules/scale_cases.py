@@ -6,7 +6,7 @@
     scale_cases.py FOLDER
 
 With a relative epsilon, the direction also scales by a power of two, and the learning rate is scaled by the inverse of
-that power. Replays of FOLDER/as_is, FOLDER/up and FOLDER/down must therefore give the same bytes. A factor matrix
+that power. Replays of FOLDER/as_is, FOLDER/up and FOLDER/down must therefore write equal files. A factor matrix
 scales with the square of the gradient. Its inverse r-th root scales by a power of two if the factor matrix scales by a
 power of 2^r.
 """
@@ -24,12 +24,12 @@ def cases(power: int) -> list[Case]:
     """Return the cases with gradients scaled by 2^(power * exponent of the case)."""
 
     def case(name: str, dtype: str, exponent: int, shapes: Shapes, steps: int, by: float = 1.0, **keys: Any) -> Case:
-        """by: the direction scales with this power of the scale of the gradients."""
+        """Return a case. If the gradients are multiplied by s, the direction is multiplied by s**by."""
         scale = 2.0 ** (power * exponent)
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # With root 2, both inverse roots of a matrix scale with the inverse of the gradient, and so does the direction.
+    # With root 2, a scale s of the gradients scales both inverse roots of a matrix by 1/s, and so the direction by 1/s.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_trajectories.py LIBSHAMPOO_SO: checks that a step runs the iteration that root_method names.
+"""check_trajectories.py LIBSHAMPOO_SO: checks that steps compute roots with the iteration that root_method names.
 
-Compares whole trajectories in float64 after every step with the simple implementation below, which shares no code with
-the library. Most trajectories have a loose root_tolerance. The iteration then ends about a percent away from the root,
-so only the same iteration, stopped at the same point, gives the same parameters. Finally, each constant of the
-iterations below is changed slightly. At least one trajectory must then differ, which shows that the test can fail.
+The library and the simple implementation below, which share no code, compute the same trajectories in float64. Their
+parameters are compared after every step. Most trajectories have a loose root_tolerance. The iteration then stops about
+a percent away from the root, so only the same iteration, stopped at the same point, gives the same parameters. Finally,
+the script changes each constant of the iterations below slightly. At least one trajectory must then differ from that of
+the library, which shows that the test can fail.
 """
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = 1e-11  # largest relative error of a parameter: rounding times the condition numbers of the factor matrices
-VISIBLE = 1e-6  # the least change of a trajectory that a changed constant must cause
-MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rounding does not decide when to stop
+TOLERANCE = 1e-11  # largest relative error of a parameter; the condition of the factor matrices amplifies rounding
+VISIBLE = 1e-6  # if a constant is changed, parameters of at least one trajectory must differ by more than this
+MARGIN = 1e-9  # least distance of an error from root_tolerance, so that rounding does not decide when to stop
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -32,7 +33,7 @@ MARGIN = 1e-9  # the least distance of an error from root_tolerance, so that rou
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The constants of both iterations: numbers in the formulas, and factors (normally 1) of computed values."""
+    """The constants of both iterations: numbers in formulas, factors (normally 1), and flags for wrong formulas."""
 
     epsilon: float = 1.0
     tolerance: float = 1.0
@@ -140,7 +141,7 @@ def higher_order(a: np.ndarray, p: int, s: Settings, k: Constants, margin: Stopp
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The keys that the trajectories use, with the defaults of preset shampoo_2024 and initial_inverse identity."""
+    """The keys that the trajectories use, with their defaults in preset shampoo_2024, except for initial_inverse."""
 
     root_method: str
     lr: float = 0.01
@@ -158,8 +159,8 @@ class Settings:
     inverse_root_override: str = "0"
     use_bias_correction: bool = True
     grafting: str = "none"
-    grafting_beta2: float = math.nan  # auto
-    grafting_epsilon: float = math.nan  # auto
+    grafting_beta2: float = math.nan  # NaN represents auto
+    grafting_epsilon: float = math.nan  # NaN represents auto
     initial_inverse: str = "identity"
     root_order: int = 3
     root_tolerance: float = 1e-6
@@ -189,7 +190,7 @@ class Settings:
 
 
 def contract(tensor: np.ndarray, matrices: Iterable[np.ndarray]) -> np.ndarray:
-    """Return the tensor multiplied along each of its dims with the matrix of that dim."""
+    """Multiply the tensor along each of its dims by the matrix of that dim."""
     for dim, matrix in enumerate(matrices):
         tensor = np.moveaxis(np.tensordot(tensor, matrix, axes=(dim, 0)), -1, dim)
     return tensor
@@ -215,7 +216,7 @@ class Block:
     """The state and the step of a block."""
 
     def __init__(self, weight: np.ndarray, s: Settings, constants: Constants, margin: StoppingMargin) -> None:
-        self.weight = weight  # a view
+        self.weight = weight  # a view of the parameter, which step() updates
         self.settings = s
         self.constants = constants
         self.margin = margin
@@ -280,13 +281,13 @@ class Trajectory:
     name: str
     settings: dict[str, Any]
     shapes: list[tuple[int, ...]]
-    gradient_scale: float = 1.0  # the factor of the random numbers in the gradients
-    silent_steps: int = 0  # the number of steps at the beginning whose gradients are 0
+    gradient_scale: float = 1.0  # the random gradients are multiplied by this number
+    silent_steps: int = 0  # all gradients of the first silent_steps steps are 0
     steps: int = 8
 
     def data(self) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
         """Return the initial parameters, and the gradients of each step. Every call returns the same numbers."""
-        numbers = np.random.RandomState(list(self.name.encode()))  # the same in every version of numpy
+        numbers = np.random.RandomState(list(self.name.encode()))  # gives the same numbers in every version of NumPy
         weights = [numbers.normal(size=shape) for shape in self.shapes]
         gradients = [[self.gradient_scale * numbers.normal(size=shape) for shape in self.shapes]
                      for _ in range(self.steps)]
@@ -329,7 +330,7 @@ def compute(trajectory: Trajectory, constants: Constants = EXACT) -> Result:
             where = tuple(slice(i * s.max_preconditioner_dim, (i + 1) * s.max_preconditioner_dim) for i in position)
             blocks.append((index, shape, where, Block(weight.reshape(shape)[where], s, constants, margin)))
     parameters = []
-    with np.errstate(all="ignore"):  # changed constants may diverge
+    with np.errstate(all="ignore"):  # with changed constants, an iteration may diverge
         for t, gradient in enumerate(gradients, 1):
             for index, shape, where, block in blocks:
                 block.step(gradient[index].reshape(shape)[where], t)
@@ -389,7 +390,7 @@ class Library:
             raise RuntimeError(f"{function}: {self.library.shampoo_last_error().decode()}")
 
     def replay(self, trajectory: Trajectory) -> tuple[Result, dict[str, int]]:
-        """Return the trajectory and the statistics of the optimizer."""
+        """Return the results of the library and the statistics of its optimizer."""
         config, plan, optimizer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         weights, gradients = trajectory.data()
         try:
@@ -475,7 +476,7 @@ def trajectories() -> list[Trajectory]:
         higher_order_case("merged", [(3, 4, 5)], scale=3.0, epsilon=1e-3, root_tolerance=0.05, root_order=4,
                           use_merge_dims=True, max_preconditioner_dim=12, inverse_root_override="3", momentum=0.8,
                           beta2=0.99, use_bias_correction=False),
-        # With an epsilon this small, c is 1.001 in the first root of a vector.
+        # epsilon is so small that c has its least value, 1.001, in the first root of a vector.
         higher_order_case("override_list", [(7,), (5, 6), (3, 4, 5)], epsilon=1e-4, root_tolerance=0.04, beta2=0.9,
                           inverse_root_override="0,1,3"),
         higher_order_case("late_start", [(6, 5), (4,)], epsilon=1e-5, root_tolerance=0.05, root_order=5, grafting="sgd",
@@ -486,8 +487,8 @@ def trajectories() -> list[Trajectory]:
         higher_order_case("nesterov", [(4, 9)], scale=0.1, epsilon=1e-4, root_tolerance=0.02, root_order=2,
                           momentum=0.9, use_nesterov=True, weight_decay=0.02, initial_inverse="zero",
                           start_preconditioning_step=3, precondition_frequency=2, inverse_root_override="2"),
-        # At step 2 the factor matrices are still 0, so the gradient of step 3 is multiplied by the inverse roots of
-        # 1e-16.
+        # The refresh of step 2 computes the roots of factor matrices that are 0, to which only 1e-16 I is added. Step 3
+        # multiplies its gradient by these roots.
         higher_order_case("silence", [(5,)], silent_steps=2, lr=1e-4, epsilon=1e-3, root_tolerance=0.05, beta2=0.8,
                           max_preconditioner_dim=4, precondition_frequency=2, inverse_root_override="4",
                           use_bias_correction=False),
@@ -495,7 +496,7 @@ def trajectories() -> list[Trajectory]:
 
 
 def changes() -> list[tuple[str, str, Constants]]:
-    """Return tuples (method, name of the change, constants of which one is wrong)."""
+    """Return tuples (method, name of the change, constants); one of the constants is wrong."""
 
     def changed(**fields: Any) -> Constants:
         return dataclasses.replace(EXACT, **fields)
@@ -536,13 +537,13 @@ def main(path: str) -> int:
         distance = got.distance(want)
         problems = []
         if distance > TOLERANCE:
-            problems.append(f"more than {TOLERANCE:g} apart")
+            problems.append(f"the error is above {TOLERANCE:g}")
         if want.margin < MARGIN:
-            problems.append(f"an error within {want.margin:.1e} of root_tolerance: choose other numbers")
+            problems.append(f"an error is within {want.margin:.1e} of root_tolerance: choose other settings")
         expected = {key: 0 for key in COUNTERS}
         expected["root_computed"] = expected["root_" + trajectory.settings["root_method"]] = want.roots_computed
         if counters != expected or want.roots_computed == 0:
-            problems.append(f"counted {counters}, not {expected}")
+            problems.append(f"statistics are {counters}: expected {expected}, with at least one root")
         print(f"{'FAILED' if problems else 'passed'} {trajectory.name}: worst relative error {distance:.1e}, "
               f"{counters['root_computed']} roots", *problems, sep="; ")
         failed += bool(problems)
@@ -552,7 +553,7 @@ def main(path: str) -> int:
         distances = [compute(trajectory, constants).distance(got)
                      for trajectory, got in replayed if trajectory.settings["root_method"] == method]
         seen = [distance for distance in distances if distance > VISIBLE]
-        print(f"{'passed' if seen else 'FAILED'} {method} changed, {name}: {len(seen)} of {len(distances)} "
+        print(f"{'passed' if seen else 'FAILED'} {method}, wrong constant ({name}): {len(seen)} of {len(distances)} "
               f"trajectories differ, by up to {max(distances):.1e}")
         failed += not seen
         passed += bool(seen)

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that a step of the binding does not allocate memory, and therefore copies no slices.
+//! Checks that `Optimizer::step` allocates no memory in Rust, and therefore does not copy the slices of its buffers.
 
 use crate::tools::{gradients, model, optimizer};
 use libshampoo::Buffers;
@@ -9,6 +9,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
+    /// Number of bytes that this thread has allocated so far.
     static BYTES: Cell<usize> = Cell::new(0);
 }
 

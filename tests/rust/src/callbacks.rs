@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that callbacks may panic with any payload, and that they may call the library.
+//! Checks that callbacks of the library may panic with any payload, and that callbacks may call the library.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, PlanOptions};
@@ -21,17 +21,17 @@ impl Drop for Thrown {
     }
 }
 
-/// The payload of the panic in the drop of `Thrown`. The drop of this payload panics, too.
+/// The panic payload with which the drop of `Thrown` panics. The drop of `Again` panics, too.
 struct Again;
 
 impl Drop for Again {
     fn drop(&mut self) {
-        panic!("a panic of a payload, as the test wants");
+        panic!("an intended panic: a payload was dropped");
     }
 }
 
-/// The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends. The
-/// test provides functions that run in each exchange and in abort.
+/// The communicator of the first of two ranks. The other rank is simulated: in each exchange it sends a copy of what
+/// this rank sends. Each exchange then calls the field `exchange`, and abort calls the field `abort`.
 struct Hooks {
     exchange: Box<dyn Fn() -> Result<(), BoxError> + Send + Sync>,
     abort: Box<dyn Fn() + Send + Sync>,
@@ -74,7 +74,7 @@ fn with_comm(comm: &Comm) -> Optimizer {
     Optimizer::builder(&plan).replica_comm(comm).build().unwrap()
 }
 
-/// Creates an optimizer whose communicator works until the first step.
+/// Creates an optimizer. From its first step on, each exchange of its communicator calls `exchange`.
 fn failing(
     exchange: impl Fn() -> Result<(), BoxError> + Send + Sync + 'static,
     abort: impl Fn() + Send + Sync + 'static,
@@ -151,7 +151,7 @@ fn library_calls_in_abort_do_not_replace_the_cause() {
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the cable is out");
 }
 
-/// In this test, a second failure replaces the first one, which is then dropped.
+/// The communicator returns an error of the type `Calls`. Dropping this error calls the library.
 #[test]
 fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
     #[derive(Debug)]
@@ -185,7 +185,7 @@ fn one_call_at_a_time_uses_a_communicator() {
     let rejected = Arc::new(AtomicUsize::new(0));
     let (inner, count) = (Arc::clone(&other), Arc::clone(&rejected));
     let exchange = move || -> Result<(), BoxError> {
-        // `other` is None while the optimizers are created.
+        // While the optimizers are created, `other` is None, and exchanges succeed.
         if let Some(opt) = inner.try_lock().ok().as_mut().and_then(|opt| opt.as_mut()) {
             let error = step(opt, &mut model(), &gradients(&model(), 0)).unwrap_err();
             assert_eq!(error.code(), Code::State, "{error}");
@@ -208,8 +208,8 @@ fn one_call_at_a_time_uses_a_communicator() {
     steps(&mut second, &mut theirs, 0, 4);
     assert_eq!(bits(&ours), bits(&theirs));
     let folder = std::env::temp_dir().join(format!("shampoo-rust-one-call-{}", std::process::id()));
-    // save accepts the communicator of the optimizer. It fails only because the simulated rank reports the same files
-    // as this rank.
+    // save accepts the communicator of the optimizer, and makes its exchanges. The call then fails, because the
+    // simulated rank reports the same files as this rank.
     assert_eq!(second.save(Some(&comm), &folder).unwrap_err().code(), Code::Io);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -11,12 +11,12 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// An executor that starts threads in each call. `mistake` names the way in which it breaks its contract; "": it does
-/// not break the contract.
+/// An executor that starts threads in each call. `mistake` names the way in which the executor breaks its contract. If
+/// `mistake` is "", the executor does not break its contract.
 struct Scoped {
     mistake: &'static str,
     calls: Arc<AtomicUsize>,
-    /// Number of calls that returned after they had run tasks too often.
+    /// Number of calls in which the executor ran `count + 2` tasks without a panic.
     finished: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
@@ -36,7 +36,7 @@ impl Executor for Scoped {
         self.calls.fetch_add(1, Ordering::SeqCst);
         match self.mistake {
             "leaves all out" => return,
-            "panics" => panic!("an executor that panics, as the test wants"),
+            "panics" => panic!("an intended panic of an executor"),
             "runs twice, and too many" => {
                 (0..count + 2).for_each(task);
                 self.finished.fetch_add(1, Ordering::SeqCst);
@@ -87,8 +87,9 @@ fn an_executor_is_dropped_if_its_optimizer_cannot_be_created() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Steps with addresses and a bound learning rate. The state is in the arena with which the optimizer is created or, if
-/// `bind_other`, in another arena that is bound later.
+/// Makes four steps with buffers that are bound by address, and with a bound learning rate. The state is in an arena of
+/// the caller, with which the optimizer is created. If `bind_other` is true, the state is moved to another arena before
+/// the first step.
 fn over_addresses(bind_other: bool) {
     let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
@@ -104,7 +105,7 @@ fn over_addresses(bind_other: bool) {
         if bind_other {
             std::ptr::copy_nonoverlapping(created, other, bytes);
             opt.bind_state(other.cast(), other.cast()).unwrap();
-            std::ptr::write_bytes(created, 0xff, bytes); // no step reads this arena any more
+            std::ptr::write_bytes(created, 0xff, bytes); // the steps must not read this arena any more
         }
         for t in 0..4 {
             let grads = gradients(&model(), t);
@@ -131,11 +132,14 @@ fn a_caller_can_provide_addresses_arenas_and_scalars() {
     over_addresses(true);
 }
 
-/// Bytes that are allocated now, all bytes that were ever allocated, and calls of release.
+/// What the allocator of the test counts.
 #[derive(Default)]
 struct Counts {
+    /// Bytes that are allocated and not yet deallocated.
     held: AtomicUsize,
+    /// Sum of the bytes of all calls of `allocate`.
     allocated: AtomicUsize,
+    /// Number of calls of `release`.
     released: AtomicUsize,
 }
 
@@ -150,8 +154,8 @@ unsafe extern "C" fn allocate(
     let counts = &*user.cast::<Counts>();
     counts.held.fetch_add(bytes, Ordering::SeqCst);
     counts.allocated.fetch_add(bytes, Ordering::SeqCst);
-    // The block starts one page after the start of the allocation, so deallocate can find the start without the
-    // alignment.
+    // The returned memory starts one page after the start of the allocation. `deallocate` receives no alignment, and
+    // finds the start by subtracting one page.
     let whole = Layout::from_size_align(bytes + 4096, 4096).unwrap();
     assert!(align <= 4096);
     alloc(whole).add(4096).cast()

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of state entries and checkpoints.
+//! Tests that read and write the states of an optimizer, entry by entry and in checkpoints.
 
 use crate::tools::{bits, builder, config, in_threads, model, optimizer, steps, trained, Meeting, Thread};
 use libshampoo::{Code, Comm, Dtype, Optimizer, PlanOptions};
@@ -84,7 +84,7 @@ fn several_optimizers_are_saved_as_one_checkpoint() {
     let (mut a, mut b) = (make("a"), make("b"));
     libshampoo::save(&mut [&mut a, &mut b], None, &folder.0).unwrap();
     libshampoo::load(&mut [&mut b, &mut a], None, &folder.0).unwrap();
-    assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "b is missing");
+    assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "the checkpoint needs b, too");
 }
 
 #[test]

@@ -21,7 +21,7 @@ type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int) -> 
 type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
 type Call = unsafe extern "C" fn() -> c_int;
 
-/// The functions of the CUDA runtime that the tests need. Memory is not freed before the process exits.
+/// The functions of the fake CUDA runtime that the tests need. The tests never free device memory.
 struct Cuda(*mut c_void);
 
 // SAFETY: the functions may be called by several threads.
@@ -143,7 +143,7 @@ fn steps_on_a_stream() {
     opt.read_state(step.index, 0, &mut made).unwrap();
     assert_eq!(made, [3]);
 
-    // The next call after a rejected step reports it, with the number of that step.
+    // The device rejects step 4. The next call reports the error, with the number of that step.
     buffers.grad = bad;
     // SAFETY: as above.
     unsafe {
@@ -169,8 +169,8 @@ fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> 
     (rank * most).min(count)..((rank + 1) * most).min(count)
 }
 
-/// Trains the model for six steps on the device. Returns the parameters, or this rank's shards of them. `comm` takes
-/// host memory. Its ranks are shards if `gathers` is true, otherwise replicas.
+/// Trains the model for six steps on the device. Returns the part of the parameters that this rank holds. `comm`
+/// exchanges data in host memory. If `gathers` is true, the ranks are shards. If it is false, they are replicas.
 fn train(cuda: &Cuda, comm: Option<Thread>, world: usize, gathers: bool) -> Vec<Vec<f32>> {
     let rank = comm.as_ref().map_or(0, |comm| comm.rank);
     let (shard, shards) = if gathers { (rank, world) } else { (0, 1) };

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that wrong input causes an error that names it, and that a call that fails changes nothing.
+//! Checks that an error names the wrong input that has caused it, and that a call that fails changes nothing.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
@@ -105,7 +105,7 @@ fn wrong_buffers_are_rejected() {
     let mut buffers = [a, Buffers::read_only(&frozen).with_grad(&grads[1]), c];
     expect(opt.step(&mut buffers), Code::Invalid, &["\"p1\"", "with_out()"]);
     assert_eq!(bits(&values), before);
-    // The rejected steps have changed nothing.
+    // If a rejected step had changed the state, later steps would give other parameters.
     steps(&mut opt, &mut values, 1, 4);
     assert_eq!(bits(&values), bits(&trained()));
 }

@@ -1,13 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests with communicators that deliver wrong data, and with states that have wrong values.
+//! Checks that wrong data from a communicator, and wrong values in a state, cause no undefined behavior.
 
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// The first of three ranks. Its all-gather copies its own data to the segments of the other ranks. Depending on the
-/// seed, it then overwrites half or all of each of these segments with noise. Its all-to-all delivers only noise.
+/// The communicator of the first of three ranks. Its all-gather copies its own data to the segments of the other ranks.
+/// If the seed is odd, the all-gather then overwrites these segments with noise. If the seed is even and above 0, and
+/// the segments have more than 64 bytes, it overwrites their second halves. The all-to-all delivers only noise.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,
@@ -54,8 +55,8 @@ impl Communicator for FaultyComm {
     }
 }
 
-/// Errors and wrong numbers are allowed, but an implementation of a safe trait must not cause undefined behavior.
-/// Valgrind runs this test, too.
+/// Calls may fail or compute wrong numbers. But a communicator implements a safe trait, so even a wrong one must not
+/// cause undefined behavior. The test rust.valgrind runs this test in valgrind.
 #[test]
 fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
     let mut rejected = 0;
@@ -94,10 +95,10 @@ fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
-    assert!(rejected >= 18, "each of 18 optimizers must reject at least one call: {rejected}");
+    assert!(rejected >= 18, "{rejected} calls were rejected; expected at least 18, one for each optimizer");
 }
 
-/// The caller can write any values to a state. A step either rejects them or succeeds.
+/// The caller can write any values to a state. The next step must either reject the values or succeed.
 #[test]
 fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
     let mut rejected = 0;
@@ -118,5 +119,5 @@ fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
             rejected += (0..3).filter(|_| step(&mut opt, &mut values, &grads).is_err()).count();
         }
     }
-    assert!(rejected > 0, "at least a step counter below 0 must be rejected");
+    assert!(rejected > 0, "no step was rejected; expected an error at least for a negative step counter");
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that recorded trajectories give bit-identical results in Rust and in C. They are replayed from tapes, whose
-//! format tests/golden/tapes.py describes.
+//! Checks that the steps of recorded trajectories give bit-identical parameters in Rust and in C. Each trajectory is
+//! replayed from a tape: a file with commands and with the results in C. tests/golden/tapes.py describes the format.
 
 use crate::tools::from_environment;
 use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, PlanBuilder, PlanOptions, F16};
@@ -66,7 +66,7 @@ impl Tensor {
                     $param,
                     self.grad.as_ref().map(|grad| match grad {
                         Numbers::$kind(grad) => &grad[..],
-                        _ => unreachable!("a gradient is of the dtype of its parameter"),
+                        _ => unreachable!("a gradient has the dtype of its parameter"),
                     }),
                 )
             };
@@ -80,7 +80,7 @@ impl Tensor {
     }
 }
 
-/// Executes the lines of a tape. Returns the number of values that were compared.
+/// Executes the lines of a tape. Returns the number of its "expect" lines, which compare a parameter with the tape.
 fn replay(path: &Path) -> usize {
     let tape = fs::read_to_string(path).unwrap();
     let data = fs::read(path.with_extension("bin")).unwrap();
@@ -146,7 +146,7 @@ fn replay(path: &Path) -> usize {
                 assert_eq!(tensor.value.bytes(), take(tensor.bytes), "{path:?}: {line}");
                 met += 1;
             }
-            other => panic!("{path:?}: there is no line {other:?}"),
+            other => panic!("{path:?}: a line begins with {other:?}, which is unknown"),
         }
     }
     assert!(rest.is_empty(), "{path:?}: unused bytes");
@@ -160,7 +160,7 @@ fn all_tapes_are_bit_identical_to_c() {
     tapes.retain(|path| path.extension().map_or(false, |extension| extension == "tape"));
     tapes.sort();
     let met: usize = tapes.iter().map(|path| replay(path)).sum();
-    println!("{} tapes, {met} values", tapes.len());
-    // Fixed numbers, so that no tape can be lost unnoticed.
+    println!("{} tapes, {met} comparisons", tapes.len());
+    // The expected numbers are constants, so that the test fails if a tape is missing.
     assert_eq!((tapes.len(), met), (217, 6171));
 }

@@ -15,13 +15,14 @@ fn pointee_size<T>(_pointer: *const T) -> usize {
     size_of::<T>()
 }
 
-/// Returns the bytes of a struct as hexadecimal digits. Its padding must be initialized.
+/// Returns the bytes of a struct as hexadecimal digits. The caller must have initialized the padding of the struct.
 fn hex<T>(value: &MaybeUninit<T>) -> String {
     let bytes = unsafe { std::slice::from_raw_parts(value.as_ptr().cast::<u8>(), size_of::<T>()) };
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 thread_local! {
+    /// The addresses of the functions so far.
     static PLACES: RefCell<BTreeSet<usize>> = RefCell::default();
 }
 
@@ -42,7 +43,7 @@ macro_rules! layout {
             let (kind, name) = (stringify!($type), stringify!($field));
             $lines.push(format!("field {kind}.{name} {offset} {}", pointee_size(field)));
         )*
-        // Writes field by field over zeros, because a copy of the struct would leave its padding undefined.
+        // Writes each field over zeros, because a copy of the whole struct would leave the padding undefined.
         let (initial, mut bytes) = ($type::new(), MaybeUninit::<$type>::zeroed());
         $(unsafe { addr_of_mut!((*bytes.as_mut_ptr()).$field).write(initial.$field) };)*
         $lines.push(format!("init {} {}", stringify!($type), hex(&bytes)));
@@ -51,7 +52,7 @@ macro_rules! layout {
 
 macro_rules! function {
     ($lines:ident, $name:ident) => {
-        // Every declared function links, and no two have the same address.
+        // Using the address of the function also checks that the function links. All addresses must differ.
         assert!(PLACES.with(|places| places.borrow_mut().insert($name as *const () as usize)));
         $lines.push(format!("function {}", stringify!($name)));
     };

@@ -3,7 +3,7 @@
 
 //! The tests of the crates `libshampoo` and `libshampoo-sys`.
 
-// Compiles and runs every block of the guide.
+// The test rust.guide compiles all Rust code in docs/rust.md, and runs the code that is not marked no_run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
 pub struct Guide;

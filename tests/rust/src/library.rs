@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of version, keys, backends, log and inverse roots.
+//! Tests of the functions that take no optimizer: version, keys, backends, log, inverse roots, orthogonalization.
 
 use crate::tools::{builder, config, model, optimizer, steps};
 use libshampoo::{inverse_root, orthogonalize, Code, Config, Level, Optimizer, PlanOptions, RootMethod};
@@ -20,7 +20,7 @@ fn shampoo_version_of_header() -> String {
     format!("{SHAMPOO_VERSION_MAJOR}.{SHAMPOO_VERSION_MINOR}.{SHAMPOO_VERSION_PATCH}")
 }
 
-/// Only ctest runs this test, with a library that reports the version 9.7.5.
+/// The script other_version.py runs this test, with a library that reports version 9.7.5.
 #[test]
 #[ignore = "needs a library of another version"]
 fn another_version_is_rejected() {
@@ -67,9 +67,9 @@ fn log_messages_reach_the_callback() {
     opt.load(None, &folder).unwrap();
     let count = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
     assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");
-    // A panic in the callback does not reach the caller of the library.
-    libshampoo::set_log(Level::Debug, |_, _| panic!("a log that panics, as the test wants")).unwrap();
-    // The previous callback is dropped when no other thread is inside it.
+    // The call of the library must succeed even if the callback panics.
+    libshampoo::set_log(Level::Debug, |_, _| panic!("an intended panic of a log callback")).unwrap();
+    // The library drops the previous callback as soon as no thread runs this callback.
     let patience = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(&seen) > 1 {
         assert!(Instant::now() < patience, "the previous callback was not dropped");
@@ -87,7 +87,7 @@ fn log_messages_reach_the_callback() {
 fn an_inverse_root_is_computed_in_place() {
     let mut config = Config::new().unwrap();
     config.set("epsilon", 0.0).unwrap();
-    // A matrix with the eigenvalues 1 and 3, in f64 and f32.
+    // A matrix with the eigenvalues 1 and 3.
     let a = [2.0f64, 1.0, 1.0, 2.0];
     let (mut x, mut narrow) = ([0.0f64; 4], [0.0f32; 4]);
     let info = inverse_root(&config, 2, &a, &mut x, (2, 1)).unwrap();

@@ -53,7 +53,7 @@ fn create_equals_an_optimizer_from_a_config_and_a_plan() {
     }
 }
 
-/// Returns the loss of a linear model whose solution has elements of at most 1/2, and writes its gradients.
+/// Returns the loss of a linear model, and writes the gradients of the loss. The best parameters are within +-1/2.
 fn loss_of(w: &[f32; 12], b: &[f32; 3], of_w: &mut [f32; 12], of_b: &mut [f32; 3]) -> f32 {
     let mut loss = 0.0;
     (*of_w, *of_b) = ([0.0; 12], [0.0; 3]);
@@ -76,7 +76,7 @@ fn an_optimizer_from_the_preset_soap_trains() {
     let mut opt = Optimizer::create("preset = soap", params).unwrap();
     let keys: Vec<_> = opt.state().unwrap().into_iter().map(|entry| entry.key).collect();
     let bases: Vec<_> = keys.iter().filter(|key| key.contains("basis")).collect();
-    assert_eq!(bases, ["w/0/basis.0", "w/0/basis.1"], "a vector has no basis");
+    assert_eq!(bases, ["w/0/basis.0", "w/0/basis.1"], "expected bases for the matrix only");
     let (mut w, mut b, mut of_w, mut of_b) = ([0.0f32; 12], [0.0f32; 3], [0.0f32; 12], [0.0f32; 3]);
     let first = loss_of(&w, &b, &mut of_w, &mut of_b);
     let mut loss = first;
@@ -100,12 +100,12 @@ fn updates_are_written_to_a_separate_buffer() {
     let mut opt = one_param(&updates, Param::new("w", &[3]));
     let mut buffers = [Buffers::read_only(&start).with_grad(&grad).with_out(&mut out)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].param_mut::<f32>().is_none(), "the parameter is read-only");
+    assert!(buffers[0].param_mut::<f32>().is_none(), "a read-only parameter was returned as mutable");
     assert_eq!(buffers[0].out::<f32>().unwrap().len(), 3);
     for i in 0..3 {
         assert_eq!(start[i] + out[i], stepped[i]);
     }
-    // In place, the update would overwrite the parameter.
+    // This step would write the update over the parameter, so the library rejects the step.
     let mut values = start;
     let error = opt.step(&mut [Buffers::new(&mut values).with_grad(&grad)]).unwrap_err();
     assert!(error.message().contains("with_out()"), "{error}");
@@ -160,7 +160,7 @@ fn a_copy_is_the_rounded_parameter() {
     let (mut w, grad, mut copy) = ([1.0f32, -2.0, 3.0, -4.0], [1.0f32; 4], [Bf16(0); 4]);
     let mut buffers = [Buffers::new(&mut w).with_grad(&grad).with_copy(&mut copy)];
     opt.step(&mut buffers).unwrap();
-    assert!(buffers[0].copy::<f32>().is_none(), "the copy has another dtype");
+    assert!(buffers[0].copy::<f32>().is_none(), "the copy was returned with a wrong dtype");
     for (value, copied) in w.iter().zip(copy) {
         let widened = f32::from_bits(u32::from(copied.0) << 16);
         assert!((widened - value).abs() <= value.abs() / 256.0, "{widened} {value}");
@@ -208,7 +208,7 @@ fn a_learning_rate_is_set_in_all_groups_or_in_none() {
     plan.param(Param::new("wide", &[4]).dtype(Dtype::F64)).unwrap();
     plan.param(Param::new("narrow", &[4]).group(group)).unwrap();
     let mut opt = Optimizer::new(&plan.finish().unwrap()).unwrap();
-    let error = opt.set_lr(1e300).unwrap_err(); // above the largest float32
+    let error = opt.set_lr(1e300).unwrap_err(); // valid for "wide", but above the largest float32
     assert!(error.message().contains("lr"), "{error}");
     assert_eq!((opt.get(0, "lr").unwrap(), opt.get(1, "lr").unwrap()), (0.1, 0.1));
     opt.set_lr(0.5).unwrap();
@@ -252,7 +252,7 @@ fn each_buffer_may_have_its_own_dtype() {
     let mut stepped = start;
     one_param(&config(), Param::new("w", &[4])).step(&mut [Buffers::new(&mut stepped).with_grad(&grad)]).unwrap();
 
-    let narrow = grad.map(|value| Bf16((value.to_bits() >> 16) as u16)); // exact
+    let narrow = grad.map(|value| Bf16((value.to_bits() >> 16) as u16)); // exact, because the lower 16 bits are 0
     let (mut out, mut copy) = ([0.0f64; 4], [F16(0); 4]);
     let param = Param::new("w", &[4]).grad_dtype(Dtype::Bf16).out_dtype(Dtype::F64).copy_dtype(Dtype::F16);
     let buffers = Buffers::read_only(&start).with_grad(&narrow).with_out(&mut out).with_copy(&mut copy);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Tests of ranks that are threads and use a communicator in Rust.
+//! Tests of several ranks. Each rank is a thread with a communicator that is written in Rust.
 
 use crate::tools::{bits, builder, config, gradients, in_threads, model, steps, trained, Meeting, Thread, SHAPES};
 use libshampoo::{BoxError, Buffers, Code, Comm, Communicator, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
@@ -17,7 +17,7 @@ fn replicas_are_bit_identical_to_one_rank() {
             let comm = Comm::new(Thread { meeting: meeting.clone(), rank, all_to_all: false }).unwrap();
             let plan = builder(&config(), PlanOptions::default().replica(rank, world).threads(1)).finish().unwrap();
             let mut opt = Optimizer::builder(&plan).replica_comm(&comm).build().unwrap();
-            drop((comm, plan)); // the optimizer keeps its own references
+            drop((comm, plan)); // the optimizer keeps its own references to the communicator and the plan
             let mut values = model();
             steps(&mut opt, &mut values, 0, 4);
             values
@@ -28,8 +28,8 @@ fn replicas_are_bit_identical_to_one_rank() {
     }
 }
 
-/// Returns the elements of a parameter that one of two ranks holds. If `odd` is true, the library cannot derive this
-/// layout from the number of ranks.
+/// Returns the range of elements of a parameter that one of two ranks holds. If `odd` is true, the library cannot
+/// derive the ranges from the number of ranks, so each rank must describe both ranges to its plan.
 fn cut(count: usize, rank: usize, odd: bool) -> std::ops::Range<usize> {
     let middle = if odd { count / 3 } else { (count + 1) / 2 };
     if rank == 0 {
@@ -81,14 +81,16 @@ fn gathered_shards_are_bit_identical_to_one_rank() {
     gathered(true, true);
 }
 
-/// Counts the calls of a failing communicator.
+/// What a test and a communicator `Fails` share.
 #[derive(Default)]
 struct Seen {
+    /// The test sets this flag before the first step. Until then, the communicator works.
     stepping: AtomicBool,
     aborted: AtomicUsize,
     dropped: AtomicUsize,
 }
 
+/// A communicator that fails from the first step on, in the way that `how` names.
 struct Fails {
     thread: Thread,
     how: &'static str,
@@ -126,7 +128,7 @@ impl Communicator for Fails {
 
     fn abort(&self) {
         self.seen.aborted.fetch_add(1, Ordering::SeqCst);
-        panic!("an abort that panics, as the test wants");
+        panic!("an intended panic of an abort callback");
     }
 }
 
@@ -161,19 +163,19 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
             assert_eq!(source.to_string(), text);
             assert_eq!(source.is::<std::io::Error>(), how == "error");
             assert_eq!(seen.aborted.load(Ordering::SeqCst), 1);
-            // The optimizer remains unusable, and the error of the next step has no cause.
+            // The next step fails, too. The error of this step has no source.
             let error = crate::tools::step(&mut opt, &mut values, &grads).unwrap_err();
             assert_eq!(error.code(), Code::Comm);
             assert!(std::error::Error::source(&error).is_none());
             drop(comm);
-            assert_eq!(seen.dropped.load(Ordering::SeqCst), 0, "the optimizer still uses it");
+            assert_eq!(seen.dropped.load(Ordering::SeqCst), 0, "the communicator was dropped before its optimizer");
             drop(opt);
             assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
         });
     }
 }
 
-/// A rank without an abort. One of its exchanges fails on demand.
+/// A communicator without abort. If `failing` is true, the next exchange fails and sets `failing` to false.
 struct FailsOnce {
     thread: Thread,
     failing: Arc<AtomicBool>,
@@ -252,6 +254,7 @@ fn one_communicator_serves_several_optimizers() {
     }
 }
 
+/// The all-gather of a single rank.
 unsafe extern "C" fn alone(
     user: *mut c_void,
     send: *const c_void,

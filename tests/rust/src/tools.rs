@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Helpers that several tests share: a small model, and ranks in threads.
+//! Helpers that several tests share: a small model, and a communicator for ranks that are threads.
 
 use libshampoo::{BoxError, Buffers, Communicator, Config, Optimizer, Param, PlanBuilder, PlanOptions};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub fn from_environment(name: &str) -> PathBuf {
 
 pub const SHAPES: [&[usize]; 3] = [&[12, 8], &[12], &[5, 12]];
 
-/// Returns initial values of the parameters: arbitrary, but different.
+/// Returns arbitrary initial values of the parameters. No two values are equal.
 pub fn model() -> Vec<Vec<f32>> {
     let values = |p: usize, count: usize| (0..count).map(|i| ((i * 7 + p * 3 + 1) as f32).sin()).collect();
     SHAPES.iter().enumerate().map(|(p, shape)| values(p, shape.iter().product())).collect()
@@ -34,7 +34,7 @@ pub fn config() -> Config {
     config
 }
 
-/// Creates a plan of the model. The plan is not finished.
+/// Creates a plan with the parameters of the model. The caller can add to the plan, and must finish it.
 pub fn builder(config: &Config, options: PlanOptions) -> PlanBuilder {
     let mut plan = PlanBuilder::new(config, options).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {
@@ -47,7 +47,7 @@ pub fn optimizer() -> Optimizer {
     Optimizer::new(&builder(&config(), PlanOptions::default()).finish().unwrap()).unwrap()
 }
 
-/// Runs the steps [first, last) of the model.
+/// Trains the model from step `first` up to, but not including, step `last`.
 pub fn steps(opt: &mut Optimizer, values: &mut [Vec<f32>], first: usize, last: usize) {
     for t in first..last {
         let grads = gradients(&model(), t);
@@ -60,7 +60,7 @@ pub fn step(opt: &mut Optimizer, values: &mut [Vec<f32>], grads: &[Vec<f32>]) ->
     opt.step(&mut buffers.collect::<Vec<_>>())
 }
 
-/// Returns the parameters of a run on one rank after four steps.
+/// Trains the model on one rank for four steps. Returns the parameters.
 pub fn trained() -> Vec<Vec<f32>> {
     let mut values = model();
     steps(&mut optimizer(), &mut values, 0, 4);
@@ -75,7 +75,7 @@ pub fn bits(values: &[Vec<f32>]) -> Vec<Vec<u32>> {
 /// A barrier at which threads exchange bytes.
 pub struct Meeting {
     slots: Mutex<Vec<(Vec<u8>, Vec<usize>)>>,
-    /// Number of arrivals of all ranks so far.
+    /// Number of calls of `wait` by all ranks so far.
     arrived: Mutex<usize>,
     someone_came: Condvar,
     world: usize,
@@ -94,7 +94,7 @@ impl Meeting {
         })
     }
 
-    /// Waits for all ranks. Panics after a time limit, because a rank may have failed.
+    /// Waits until all ranks have called this function. Panics after a time limit, because a rank may have failed.
     fn wait(&self) {
         let mut arrived = self.arrived.lock().unwrap();
         *arrived += 1;
@@ -106,7 +106,7 @@ impl Meeting {
         assert!(!late.timed_out(), "another rank did not arrive");
     }
 
-    /// Stores the bytes of this rank, and passes the bytes of all ranks to a function.
+    /// Stores the bytes and counts of this rank, and passes those of all ranks to `see`. Returns the result of `see`.
     fn exchange<R>(
         &self,
         rank: usize,
@@ -122,7 +122,7 @@ impl Meeting {
     }
 }
 
-/// One rank of a meeting.
+/// The communicator of a rank that is a thread. The ranks exchange data at `meeting`.
 pub struct Thread {
     pub meeting: Arc<Meeting>,
     pub rank: usize,
@@ -174,7 +174,7 @@ impl Communicator for Thread {
     }
 }
 
-/// Runs a function in one thread for each rank. Returns the results of all.
+/// Calls `run(rank)` for all ranks at the same time, in one thread per rank. Returns the results by rank.
 pub fn in_threads<R: Send>(world: usize, run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let run = &run;

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the command line of shampoo-ckpt: its arguments and its error messages."""
+"""Checks how the tool shampoo-ckpt handles its arguments: help, version, and the error messages for wrong arguments."""
 import os
 import pathlib
 import re

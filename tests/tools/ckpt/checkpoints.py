@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for the tests of shampoo-ckpt: creates checkpoints, runs the tool, and reads the files without it."""
+"""Helpers for the tests of shampoo-ckpt. They create checkpoints, run the tool, and read files without the tool."""
 import json
 import os
 import struct
@@ -14,7 +14,7 @@ import numpy as np
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
 NAMES = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32"}
 ELEMENTWISE = ("filtered_grad", "grafting", "momentum")
-# More blocks than the tool keeps in memory at a time.
+# Options of make_checkpoint for more blocks than shampoo-ckpt keeps in memory (kMaxBatchBlocks in source.cc).
 MANY_BLOCKS = ("--steps", 1, "--shape", "wide=32100", "--shape", "bias=25100", "--set", "grafting=none", "--set",
                "momentum=0", "--set1", "grafting=none")
 
@@ -30,7 +30,7 @@ def make(directory, *options):
 
 
 class Tensor:
-    """A tensor and its position in its file."""
+    """A tensor of a safetensors file: its type, its bytes, and the position of the bytes in the file."""
 
     def __init__(self, path, dtype, shape, begin, raw):
         self.path, self.dtype, self.shape, self.begin, self.end, self.raw = path, dtype, shape, begin, begin + len(raw), raw
@@ -55,7 +55,7 @@ def tensors_of(path):
 
 
 class Checkpoint:
-    """The last checkpoint of a directory."""
+    """The newest checkpoint in a directory, with all tensors of its files."""
 
     def __init__(self, directory):
         self.path = sorted(Path(directory).glob("checkpoint-??????.json"))[-1]
@@ -77,12 +77,12 @@ class Checkpoint:
         return [block for block in self.index["blocks"] if block["parameter"] == name]
 
     def entries(self, name, kind):
-        """Returns a parameter's tensors of one kind of state. Kind "factor" has the states factor.0 and factor.1."""
+        """Returns the tensors of one kind of state. For example, kind "factor" selects factor.0 and factor.1."""
         return [self.tensors[f"{block['key']}/{state}"] for block in self.blocks(name) for state in block["entries"]
                 if state.split(".")[0] == kind]
 
     def places(self, block):
-        """Returns the positions of a block's elements in the flattened parameter, in the order of the block."""
+        """Returns the position of each element of a block, in row-major order, in the flattened parameter."""
         count = self.elements(block["parameter"])
         piece = block.get("piece", {"shape": [count], "offset": [0], "extent": [count]})
         within = block["offset"] + sum(
@@ -91,14 +91,14 @@ class Checkpoint:
         return np.ravel_multi_index([index + first for index, first in zip(at, piece["offset"])], piece["shape"])
 
     def whole(self, name, state):
-        """Returns an elementwise state of a parameter as a flat array."""
+        """Collects an elementwise state of a parameter from all blocks. Returns a flat array."""
         whole = np.full(self.elements(name), np.nan)
         for block in self.blocks(name):
             whole[self.places(block)] = self.tensors[f"{block['key']}/{state}"].values()
         return whole
 
     def rewrite(self, change):
-        """Changes the index and updates its checksum."""
+        """Calls change(index), and writes the changed index with a valid checksum."""
         change(self.index)
         text = json.dumps(self.index, ensure_ascii=False)
         self.path.write_text('{"checksum":"0123456789abcdef",\n"checkpoint":' + text + "}\n", encoding="utf-8")
@@ -120,7 +120,7 @@ class Case(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_tool(self, status, *arguments):
-        """Runs the tool, checks its exit status, and returns its output, or its errors if the status is 2."""
+        """Runs the tool and checks the exit status. Returns stderr if the status is 2, otherwise stdout."""
         result = ckpt(*arguments)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stdout if status != 2 else result.stderr

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the output of shampoo-ckpt diff with numbers that are computed from the files."""
+"""Compares the output of shampoo-ckpt diff with numbers that the tests compute from the files of the checkpoints."""
 import re
 
 import numpy as np
@@ -10,9 +10,9 @@ WEIGHT = "encoder/layer.0/weight"
 
 
 def differences(a, b):
-    """Return the numbers that the tool should print for two arrays.
+    """Return the numbers that diff should print for a state that has the values a in A and b in B.
 
-    These are: elements, different elements, the largest difference and the largest relative difference.
+    They are: number of elements, number of different elements, largest difference, largest relative difference.
     """
     differ = a != b
     distance = np.abs(a - b)[differ]
@@ -22,7 +22,7 @@ def differences(a, b):
 
 class Diff(Case):
     def diff(self, status, a, b):
-        """Return ({(parameter, state): numbers}, the other lines)."""
+        """Run diff and check the exit status. Return ({(parameter, state): numbers}, all other printed lines)."""
         rows, lines = {}, []
         for line in self.run_tool(status, "diff", a, b).splitlines()[2:]:
             row = re.fullmatch(r"(\S+) +(\S+) +(\d+) +(\d+) +(\S+) +(\S+)", line)
@@ -34,7 +34,7 @@ class Diff(Case):
         return rows, lines
 
     def check(self, a, b, rows, names, states):
-        """Check that exactly these states are reported as different, with the correct numbers."""
+        """Check that rows has the correct numbers for each state that differs, and has no row for equal states."""
         for name in names:
             for state in states:
                 values = [one.whole(name, state) for one in (a, b)]
@@ -150,7 +150,7 @@ class Diff(Case):
         self.assertIn((WEIGHT, "momentum"), rows)
 
     def test_a_parameter_that_is_compared_in_several_windows(self):
-        # A window has 2^20 elements (StateComparer::CompareWindows).
+        # With different blocks, diff reads 2^20 elements at a time (kWindow in state_difference.cc).
         options = ("--steps", 1, "--shape", "wide=1100x1000", "--set", "precondition_frequency=100")
         folders = [make(self.folder / str(dim), *options, "--seed", dim, "--set", f"max_preconditioner_dim={dim}")
                    for dim in (550, 1000)]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the output of shampoo-ckpt inspect with values that are computed from the files."""
+"""Compares the output of shampoo-ckpt inspect with values that the tests compute from the files of the checkpoint."""
 import json
 
 import numpy as np
@@ -8,14 +8,14 @@ from checkpoints import ELEMENTWISE, MANY_BLOCKS, NAMES, Case, Checkpoint, ckpt,
 
 KINDS = ("filtered_grad", "grafting", "momentum", "factor", "inverse")
 WORLDS = {"one rank": (), "copies": ("--copies", 2), "shards": ("--shards", 2),
-          "both": ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather"),
+          "copies and shards": ("--copies", 2, "--shards", 2, "--set", "shard_mode=gather"),
           "large blocks": ("--shape", "wide=200x3", "--set", "max_preconditioner_dim=200")}
 DTYPES = {"bf16": ("--set", "factor_dtype=bf16", "--set", "momentum_dtype=bf16", "--set", "grafting_dtype=f16"),
           "f64": ("--set", "computation_dtype=f64", "--set", "filtered_grad_dtype=f32")}
 
 
 def square(packed):
-    """Returns the full matrix of a lower triangle."""
+    """Returns the symmetric matrix whose lower triangle, row by row, is `packed`."""
     n = int((np.sqrt(8 * packed.size + 1) - 1) / 2)
     matrix = np.zeros((n, n))
     matrix[np.tril_indices(n)] = packed
@@ -114,7 +114,7 @@ class Inspect(Case):
         text = self.run_tool(0, "inspect", self.folder)
         groups = [line for line in text.splitlines() if line.startswith("group ")]
         self.assertRegex(groups[0], "^group 0 +step 4: lr 0.02, .*weight_decay 0.125")
-        self.assertNotIn("root_spread", groups[0])  # at its default
+        self.assertNotIn("root_spread", groups[0])  # group 0 has the default of root_spread
         self.assertRegex(groups[1], "^group 1 +step 4: lr 0.1, .*root_spread true")
         self.assertRegex(text, "\nranks +2\n")
         self.assertRegex(text, "\nfiles +2, [0-9.]+ KiB\n")

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that shampoo-ckpt verify finds and names all damage."""
+"""Checks that shampoo-ckpt verify finds all damage, and names each damaged file, entry and parameter."""
 import re
 
 from checkpoints import Case, Checkpoint, ckpt, flip, main, make
@@ -10,7 +10,7 @@ WEIGHT = "encoder/layer.0/weight"
 
 class Verify(Case):
     def damage(self):
-        """Returns the lines that report damage, and the last line."""
+        """Runs verify. Returns the lines that report damage, and the last line, which counts the damage."""
         lines = self.run_tool(1, "verify", self.folder).splitlines()
         self.assertTrue(lines[-1].startswith("not ok: "), lines)
         return lines[:-1], lines[-1]
@@ -117,7 +117,7 @@ class Verify(Case):
     def test_rows_that_no_block_has(self):
         make(self.folder)
         checkpoint = Checkpoint(self.folder)
-        block = checkpoint.blocks(WEIGHT)[0]  # 4 x 4; the distance between its rows is 7 elements
+        block = checkpoint.blocks(WEIGHT)[0]  # 4 x 4 elements of a matrix with rows of 7 elements
         checkpoint.rewrite(lambda index: index["blocks"].remove(block))
         lines, _ = self.damage()
         self.assertEqual(lines[0].split("elements ")[1], "16 are in no block: 0 to 3, 7 to 10, 14 to 17, 21 to 24")
@@ -136,7 +136,7 @@ class Verify(Case):
                                  "1 are in several blocks: 8"])
 
     def test_a_parameter_that_is_checked_in_several_windows(self):
-        # A window has 2^22 elements (kWindow in coverage.cc).
+        # verify checks 2^22 elements at a time (kWindow in coverage.cc).
         make(self.folder, "--steps", 1, "--shape", "wide=2500x2500", "--set", "max_preconditioner_dim=1250",
              "--set", "precondition_frequency=100")
         checkpoint = Checkpoint(self.folder)

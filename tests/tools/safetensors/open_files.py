@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the files of a checkpoint, opened with the safetensors package, with the results of shampoo_state_read.
+"""Compares checkpoints, read with the safetensors package, with the states that shampoo_state_read returns.
 
     open_files.py MAKE_CHECKPOINT
 
-The files must have the names, shapes, dtypes and bytes of all entries of all ranks, and nothing else. Triangles are
-expanded to the full matrix. Exits with 77 if the package is not installed.
+The files must contain each state entry of each block, with the same name, shape, dtype and bytes, and nothing else. Of
+a symmetric matrix, a file has only the lower triangle. Exits with 77 if the package is not installed.
 """
 import json
 import subprocess
@@ -23,7 +23,7 @@ except ImportError:
     print("skipped: this python3 cannot import safetensors (PyPI); tests/run.sh installs it")
     sys.exit(77)
 
-# Indexed by the dtype codes of the public header. numpy has no bf16, so its bits are read instead.
+# Keys: the dtype codes of shampoo.h. NumPy has no bf16, so elements in bf16 are read as 16-bit integers.
 DTYPES = {1: ("F32", np.float32), 2: ("F64", np.float64), 3: ("F16", np.float16), 4: ("BF16", np.uint16),
           5: ("I32", np.int32), 6: ("I64", np.int64)}
 CASES = {
@@ -44,8 +44,8 @@ def require(condition, text):
 
 
 def square(packed, n):
-    """Return the full matrix of a lower triangle in row-major order."""
-    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are not a triangle of size {n}")
+    """Return the symmetric n x n matrix whose lower triangle, row by row, is `packed`."""
+    require(packed.size == n * (n + 1) // 2, f"{packed.size} elements are not a lower triangle of size {n}")
     matrix = np.zeros((n, n), packed.dtype)
     matrix[np.tril_indices(n)] = packed
     matrix.T[np.tril_indices(n)] = packed
@@ -53,11 +53,11 @@ def square(packed, n):
 
 
 def expected_tensors(dump, shapes):
-    """Return the results of shampoo_state_read: {rank: {name in a file: entry}}."""
+    """Return the state entries that make_checkpoint dumped: {rank: {name of the tensor in a file: entry}}."""
     entries = [entry for entry in json.loads((dump / "entries.json").read_text(encoding="utf-8"))
                if not entry["key"].startswith("group.")]
-    first = {}  # index of the first element of each block on each rank, in the flattened parameter
-    held = {}  # number of elements of each parameter that each rank holds
+    first = {}  # {(block, rank): index of the block's first element in the flattened parameter}
+    held = {}  # {(parameter, rank): how many of the parameter's elements the rank holds}
     for entry in entries:
         block, _ = entry["key"].rsplit("/", 1)
         if entry["key"].endswith("/filtered_grad"):
@@ -68,7 +68,8 @@ def expected_tensors(dump, shapes):
     for entry in entries:
         block, state = entry["key"].rsplit("/", 1)
         param = block.rsplit("/", 1)[0]
-        # Blocks of a shard are numbered on each rank. In the files they are named by their first element.
+        # In a key, blocks of a shard are numbered from 0 on each rank. In a file, the index of the first element
+        # replaces this number.
         is_part = held[param, entry["rank"]] < int(np.prod(shapes[param], dtype=np.int64))
         if entry["piece"] and is_part:
             block = f"{param}/@{first[block, entry['rank']]}"
@@ -79,7 +80,7 @@ def expected_tensors(dump, shapes):
 
 def check_tensor(name, entry, dtype, shape, raw):
     stored, kind = DTYPES[entry["dtype"]]
-    require(dtype == stored, f"{name} is {dtype} in its file, and {stored} in the optimizer")
+    require(dtype == stored, f"{name} has dtype {dtype} in its file, expected {stored}")
     values = np.frombuffer(raw, kind)
     if entry["symmetric"]:
         n = entry["shape"][0]
@@ -91,10 +92,10 @@ def check_tensor(name, entry, dtype, shape, raw):
 
 
 def check_file(path, expected):
-    """Open the file with each function of the package."""
+    """Read and check a file with each function of the package. Return {name of a tensor: dtype}."""
     content = dict(safetensors.deserialize(path.read_bytes()))
     with safetensors.safe_open(path, framework="numpy") as file:
-        require(set(file.keys()) == set(content), f"{path.name}: safe_open has other names")
+        require(set(file.keys()) == set(content), f"{path.name}: safe_open and deserialize return different names")
         require(file.metadata() == {"format": "shampoo 1"}, f"{path.name}: its metadata is {file.metadata()}")
         for name in file.keys():
             require(name in expected, f"{path.name}: {name} is not in the optimizer of its rank")
@@ -123,7 +124,7 @@ def check_case(make, folder, options):
         require(not set(tensors) & set(found), f"{path.name}: a tensor is in two files")
         found.update(tensors)
     everything = {name for of_rank in expected.values() for name in of_rank}
-    require(set(found) == everything, f"not in any file: {sorted(everything - set(found))}")
+    require(set(found) == everything, f"these tensors are in no file: {sorted(everything - set(found))}")
     return found
 
 

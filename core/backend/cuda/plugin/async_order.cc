@@ -49,7 +49,7 @@ Status AsyncOrder::WaitForStart(cudaStream_t roots, int64_t job) const {
 
 Status AsyncOrder::RecordEnd(cudaStream_t roots, int64_t job) const {
   Status status = StatusOf(cudaEventRecord(EventOf(done_, job), roots), "cudaEventRecord");
-  // No step can wait for an event that was not recorded, so this thread waits for the work itself.
+  // Steps cannot wait for an event that was not recorded, so this thread waits until the work has ended.
   if (!status.ok()) (void)cudaStreamSynchronize(roots);
   return status;
 }

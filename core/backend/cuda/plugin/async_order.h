@@ -11,34 +11,36 @@
 
 namespace shampoo::cuda {
 
-// Orders the steps and the jobs that compute their roots (root_async), with events. Jobs are numbered from 1. A step
-// records the start of its job in its own stream, and a thread enqueues the job later in the stream of the roots. That
-// stream runs its work in order, so waiting for a job also waits for all earlier ones.
+// With root_async, jobs compute inverse roots while steps continue (AsyncRoots). This class uses CUDA events to make
+// each job wait for the step that starts it, and to make steps wait for jobs. Jobs are numbered from 1. A step records
+// the start of its job in the stream of the step. A thread later enqueues the job in the stream of the roots. The
+// stream of the roots runs its work in order, so waiting for a job also waits for all earlier jobs.
 class AsyncOrder {
  public:
   // steps: the largest number of steps between a snapshot and the first use of its roots.
   Status Create(int64_t block_count, int64_t steps);
-  // Returns how many jobs have events of their own.
+  // Returns the number of start events, which is also the number of end events.
   size_t size() const { return done_.size(); }
 
   // Called by the thread that makes the steps:
   //
-  // Records that the next job may start after all work that `stream` contains now. Returns the number of this job in
+  // Records that the next job may start after all work that `stream` contains now. Writes the number of the job to
   // *job.
   Status RecordStart(cudaStream_t stream, int64_t* job);
-  // Records that this job computes the roots of a block.
+  // Records that job number `job` computes the roots of a block.
   void SetJob(int64_t block, int64_t job) { last_job_[static_cast<size_t>(block)] = job; }
-  // Returns the last job that computes the roots of a block, or 0 if there is none or if later steps already wait for
-  // it.
+  // Returns the number of the last job that computes the roots of a block. Returns 0 if there is no such job, or if
+  // WaitForRoots() has already made later steps wait for the job.
   int64_t JobToWaitFor(int64_t block) const;
-  // Makes later work in `stream` wait for the last job that computes the roots of a block. The job has been enqueued.
+  // Makes later work in `stream` wait for the last job that computes the roots of a block. The job must already be
+  // enqueued.
   Status WaitForRoots(int64_t block, cudaStream_t stream);
 
   // Called by the thread that enqueues jobs:
   //
-  // Makes later work in the stream of the roots wait for the start of the job.
+  // Makes later work in the stream of the roots wait until the job may start (RecordStart).
   Status WaitForStart(cudaStream_t roots, int64_t job) const;
-  // Records that all work of the job has been enqueued. If that fails, waits for this work.
+  // Records the end of the job after all its work has been enqueued. If recording fails, waits for this work.
   Status RecordEnd(cudaStream_t roots, int64_t job) const;
 
  private:
@@ -46,12 +48,12 @@ class AsyncOrder {
     return events[static_cast<size_t>(job) % events.size()].get();
   }
 
-  // Events by job, modulo the number of events. If an event has been recorded again for a later job, waiting for the
-  // event also waits for that job. That wait is longer than necessary, but correct.
+  // Job j uses the events at index j modulo the number of events. If an event has been recorded again for a later job,
+  // waiting for the event also waits for the later job. This wait is longer than necessary, but correct.
   std::vector<OwnedEvent> start_, done_;
-  std::vector<int64_t> last_job_;  // by block; 0: none
-  int64_t started_ = 0;            // the last job whose start was recorded
-  int64_t waited_ = 0;             // later steps already wait for the jobs up to this one
+  std::vector<int64_t> last_job_;  // by block; 0: the block has had no job
+  int64_t started_ = 0;            // the number of the last job whose start was recorded
+  int64_t waited_ = 0;             // later steps already wait for all jobs up to this number
 };
 
 }  // namespace shampoo::cuda

@@ -57,11 +57,11 @@ Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
 
 Status AsyncRoots::Run(const Job& job) {
   const CaptureModeScope mode;
-  // A DeviceScope would restore device 0, the current device of a new thread, and thus create a context on device 0.
+  // At its end, a DeviceScope would make device 0 current again, and thus create a context on device 0.
   SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
   SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
   Status status = enqueue_(*this, job);
-  // Record the end after a failure, too, because part of the work may be enqueued.
+  // Record the end even if enqueue_ has failed, because part of the work may have been enqueued.
   Status ended = order_.RecordEnd(handles().stream, job.number);
   return status.ok() ? std::move(ended) : std::move(status);
 }

@@ -16,17 +16,17 @@
 namespace shampoo::cuda {
 
 // Computes inverse roots while steps continue with the old roots (root_async). Owns a stream of the lowest priority and
-// a thread that enqueues the computations in it. The thread is needed because solvers and iterations may wait for the
-// device.
+// a thread that enqueues the computations in this stream. The thread is needed because some root methods wait for the
+// device while they are being enqueued (RootSolver::Compute).
 class AsyncRoots {
  public:
-  // The roots of the snapshots that one step takes.
+  // A job: the computation of the roots of all snapshots that one step takes.
   struct Job {
     int64_t number = 0;
-    std::vector<DeviceSettings> groups;  // the settings in this step
+    std::vector<DeviceSettings> groups;  // the settings in that step
     std::vector<RootTask> tasks;         // by block; only blocks with kTakeSnapshot belong to the job
   };
-  // Enqueues the roots of a job. Runs on the thread, also while this object is being destroyed.
+  // Enqueues the computation of a job. The thread calls this function, possibly while this object is being destroyed.
   using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;
 
   // steps: the largest number of steps between a snapshot and the first use of its roots.
@@ -45,15 +45,15 @@ class AsyncRoots {
   // Returns the number of slots for jobs.
   size_t slots() const { return order_.size(); }
 
-  // Waits until the thread has enqueued the last roots of this block. This is necessary because a stream can only wait
-  // for work that has been enqueued.
+  // Waits until the thread has enqueued the last job that computes the roots of a block. Call this before
+  // WaitForRoots(), because a stream can wait only for work that has been enqueued.
   void AwaitJob(int64_t block);
-  // Makes later work in `stream` wait for the last roots of this block. Call AwaitJob() first.
+  // Makes later work in `stream` wait for the last job that computes the roots of a block.
   Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }
-  // Submits a job for the snapshots that this step takes. The job starts after all work that the step's stream contains
+  // If a step takes snapshots, submits a job for them. The job starts after all work that the step's stream contains
   // now.
   Status Submit(const StepArgs& args, const PlanView& plan);
-  // Returns, once, the first error of a job.
+  // Returns the first error of a job since the last call of this function; see JobThread::TakeError().
   Status TakeError() { return thread_->TakeError(); }
 
  private:

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of averaging and weight_ema (core/rules/averages.h). ApplyDirections writes the averages of the blocks
-// that it updates.
+// Kernels for the averages of the keys averaging and weight_ema (core/rules/averages.h). If a step updates a block,
+// ApplyDirections() in direction.cu writes the average of the block.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 
@@ -15,7 +15,7 @@ SHAMPOO_DEVICE inline bool MovesIterate(const Tables& tables, int32_t b) {
          IsFinite(work.scale.size);
 }
 
-// Writes the old parameter minus the new one, and computes the squared norm of this difference.
+// Writes the old parameter minus the new one. For each tile, computes the sum of the squares of this difference.
 template <typename Real>
 struct AveragedDifferenceBody {
   Tables tables;
@@ -40,7 +40,7 @@ struct AveragedDifferenceBody {
   }
 };
 
-// Replaces the direction by the difference.
+// Computes the norm of the difference, and records that the difference replaces the direction of the block.
 struct AveragedDirectionBody {
   Tables tables;
   BatchTables batch;
@@ -57,8 +57,10 @@ struct AveragedDirectionBody {
   }
 };
 
-// Returns the weight of this step's iterate in the average of a block (averaging schedule_free). Uses the settings of
-// the group, because the scalars of routed blocks are not set if only other shard ranks have gradients of the group.
+// Returns the weight of this step's iterate in the average of a block (averaging schedule_free). is_routed: whether
+// adam updates the block although the group has method muon. Such blocks have scalars of their own, which are not set
+// if only other shard ranks have gradients of the group. Therefore this function reads the settings of the group
+// instead.
 SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
   const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
   return WeightOfIterate(settings, settings.lr);
@@ -89,7 +91,8 @@ struct AdvanceAveragesBody {
     }
   }
 
-  // Decays the stored average of a tile towards the parameter.
+  // Moves the average of weight_ema towards the parameter. To this end, multiplies the state by the decay: the state is
+  // the average minus the parameter.
   template <typename Real>
   SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceGroup& group) const {
     const DeviceBlock& block = tables.blocks[tile.block];
@@ -107,8 +110,8 @@ struct AdvanceAveragesBody {
   }
 };
 
-// Writes, for the blocks of a bucket, the differences that an export adds to the parameters. They are written to the
-// exchange buffers, in place of updates.
+// For the blocks of a bucket, writes the differences that an export adds to the parameters. In an export, the exchange
+// buffers contain these differences instead of updates.
 struct SendAveragesBody {
   Tables tables;
   int32_t bucket;

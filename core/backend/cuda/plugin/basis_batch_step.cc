@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of the four buffers of tensors after each operation of a step of a batch, with basis_order after.
-// (between) marks the buffer that the operation uses for intermediate results.
+// A batch uses four buffers of tensors. The table shows their contents after each operation of a step with basis_order
+// after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and KL-Shampoo
+// whiten the gradient; with other methods, the operation `factors` leaves `third` unchanged.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -16,7 +17,7 @@
 // refresh, and `second` contains intermediate results. If this order is used with grafting, the filtered gradient
 // replaces the rotated gradient in `third`, and is also rotated back to `first`, where it replaces the gradient.
 //
-// Tensors without factor matrices are filtered from `first` to `second`.
+// For tensors without factor matrices, Filter() reads the gradient in `first` and writes the direction to `second`.
 #include "core/backend/cuda/plugin/basis_batch_step.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace {
 
 constexpr TaskSelection kOnlyInitialize{.computes = false, .initializes = true};
 
-// Returns the run of all items of a shape group.
+// Returns the run (see BasisRun) of all items in a shape group.
 BasisRun WholeGroup(const ShapeGroup& group, int dim) {
   return {static_cast<int64_t>(group.first), static_cast<int64_t>(group.count), dim};
 }
@@ -72,7 +73,7 @@ auto BasisBatchStep::WorkOf(const Call* call, cudaStream_t stream, const Tables&
 }
 
 RootTask BasisBatchStep::TaskOf(const Work& work, const BatchItem& item) const {
-  // Preload() treats all blocks as if their gradients initialized them.
+  // In Preload(), work.call is nullptr, and all blocks have the task kInitialize.
   return work.call == nullptr ? RootTask::kInitialize : work.call->args.tasks[item.block - plan_.blocks];
 }
 
@@ -81,8 +82,8 @@ bool BasisBatchStep::HasTask(const Work& work, RootTask task) const {
                      [&](const BatchItem& item) { return TaskOf(work, item) == task; });
 }
 
-// Returns whether the step updates the factor matrices of some block. Returns true for a captured step, because its
-// replays are later steps, which may update factor matrices.
+// Returns whether the step updates the factor matrices of some block. Returns true if the step is being captured into a
+// graph, because each replay of the graph is a later step, which may update factor matrices.
 bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
   return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -91,8 +92,9 @@ bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   });
 }
 
-// Returns whether the step orthogonalizes some direction. It orthogonalizes none if all blocks still take the direction
-// of the grafting method (BeginBases). Returns true for a captured step, like UpdatesAnyFactors.
+// Returns whether the step orthogonalizes the direction of some block (soap_post). With grafting, a block takes the
+// direction of the grafting method before start_preconditioning_step, and this direction is not orthogonalized. If the
+// step is being captured, returns whether a replay may orthogonalize a direction.
 bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
   if (work.batch.gram_bytes == 0) return false;
   if (work.call->args.captured != 0 || work.settings.grafting == Grafting::kNone) return true;
@@ -103,8 +105,8 @@ bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
   });
 }
 
-// Calls do_run(shape group, first item, count) for each run of consecutive blocks with the same task in a shape group,
-// if the task is selected.
+// Divides each shape group into runs of consecutive blocks with the same task. Calls do_run(shape group, first item,
+// count) for each run whose task is selected.
 template <typename Do>
 Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
   for (const ShapeGroup& group : work.batch.shape_groups) {
@@ -121,7 +123,7 @@ Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, con
   return {};
 }
 
-// Calls do_factor(factors) for each run of ForEachRun and each dim with factor matrices.
+// For each run of ForEachRun(), calls do_factor(factors) for each dim that has factor matrices.
 template <typename Do>
 Status BasisBatchStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
   return ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) -> Status {
@@ -163,7 +165,7 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
     SHAMPOO_RETURN_IF_ERROR(orthogonalizer_.Preload({tables, batch_tables, batch, batch_tables.second, basis.third}));
   }
   SHAMPOO_RETURN_IF_ERROR(Refresh(work, kOnlyInitialize, batch_tables.first));
-  // Also loads the kernels for the products of orthogonal iteration and of the solver for one matrix.
+  // Load the kernels for the products of orthogonal iteration, and the kernels of the eigensolver for one matrix.
   return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) -> Status {
     SHAMPOO_RETURN_IF_ERROR(
         BasisSolver::Multiply(streams_.first(), factors, false, basis.turns, basis.bases, basis.products));
@@ -171,12 +173,14 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
   });
 }
 
-// Computes the direction in the current bases, and then updates the factor matrices and the eigenbases.
+// Makes a step with basis_order after: computes the direction in the current bases, and then updates the factor
+// matrices and the eigenbases.
 Status BasisBatchStep::StepAfter(const Work& work) const {
   const BatchTables& tensors = work.args.batch;
   const bool has_first = HasTask(work, RootTask::kInitialize);
   if (has_first) SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
-  // The direction of blocks that are only initialized is 0. Blocks without factor matrices need no rotation.
+  // If this gradient only initializes a block, the block's direction is 0. Blocks without factor matrices need no
+  // rotation.
   const bool only_initializes =
       SkipsFirst(work.settings) &&
       std::all_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -187,8 +191,8 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(Filter(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(CompleteDirection(work));
-  // For a block that its first gradient initializes, this step may also be the first update, at which a refresh may be
-  // due.
+  // The first gradient of a block initializes the block, and may also be its first update. In this case, a refresh may
+  // be due, too.
   const TaskSelection refreshed{.computes = true, .initializes = IsBasisDue(work.settings, 1)};
   if (HasTask(work, RootTask::kCompute) || (refreshed.initializes && has_first)) {
     SHAMPOO_RETURN_IF_ERROR(Refresh(work, refreshed, tensors.first));
@@ -196,7 +200,8 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   return {};
 }
 
-// Updates the factor matrices and the eigenbases, and then computes the direction in the new bases.
+// Makes a step with basis_order before: updates the factor matrices and the eigenbases, and then computes the direction
+// in the new bases.
 Status BasisBatchStep::StepBefore(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -260,7 +265,7 @@ Status BasisBatchStep::RotateBack(const Work& work, void* from, void* to, void* 
   });
 }
 
-// Rotates the direction back, and orthogonalizes it with soap_post.
+// Rotates the direction back from the eigenbases. If soap_post is set, also orthogonalizes the direction.
 Status BasisBatchStep::CompleteDirection(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -279,8 +284,8 @@ Status BasisBatchStep::Filter(const Work& work) const {
   return {};
 }
 
-// Contracts the tensors of a run with the matrices of their dims, the last dim first. Does nothing if no dim has a
-// matrix.
+// Contracts the tensors of a run with the matrices of their dims, starting with the last dim. Does nothing if there is
+// no dim to contract.
 Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const ShapeGroup& group, const BasisRun& run,
                                 const Chain& chain) const {
   const BatchItem& item = work.batch.items[static_cast<size_t>(run.first)];
@@ -309,7 +314,7 @@ Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const 
   return {};
 }
 
-// Writes C_k of the gradients to the batch's matrices.
+// Writes C_k to the batch's matrices: each gradient, contracted with itself over all dims except k.
 Status BasisBatchStep::MultiplyGradients(const Work& work) const {
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
     const BatchItem& item = work.batch.items[group.first];
@@ -339,8 +344,9 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
   return {};
 }
 
-// Computes the next eigenvalues. Writes C_k of the gradients, whitened along all dims except k, to the batch's
-// matrices. Both computations use the old bases and eigenvalues.
+// With kl_eigenvalues ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
+// k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). Whitening and the next
+// eigenvalues use the old bases and eigenvalues.
 Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;
@@ -362,7 +368,7 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
                                         .other = work.args.batch.second,
                                         .matrices = basis.turns,
                                         .without = k}));
-      // With a single factor matrix, the gradient is not whitened. The step has already checked the gradient itself.
+      // With only one factor matrix, the gradient is not whitened. The step has already checked this gradient.
       const bool is_whitened = block.present_factors() > 1;
       void* const tensors = is_whitened ? basis.third : work.args.batch.first;
       if (is_whitened) {
@@ -377,8 +383,8 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   });
 }
 
-// Refreshes the bases of the selected blocks, and converts their states to the new bases. spare: a buffer of tensors
-// whose content is not needed any more.
+// Refreshes the bases of the selected blocks, and converts the states of these blocks to the new bases. spare: a buffer
+// of tensors that may be overwritten.
 Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const BatchTables& tensors = work.args.batch;
@@ -423,7 +429,7 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
   return {};
 }
 
-// Contracts a state of the selected blocks with the matrices in `turns`, which convert it to the new bases.
+// Converts a state of the selected blocks to the new bases: contracts the state with the matrices in `turns`.
 Status BasisBatchStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const bool exists = std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {

@@ -16,9 +16,9 @@
 
 namespace shampoo::cuda {
 
-// The step of batches whose method works in eigenbases: SOAP (arXiv 2409.11321), KL-SOAP or KL-Shampoo
-// (arXiv 2509.03378). It consists of kernels and products in the order of the caller's stream, like all steps. The host
-// knows from the counters of the blocks which eigenbases are due (StepArgs::tasks).
+// Enqueues the steps of batches of blocks (block_batches.h) whose method works in eigenbases: SOAP (arXiv 2409.11321),
+// KL-SOAP or KL-Shampoo (arXiv 2509.03378). As in all steps, kernels and matrix products run in the order of the
+// caller's stream. StepArgs::tasks specifies the blocks whose eigenbases a step refreshes.
 class BasisBatchStep {
  public:
   struct Call {
@@ -27,17 +27,18 @@ class BasisBatchStep {
     const StepPhases& phases;
   };
 
-  // workspace: device memory of this layout. solver: computes eigenvectors. All must outlive the object.
+  // workspace: device memory with this layout. solver: computes eigenvectors. All arguments except tf32 must outlive
+  // the object.
   BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                  const Orthogonalizer& orthogonalizer, RootSolver* solver, bool tf32);
 
   Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
   // Makes cuBLAS and cuSOLVER load the kernels of all products and eigendecompositions of the batch. StepState::go must
-  // be 0.
+  // be 0, so that no kernel writes states.
   Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
 
  private:
-  // The step of one batch, or the preloading of the kernels for it.
+  // The arguments of Step() or Preload() for one batch.
   struct Work {
     const Call* call;  // nullptr for Preload()
     cudaStream_t stream;
@@ -48,14 +49,14 @@ class BasisBatchStep {
     bool is_kl() const { return settings.factor_correction == FactorTerm::kKl; }
     Status Enter(StepPhase phase) const { return call != nullptr ? call->phases.Enter(phase) : Status(); }
   };
-  // How tensors are contracted with the matrices of their dims: the result is always in `to`.
+  // How Contract() contracts tensors with the matrices of several dims, one dim after another.
   struct Chain {
     void* from;
-    void* to;
+    void* to;        // receives the result, for any number of dims
     void* other;     // a buffer for intermediate results
     void* matrices;  // a buffer of matrices
     bool transposed = false;
-    bool may_use_tf32 = false;  // with precondition_math tf32
+    bool may_use_tf32 = false;  // whether products use TF32 if precondition_math is tf32
     int without = -1;           // the dim that is not contracted; -1: all dims are contracted
   };
 

@@ -6,7 +6,7 @@
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/matrix_tile.h"
 
-// Functions that the kernels for methods that work in eigenbases share.
+// Types and functions that several of the kernels in basis_kernels.h use.
 namespace shampoo::cuda {
 
 // A tile of a block.
@@ -36,7 +36,7 @@ struct BasisTile {
   }
 };
 
-// A factor matrix of a run, for a kernel with one CTA for each factor matrix.
+// A factor matrix of a run (BasisRun). For kernels in which one CTA processes one factor matrix.
 template <typename Real>
 struct BasisFactor {
   int32_t index;  // of the block in the plan
@@ -67,8 +67,8 @@ SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& b
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
 }
 
-// An element of the block has one index along each dim. Returns the product of ScalesOf() at these indices, over all
-// dims with a factor matrix except `without`.
+// Returns the product of one scale (ScalesOf) for each dim that has a factor matrix, except the dim `without`. The
+// scale of a dim is selected by the index of the element along this dim. without: -1 excludes no dim.
 template <typename Real>
 SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,
                                            int without) {
@@ -93,7 +93,8 @@ SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile,
   tile.ForEachUpper(cta, work);
 }
 
-// Launches a body for the computation dtype of the batch. `args` and `arguments` initialize the members of the body.
+// Launches the kernel of a body (cta.h) whose type Real is the computation dtype of the batch. `args` and `arguments`
+// initialize the members of the body.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchBasis(cudaStream_t stream, int64_t ctas, const BasisArgs& args, const Arguments&... arguments) {
   return LaunchReal<Body>(stream, args.computation, ctas, args, arguments...);

@@ -15,7 +15,8 @@ SHAMPOO_DEVICE inline FilterScalars<Real> ScalarsOf(const BasisTile<Real>& part)
   return scalars;
 }
 
-// Return the buffers of the rotated gradient and of the direction in the eigenbases.
+// RotatedIn() returns the buffer of the rotated gradient, and DirectionIn() returns the buffer of the direction in the
+// eigenbases. If a block has no factor matrices, these tensors are not rotated.
 SHAMPOO_DEVICE inline void* RotatedIn(const BasisArgs& args, const DeviceBlock& block) {
   return FactorCount(block) == 0 ? args.batch.first : args.basis.third;
 }
@@ -27,7 +28,7 @@ SHAMPOO_DEVICE inline bool HasRelativeEpsilon(const DeviceBlock& block) {
   return block.is_rotated() && block.second_moment.present();
 }
 
-// Computes the largest element that the second moment will have after the update, for each tile.
+// For each tile, computes the largest element that the second moment will have after the update.
 template <typename Real>
 struct LargestMomentBody {
   BasisArgs args;
@@ -98,7 +99,7 @@ struct FilterInBasesBody {
     if (!IsStepped(args.tables, tile.block)) return;
     Real* const r = part.In(RotatedIn(args, part.block));
     Real* const d = part.In(DirectionIn(args, part.block));
-    // A gradient that only initializes the block changes no other state, and its direction is 0.
+    // If the gradient only initializes the block, the direction is 0, and this kernel changes no state.
     if (part.own.update < 1) {
       Real* const p = part.In(args.batch.second);
       return cta.ForEach(part.size, [&](int64_t i) { d[i] = p[i] = 0; });
@@ -139,7 +140,7 @@ struct FilterInBasesBody {
     });
   }
 
-  // Returns H divided by the power inverse_exponent of the second moment.
+  // Returns h / (v^inverse_exponent + epsilon), where v is corrected for bias.
   SHAMPOO_DEVICE static Real Divided(const BasisTile<Real>& part, const FilterScalars<Real>& scalars, Real h, Real v) {
     const double exponent = part.group.settings.inverse_exponent;
     if (exponent == 0.5) return MomentDirection(scalars, h, v);

@@ -7,8 +7,8 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns whether this step updates the factor matrices of a block. Returns false if the gradient initializes the
-// block.
+// Returns whether this step updates the existing factor matrices of a block. Returns false if the gradient initializes
+// them.
 SHAMPOO_DEVICE inline bool UpdatesKlFactors(const BasisArgs& args, int32_t b) {
   return IsStepped(args.tables, b) && args.basis.work[b].is_first == 0 && args.basis.work[b].updates_factors != 0;
 }
@@ -79,7 +79,7 @@ struct CheckWhitenedBody {
   }
 };
 
-// Computes the eigenvalues of blocks from the gradient if all their factor matrices are negligible (kl_init auto).
+// With kl_init auto: if all factor matrices of a block are negligible, computes its eigenvalues from the gradient.
 template <typename Real>
 struct StartEigenvaluesBody {
   BasisArgs args;

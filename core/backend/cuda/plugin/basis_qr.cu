@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Orthogonal iteration: the parts that are not matrix products. One CTA processes one matrix.
+// Kernels of orthogonal iteration, which computes eigenbases. Its matrix products are in basis_solver.cc. One CTA
+// processes one matrix.
 #include "core/backend/cuda/plugin/basis_common.h"
 
 namespace shampoo::cuda {
@@ -87,7 +88,8 @@ struct OrthogonalizeBody {
   }
 
  private:
-  // Eliminates column j below the diagonal, and stores the reflector there.
+  // Computes the reflector that eliminates column j below the diagonal, and stores it in place of these elements.
+  // Applies the reflector to the columns to the right of column j.
   SHAMPOO_DEVICE static void Reflect(const Cta& cta, int64_t d, int64_t j, Real* matrix, double* multipliers) {
     const auto at = [&](int64_t i) -> Real& { return matrix[i * d + j]; };
     const double below = cta.Sum(d - 1 - j, [&](int64_t i) {
@@ -99,7 +101,7 @@ struct OrthogonalizeBody {
     const double reflected = first > 0 ? -length : length;
     const double multiplier = below == 0 ? 0 : (reflected - first) / reflected;
     cta.Once([&] { multipliers[j] = multiplier; });
-    if (below == 0) return;  // also for the last column
+    if (below == 0) return;  // always true for the last column
     cta.ForEach(d - 1 - j, [&](int64_t i) {
       at(j + 1 + i) = static_cast<Real>(static_cast<double>(at(j + 1 + i)) / (first - reflected));
     });
@@ -118,7 +120,8 @@ struct OrthogonalizeBody {
     });
   }
 
-  // Applies reflector j to the product of the reflectors after it, whose columns are to the right of column j.
+  // Applies reflector j to the product of the later reflectors, which is in the columns to the right of column j. Also
+  // writes column j of the new product.
   SHAMPOO_DEVICE static void FormColumns(const Cta& cta, int64_t d, int64_t j, Real* matrix, Real multiplier) {
     cta.ForEach(d - 1 - j, [&](int64_t column) { matrix[j * d + j + 1 + column] = 0; });
     Apply(cta, d, j, matrix, multiplier);

@@ -141,7 +141,7 @@ struct TurnMomentBody {
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const BasisFactor<Real> factor(args, run, cta.index());
-    if (factor.member.is_kept != 0) return;  // the turn is I
+    if (factor.member.is_kept != 0) return;  // the matrix in `turns` is I
     const int64_t d = factor.d;
     const GroupSettings& settings = args.tables.groups[factor.block.group].settings;
     Real* const turn = factor.In(args.basis.turns);
@@ -199,7 +199,8 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    // This kernel runs only with kl_eigenvalues basis, so kl_init is a number, and the cap does not depend on the mean.
+    // This kernel runs only with kl_eigenvalues basis, which requires basis_order before. Therefore kl_init is never
+    // auto, and KlCap() ignores the mean.
     const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {

@@ -80,8 +80,9 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
   return {};
 }
 
-// q is the current iterate. The first q, the previous basis, is in `bases`. Later iterates and the products of the
-// factor matrices with them alternate between the buffers `turns` and `products`.
+// Computes bases by orthogonal iteration. The first iterate is the previous basis, in the buffer `bases`. Later
+// iterates and the products A q alternate between the buffers `turns` and `products`, where A is the factor matrix and
+// q the current iterate.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
   const BasisArgs& args = factors.args;
@@ -104,7 +105,7 @@ Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, cons
   }
   const bool sorts = settings.basis_sort == BasisSort::kAfter || settings.basis_sort == BasisSort::kAscending;
   if (sorts) {
-    // Columns are sorted even if the previous basis is accurate enough.
+    // Sort the columns even if the previous basis is accurate enough.
     SHAMPOO_RETURN_IF_ERROR(Multiply(handles, factors, false, a, q, product));
     SHAMPOO_CUDA_TRY(OrderColumns(
         handles.stream, args, run, q, product,

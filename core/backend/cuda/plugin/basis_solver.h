@@ -11,23 +11,23 @@
 
 namespace shampoo::cuda {
 
-// Computes the eigenbases of the factor matrices of a run (core/roots/eigenbasis.h).
+// Computes the eigenbases of the factor matrices of a run (BasisRun). core/roots/eigenbasis.h is for the CPU.
 class BasisSolver {
  public:
-  // A run with its matrices.
+  // The factor matrices of a run.
   struct Factors {
     BasisArgs args;
     const BlockBatch& batch;
     const ShapeGroup& group;
     BasisRun run;
-    const double* divisor;  // device address of the number 1, because the matrices are already divided
+    const double* divisor;  // device address of 1: the matrices are already divided. nullptr if no basis is computed
   };
 
   // workspace: device memory that the solver uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
-  // Replaces the factor matrices in the batch's matrices by their bases. The factor matrices have already been divided
-  // by the bias correction. settings: of the group. method: of this refresh.
+  // Replaces the factor matrices in the batch's matrices by their bases. LoadFactors() must already have divided the
+  // factor matrices by the bias correction. settings: the settings of the group. method: the method of this refresh.
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 
@@ -35,9 +35,9 @@ class BasisSolver {
   // refuses a batch.
   Status PreloadSingle(const Handles& handles, const Factors& factors) const;
 
-  // Returns the matrices of a run in one of the buffers.
+  // Returns the position of a run's matrices in a buffer of matrices.
   static EqualArrays In(const Factors& factors, void* buffer);
-  // Computes c = op(a) b for all matrices of a run. The arguments are buffers.
+  // Computes C = A B, or C = A^T B with `transpose`, for all matrices of a run. a, b, c: the buffers of A, B, C.
   static Status Multiply(const Handles& handles, const Factors& factors, bool transpose, void* a, void* b, void* c);
 
  private:

@@ -13,7 +13,8 @@ constexpr int kBuffersAtOnce = 64;
 constexpr int64_t kTasksAtOnce = 2048;
 constexpr int kGroupsAtOnce = 6;
 
-// The addresses are kernel arguments, so that no copy needs synchronization and a captured graph keeps them.
+// The addresses of the buffers are kernel arguments. A copy from host memory would need synchronization, and a captured
+// graph would not contain the addresses.
 struct SetBuffersBody {
   Buffers values[kBuffersAtOnce];
   Buffers* to;
@@ -51,8 +52,8 @@ struct BeginStepBody {
       known = acknowledged_rejections > known ? acknowledged_rejections : known;
       // No step is made after a rejection that the host has not acknowledged.
       const bool is_unseen = report.rejections > known;
-      // If the step is enqueued again, it may have been rejected before its enqueuing failed. The other ranks may not
-      // know this rejection.
+      // If an earlier attempt to enqueue this step failed, that attempt may already have rejected the step and counted
+      // the rejection. The other ranks may not know of this rejection.
       const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
       state.counted = is_own ? 1 : is_unseen ? 2 : 0;
       state.failure = failure;
@@ -119,8 +120,8 @@ struct BeginGroupsBody {
     step.active = 0;
     step.has_gradients = 0;
     step.is_prepared = 1;
-    // Set these members also for groups that are not active: other shard ranks may make a step of these groups, and all
-    // ranks compare these numbers.
+    // Set the following members for inactive groups, too: other shard ranks may make a step of these groups, and all
+    // ranks compare these members.
     step.settings = InForce(settings[i]);
     step.lr = step.settings.lr;
     step.gradient_scale = step.settings.gradient_scale;
@@ -141,9 +142,9 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The launches that follow were prepared for a certain step number. If the step updates parameters, it must have
-    // this number. With gathered blocks and count_empty_steps, only the first agreement shows whether any rank has a
-    // gradient, so the rejection is left to DecideBody, which runs after the agreement.
+    // The host has prepared the later launches of this step for a certain step number. If the step updates parameters,
+    // its number must be this one. With shard_mode gather and count_empty_steps, only the first agreement of the shard
+    // ranks shows whether any rank has a gradient. In that case DecideBody, which runs later, rejects the step.
     step.has_gradients = has_gradients ? 1 : 0;
     step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
     const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
@@ -161,7 +162,7 @@ struct BeginGroupsBody {
     if (GraftingOf(settings[i].method) != Grafting::kNone) return true;  // an elementwise method has no schedule
     if (IsSteepestDescent(settings[i].method)) return (t >= keys.start) == (expected[i] >= keys.start);
     if (keys.spread) return false;  // each step may have different tasks
-    // CheckBlocks checks for each block whether the step uses the roots of a snapshot.
+    // CheckBlocks compares the prepared and the actual task of each block that has snapshots.
     return !IsDue(schedule, 0) && (t >= keys.start) == (expected[i] >= keys.start);
   }
 };
@@ -185,9 +186,9 @@ struct EndStepBody {
     const int64_t first = cta.First(blocks, is_skipped);
     cta.Once([&] {
       StepReport& report = tables.state->report;
-      // The hosts of all ranks wait for the report of an export and return its error, so replays that follow need no
-      // other acknowledgement. If some rank made a step instead (exports is 2), its host may see the error later.
-      // The rejection is then not acknowledged here.
+      // In an export, the host of every rank waits for this report and returns the error. Later replays therefore need
+      // no other acknowledgement. If some rank made a step instead (exports is 2), the host of that rank may see the
+      // error later. The rejection is then not acknowledged here.
       if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
         tables.state->acknowledged_rejections = report.rejections;
       }
@@ -207,7 +208,7 @@ struct EndStepBody {
         report.skipped_updates += static_cast<int64_t>(skipped);
         report.block_without_update = first;
       }
-      // This order lets the host recognize an incomplete report.
+      // The order of these writes lets the host recognize an incomplete report (HostReport).
       volatile int64_t* const begun = &tables.host_report->begun;
       volatile int64_t* const ended = &tables.host_report->ended;
       const int64_t number = ++tables.state->endings;

@@ -13,7 +13,7 @@ SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork&
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);
 }
-// Return the buffer of tensors that contains P, and the other one.
+// DirectionBuffer() returns the buffer that contains P. OtherBuffer() returns the other one of the two buffers.
 SHAMPOO_DEVICE inline void* DirectionBuffer(const BatchTables& batch, const DeviceBlock& block, const BlockWork& work) {
   return IsInSecond(block, work) ? batch.second : batch.first;
 }
@@ -40,16 +40,16 @@ struct BlockTile {
         size(TileSize(block, tile)) {}
 
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
-  // Returns P.
+  // Returns the elements of P in this tile.
   SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {
     return In(DirectionBuffer(batch, block, work));
   }
   SHAMPOO_DEVICE bool has_momentum() const { return block.momentum.present() && group.momentum != 0; }
 };
 
-// Returns the scalars of the step of a block, which are the scalars of its group. If P has been replaced by the old
-// parameter minus the new one, this difference already includes learning rate, decay and shrinkage. The returned
-// scalars then do not apply them again.
+// Returns the scalars of a block's step: normally the scalars of its group. If the old parameter minus the new one has
+// replaced P, this difference already includes learning rate, decay and shrinkage. In this case, the returned scalars
+// do not apply learning rate, decay and shrinkage again.
 SHAMPOO_DEVICE inline StepScalars ScalarsOfBlock(const DeviceGroup& group, const BlockWork& work) {
   StepScalars scalars = group;
   if (work.is_difference != 0) {

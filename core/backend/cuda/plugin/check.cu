@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks that a step makes before it writes anything. On the CPU, GradientChecker (core/step) makes them.
+// The checks before a step writes anything. On the CPU, GradientChecker (core/step) makes the same checks.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -42,7 +42,7 @@ SHAMPOO_DEVICE inline bool TakesPart(const Tables& tables, const DeviceBlock& bl
          tables.state->rejected == 0;
 }
 
-// Computes the largest magnitude in a tile of a factor matrix that the step reads.
+// For each tile of the factor matrices that the step reads, computes the largest magnitude in the tile.
 struct ScanFactorsBody {
   Tables tables;
 
@@ -123,7 +123,7 @@ class BlockCheck {
 
  private:
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
-  // on the device. The two can differ only if the block has root_async or a method that works in eigenbases.
+  // on the device. The tasks can differ only if the block has root_async or a method that works in eigenbases.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
     if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
@@ -136,7 +136,8 @@ class BlockCheck {
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // Returns an upper bound of |G|; NaN if the gradient, or a parameter with coupled decay, contains a NaN.
+  // Returns an upper bound of |G|. Returns NaN if the gradient contains a NaN or, with coupled weight decay, if the
+  // parameter contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {
@@ -147,8 +148,8 @@ class BlockCheck {
     return GradientBound(group_, of_gradient, part(1));
   }
 
-  // Returns the check whether the new states of the block fit their dtypes. by_state: whether the check reads the old
-  // states, which only the owner has.
+  // Returns an object that checks whether the new states of the block will fit their dtypes. by_state: whether the
+  // check reads the old states, which only the owner has.
   SHAMPOO_DEVICE Growth<DeviceBlock, LargestOfStates> GrowthBy(bool by_state) const {
     return {group_, block_, {&cta_, &block_, tables_.state_in}, by_state};
   }
@@ -210,8 +211,8 @@ class BlockCheck {
     }
   }
 
-  // With shard_mode gather, only the owner knows that a state would overflow. It reports a skipped update, as on the
-  // CPU.
+  // With shard_mode gather, only the owner of the block knows that a state would overflow. The owner therefore reports
+  // a skipped update, as on the CPU.
   SHAMPOO_DEVICE void SkipUpdate() const {
     cta_.Once([&] {
       work_.go = 0;
@@ -228,7 +229,7 @@ class BlockCheck {
     Reject(Rejection::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // Returns the largest element on the diagonal of C_k.
+  // Returns the largest element on the diagonal of C_k, which is G contracted with itself over all dims except k.
   SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
     int64_t after = 1;
     for (int i = k + 1; i < block_.order; ++i) after *= block_.shape[i];
@@ -304,8 +305,8 @@ struct DecideBody {
       return rejection == Rejection::kFactorNotFinite || rejection == Rejection::kSchedule ||
              ChoiceFor(b) == OnNonFinite::kError;
     });
-    // With several replicas, only the owner of a block can find a fault in a state of the block. It reports this fault
-    // in the exchange.
+    // With several replicas, only the owner of a block can find a fault in a state of the block. The owner reports such
+    // a fault in the exchange, so it is not counted here.
     const auto is_bad = [&](int64_t b) {
       return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::string_view kBuiltFor = SHAMPOO_CUDA_BUILT_FOR;
 
-// The compute capabilities that one architecture supports.
+// One architecture of CMAKE_CUDA_ARCHITECTURES, and the compute capabilities that its code supports.
 struct Architecture {
   int major = 0;
   int minor = 0;
-  bool is_exact = false;              // "90a": only this compute capability
+  bool is_exact = false;              // supports only this compute capability, as "90a" does
   bool supports_later_major = false;  // has PTX that the driver compiles for every later compute capability
 
   bool Supports(int device_major, int device_minor) const {
@@ -37,7 +37,7 @@ Architecture Parse(std::string_view text) {
   made.minor = number % 10;
   const char suffix = at < text.size() ? text[at] : '-';
   made.is_exact = suffix == 'a';
-  // The PTX of "100f" (a family) is only for devices of the same major number.
+  // The suffix f, as in "100f", marks a family: its PTX supports only devices with the same major number.
   made.supports_later_major = suffix == '-' && !text.ends_with("-real");
   return made;
 }

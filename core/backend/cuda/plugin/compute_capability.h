@@ -11,14 +11,15 @@
 namespace shampoo::cuda {
 
 // Returns whether kernels run on devices of a compute capability. built_for: architectures as in
-// CMAKE_CUDA_ARCHITECTURES, separated by commas, such as "80-real,100-virtual". "": unknown; returns true.
+// CMAKE_CUDA_ARCHITECTURES, separated by commas, such as "80-real,100-virtual". If built_for is "", returns true,
+// because the architectures are unknown.
 bool HasCodeFor(std::string_view built_for, int major, int minor);
 // Returns the supported compute capabilities, such as "8.x, 10.0 or later".
 std::string SupportedText(std::string_view built_for);
 
 // Returns an error if this library has no kernels for a device.
 Status CheckComputeCapability(int device);
-// Returns the error of CheckComputeCapability, for the case that CUDA itself finds no kernels for a device.
+// Returns the same error as CheckComputeCapability(). Called if CUDA reports that there are no kernels for a device.
 Status NoKernelsFor(int device);
 
 }  // namespace shampoo::cuda

@@ -9,9 +9,9 @@
 #include "core/backend/cuda/plugin/kernel_list.h"
 
 // A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). The operator
-// consists of loops over indices, which may run in any order, and of reductions. nvcc compiles a body for a GPU. A C++
-// compiler compiles the same source for the fake of CUDA in the tests; SHAMPOO_CUDA_FAKE names the header of the fake's
-// launcher.
+// consists of reductions, and of loops whose iterations may run in any order. nvcc compiles a body for a GPU. For the
+// fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE is the name of the
+// header that defines Cta and LaunchKernel() for the fake.
 //
 //   struct Scale {
 //     float* data;
@@ -32,7 +32,7 @@ inline constexpr int kCtaThreads = 256;
 // How many elements a thread loads before it works on the first of them.
 inline constexpr int kLoadsAtOnce = 4;
 
-// The threads that run one body. After each loop and reduction, all threads see the values written in it.
+// The threads of a CTA. After each loop and reduction, all threads see the values that any thread has written before.
 class Cta {
  public:
   __device__ int64_t index() const { return blockIdx.x; }
@@ -57,7 +57,7 @@ class Cta {
     if (threadIdx.x == 0) work();
     __syncthreads();
   }
-  // Makes the host see the earlier writes of the calling thread before its later writes.
+  // Makes the host see all earlier writes of the calling thread before it sees later writes of this thread.
   __device__ static void FenceHost() { __threadfence_system(); }
   // Returns the sum of term(i) to every thread. The order of the additions is fixed.
   template <typename Term>
@@ -66,7 +66,7 @@ class Cta {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](double a, double b) { return a + b; });
   }
-  // Like Sum(), for term(i, load(i)); see ForEachLoaded.
+  // Returns the sum of term(i, load(i)), like Sum(). Loads elements like ForEachLoaded().
   template <typename Load, typename Term>
   __device__ double SumLoaded(int64_t count, const Load& load, const Term& term) const {
     double sum = 0;
@@ -80,7 +80,7 @@ class Cta {
     for (int64_t i = threadIdx.x; i < count; i += kCtaThreads) sum += term(i);
     return Reduce(sum, [](uint64_t a, uint64_t b) { return a + b; });
   }
-  // Returns the largest term(i), or 0 if there is none. Terms are bit patterns of magnitudes, so NaN is above infinity.
+  // Returns the largest term(i), or 0 if `count` is 0. Terms are bit patterns of magnitudes, so NaN is above infinity.
   template <typename Term>
   __device__ uint64_t Largest(int64_t count, const Term& term) const {
     uint64_t largest = 0;
@@ -152,17 +152,17 @@ cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
 
 }  // namespace shampoo::cuda
 #else
-#define SHAMPOO_DEVICE  // host code of the engine, which contains no kernel
+#define SHAMPOO_DEVICE  // the including file is host code, which contains no kernels
 #endif
 
 #if defined(SHAMPOO_CUDA_FAKE) || defined(__CUDACC__)
 namespace shampoo::cuda {
 
-// Adds the kernel of a body to the list. Instantiated for every body that some code launches.
+// Adds the kernel of a body to the list of all kernels. Launch() instantiates this variable for every launched body.
 template <typename Body>
 inline const KernelEntry kKernelEntry(LoadKernel<Body>);
 
-// Runs a body on `ctas` CTAs.
+// Enqueues the kernel of a body, with `ctas` CTAs.
 template <typename Body>
 cudaError_t Launch(cudaStream_t stream, int64_t ctas, const Body& body) {
   static_assert(sizeof(Body) <= 4096, "a kernel can have at most 4096 bytes of parameters");

@@ -13,7 +13,7 @@ Status CallFailed(bool memory, std::string_view call, const char* name, int numb
   const std::string_view function = call.substr(0, call.find('('));
   std::string text(function);
   text += "(...) failed: ";
-  // An error of a newer library may have no name here.
+  // Newer versions of CUDA's libraries may return errors whose names this build does not know.
   text += name != nullptr ? name : Cat("error ", number);
   return Status(memory ? Code::kNoMemory : Code::kDevice, std::move(text));
 }

@@ -40,7 +40,7 @@ class OwnedStream {
   }
   // Create a stream that does not synchronize with the legacy default stream. Create() gives it the lowest priority.
   Status Create();
-  Status CreateWithPriority(bool highest);  // false: the lowest
+  Status CreateWithPriority(bool highest);  // false: the lowest priority
   cudaStream_t get() const { return stream_; }
 
  private:
@@ -85,7 +85,7 @@ class OwnedHandles {
   Handles handles_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
-  bool is_bound_ = false;  // to handles_.stream, with this workspace
+  bool is_bound_ = false;  // the handles use handles_.stream and workspace_
 };
 
 }  // namespace shampoo::cuda

@@ -28,7 +28,7 @@ SHAMPOO_DEVICE inline Real ReadAs(const void* base, Dtype dtype, int64_t at) {
   }
 }
 
-// Convert with one rounding, to nearest.
+// Convert a value with a single rounding, to nearest.
 SHAMPOO_DEVICE inline __half ToHalf(float value) { return __float2half_rn(value); }
 SHAMPOO_DEVICE inline __half ToHalf(double value) { return __double2half(value); }
 SHAMPOO_DEVICE inline __nv_bfloat16 ToBf16(float value) { return __float2bfloat16_rn(value); }
@@ -59,8 +59,8 @@ SHAMPOO_DEVICE inline Real RoundedTo(Dtype dtype, Real value) {
   return ReadAs<Real>(&memory, dtype, 0);
 }
 
-// Returns the bit pattern of an element's magnitude in its own dtype. Patterns have the order of the values, with
-// infinity above all numbers and NaN above infinity.
+// Returns the bit pattern of an element's magnitude, in the dtype of the element. Patterns have the same order as the
+// magnitudes. The pattern of infinity is above those of all numbers, and the pattern of NaN is above that of infinity.
 SHAMPOO_DEVICE inline uint64_t PatternOf(const void* base, Dtype dtype, int64_t at) {
   switch (dtype) {
     case Dtype::kF32:
@@ -91,7 +91,7 @@ SHAMPOO_DEVICE inline double MagnitudeOf(uint64_t pattern, Dtype dtype) {
   }
 }
 
-// Returns the position of element i of a block, in row-major order, in the caller's buffers.
+// Returns the position in the caller's buffers of element i of a block. Elements are counted in row-major order.
 SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   if (block.dense) return block.offset + i;
   int64_t place = block.offset;
@@ -105,7 +105,7 @@ SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
 }
 
 SHAMPOO_DEVICE inline int64_t TileBegin(const DeviceTile& tile) { return tile.index * kTileElements; }
-// whole: a block, a slice or a parameter, which is divided into tiles.
+// Returns the number of elements in a tile of `whole`, which is a block, a slice or a parameter.
 template <typename Whole>
 SHAMPOO_DEVICE inline int64_t TileSize(const Whole& whole, const DeviceTile& tile) {
   const int64_t left = whole.elements - TileBegin(tile);

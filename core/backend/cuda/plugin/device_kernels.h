@@ -4,30 +4,30 @@
 
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of a step, in their order. Each function enqueues one or more kernels on the stream. In a rejected step,
-// all kernels run, but they do not write outputs or state. They still write the report, and the headers that report the
-// rejection to other ranks. In a skipped step (StepState::go is 0), they write outputs that leave the parameters
-// unchanged.
+// Functions that enqueue the kernels of a step or an export on a stream, grouped by source file. In a rejected step,
+// all kernels run, but they write neither outputs nor state. They still write the report, and the headers that report
+// the rejection to other ranks. If a step is skipped but not rejected (StepState::go is 0), the kernels write outputs
+// that leave the parameters unchanged.
 namespace shampoo::cuda {
 
 // begin.cu
 // Copies the addresses of the caller's buffers to the device.
 cudaError_t SetBuffers(cudaStream_t stream, const Tables& tables, const Buffers* buffers, int32_t count);
-// Copies the tasks of all blocks to the device. Called only if a group uses root_async or a method that works in
-// eigenbases.
+// Copies the tasks of all blocks to the device. Call this only if Tables::tasks is not nullptr.
 cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* tasks);
-// Begins a step. Rejects it if the host reports a failure (StepArgs::failure), or if the step is stale: there was a
-// rejection that the host has not acknowledged (StepArgs::acknowledged_rejections).
+// Begins a step. Rejects the step if the host reports a failure (StepArgs::failure), or if the host has not
+// acknowledged an earlier rejection (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
-// Computes the scalars of the groups. Rejects counters and bound numbers that are out of range. Also rejects the step
-// if the host has prepared its launches for another step number, at which root tasks or direction rules may differ.
-// narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
+// Computes the scalars of the groups. Rejects the step if a step counter or the value of a bound key is out of range.
+// Also rejects the step if the host expects another step number (`expected`, by group), at which root tasks or
+// direction rules may differ. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see
+// StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
-// Ends a step or an export: writes the counters, the report and, if roots were refreshed, their statuses.
-// reports_counters: whether the counters of blocks may have changed and are reported, too (Table::block_counters).
+// Ends a step or an export: writes the step counters, the report and, if `refreshed` is true, the statuses of the
+// roots. If reports_counters is true, also reports the counters of the blocks (Table::block_counters).
 cudaError_t EndStep(cudaStream_t stream, const Tables& tables, bool reports_counters, bool refreshed);
-// Copies the counters of blocks in an arena to host memory.
+// Copies the counters of blocks (Table::block_counters) from an arena to host memory.
 cudaError_t ReportBlockCounters(cudaStream_t stream, const Tables& tables, const char* arena);
 // Copies the whole state from state_in to state_out.
 cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
@@ -35,29 +35,31 @@ cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 // initial.cu
 // Initializes blocks [first, first + count). Sets factor matrices and snapshots to 0, inverse roots to the group's
 // initial value, and diagonal flags to 1. With methods that work in eigenbases, sets the eigenbases to I and kl_scale
-// to the group's initial value. With these methods, E and V are stored in the eigenbases and are also set to 0. Sets
-// the states that do not belong to single elements of the parameter, such as gradient_count and radius, to 0.
+// to the group's initial value. With these methods, E and V are stored in the coordinates of the eigenbases, and are
+// also set to 0. Sets gradient_count and radius to 0, and also a second moment of the direction that has one mean for
+// each row or column.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
                               const InitialStates* initial_by_group);
 
 // check.cu
-// Computes for each tile the largest magnitude of gradients, and of parameters with coupled decay.
+// Computes for each tile the largest magnitude of its gradient and, with coupled weight decay, of its parameter.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
-// Checks each block, and then decides for all blocks which are skipped and whether the step is rejected. any_task: see
-// StepArgs; if true, factor matrices are scanned. has_tasks: SetTasks was called for this step; if false, no block with
-// root_async or with a method that works in eigenbases has a task.
+// Checks each block. Then decides which blocks are skipped and whether the step is rejected. any_task: see StepArgs; if
+// true, factor matrices are scanned. has_tasks: whether SetTasks() was called for this step. If has_tasks is false, the
+// host has prepared no task for blocks with root_async or with a method that works in eigenbases.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
-// Writes this rank's segment in an agreement of shards. scalars_hash: see StepArgs. place: the place of the agreement
-// (StepArgs::shard_place).
+// Writes this rank's segment for an agreement of shards, an exchange in which shard ranks agree on a step.
+// scalars_hash: see StepArgs. place: RoundHeader::place of this agreement (StepArgs::shard_place).
 cudaError_t WriteShardSegment(cudaStream_t stream, const Tables& tables, uint64_t scalars_hash, int64_t place);
-// Compares the segments. Rejects the step if another shard rank rejects it or makes a different step. Skips the step if
-// another shard rank skips it. If the step is not rejected, activates the groups that are active on another shard rank.
+// Compares the segments of the shard ranks. Rejects the step if another shard rank rejects it or makes a different
+// step. Skips the step if another shard rank skips it. If the step is not rejected, activates the groups that are
+// active on another shard rank.
 cudaError_t CompareShardSegments(cudaStream_t stream, const Tables& tables, int64_t place);
 
-// gather.cu, with shard_mode gather. The functions with a range of tiles process the slices in this range.
-// After the first agreement: activates the blocks and groups for which some shard has a gradient.
+// gather.cu, with shard_mode gather. `tiles` is the range of Tables::slice_tiles that a function processes.
+// Activates the blocks and groups for which some shard has a gradient. Called after the first agreement of shards.
 cudaError_t TakeAgreedGradients(cudaStream_t stream, const Tables& tables);
 // Packs the gradients and parameters of this rank's shards for the owners of the blocks.
 cudaError_t PackShards(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
@@ -65,28 +67,30 @@ cudaError_t PackShards(cudaStream_t stream, const Tables& tables, const TileRang
 cudaError_t UnpackWhole(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 // Packs the updates of this rank's blocks for the ranks that hold the parameters.
 cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
-// Writes the outputs of this rank's shards from the updates that it has received.
+// Writes the outputs of this rank's shards from the updates that this rank has received.
 cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 
 // parameter_hash.cu
-// Computes hashes of the parameters in steps that compare them (verify_replicas). The hash does not depend on the order
-// of the threads. Each replay of a captured step decides again whether it compares.
+// Computes a hash of each parameter if the step compares parameters (verify_replicas). The kernels make this
+// decision, so each replay of a captured step makes it again. A hash does not depend on the order of the threads.
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
 
 // factors.cu
-// Writes G (StepScalars) to the first buffer of tensors, as contiguous tensors.
+// Writes G (StepScalars) to the first buffer of tensors (BatchTables::first), as contiguous tensors.
 cudaError_t LoadGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// The shape of a tensor as (before, d, after): one dim between the products of the dims before and after it.
+// The shape of a tensor, viewed as (before, d, after): a dim of length d, and the products of the dims before and after
+// this dim.
 struct Unfolding {
   int64_t before, d, after;
 };
-// Copies tensors of a shape group so that the middle dim comes first. back: copies such tensors so that this dim is in
-// the middle again.
+// Copies tensors of a shape group so that the middle dim comes first. If `back` is true, moves this dim from the first
+// place back to the middle.
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
                     const Unfolding& unfolding, bool back);
-// Computes F <- factor_decay F + factor_weight C, where C is in the lower triangles of the batch's matrices, and takes
-// snapshots. Then fills these matrices with the input of the following calls:
-//   - F or its snapshot, if the step computes the block's roots;
+// Computes F <- factor_decay F + factor_weight C, and takes snapshots. On entry, the lower triangles of the batch's
+// matrices contain C, the products of the gradients with themselves. Then fills these matrices with the input of the
+// next calls:
+//   - F or the snapshot of F, if the step computes the block's roots;
 //   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
 // With factor_correction kl, UpdateWhitenedFactors() has already updated F.
@@ -94,18 +98,20 @@ cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const Batch
 // Fills the batch's matrices with X.
 cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k. C_k is in the lower
-// triangles of the batch's matrices. The gradients whitened for dim k are in the second buffer of tensors if the number
-// of other dims with a factor matrix is odd, otherwise in the first buffer. If F_k of a block might overflow, this step
-// changes no more states of the block. It has already updated the factor matrices of earlier dims.
+// triangles of the batch's matrices. The gradients, contracted with the inverse roots of all dims except k (whitened),
+// are in the second buffer of tensors if the number of other dims with a factor matrix is odd, otherwise in the first
+// buffer. If F_k of a block might overflow, the step does not change any further states of this block. At that time,
+// the factor matrices of earlier dims are already updated.
 cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
                                   Dtype computation, int32_t k);
-// For each block in the batch whose snapshot this step takes: records the divisor and the flags with which the roots
-// will be computed from the snapshot, and sets the block's state snapshot_step.
+// For each block whose snapshot this step takes, sets the block's state snapshot_step. Also records the divisor and the
+// diagonal flags with which the roots will be computed from the snapshot.
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);
-// Stores X and the flags of blocks whose roots were computed. If a root failed, restores the previous X in its matrix.
+// Stores X and the diagonal flags of blocks whose roots were computed. If a root failed, copies the
+// stored X to the batch's matrix instead.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
                        int64_t ticket);
-// Writes the address of each root's diagonal flag, in the order of the roots.
+// Writes to `flags`, by root, the address of the root's diagonal flag.
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags);
 
 // direction.cu
@@ -114,28 +120,30 @@ cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t**
 cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Computes the norm of P and the scale of grafting, and checks whether the direction can be applied.
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// Applies decay, momentum and the update, and writes the outputs or the data of the exchange.
+// Applies decay, momentum and the update. Writes the outputs or, for blocks that are exchanged with other ranks, the
+// data of the exchange.
 cudaError_t ApplyDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
 // norm_control.cu
-// With norm_control or update_floor: replaces P by the old parameter minus the new one. CheckDirections calls it.
+// With norm_control or update_floor: replaces P by the old parameter minus the new one. CheckDirections() calls this
+// function.
 cudaError_t ControlNorms(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 
 // average.cu
-// With averaging: replaces P by the old parameter minus the new one. CheckDirections calls it.
+// With averaging: replaces P by the old parameter minus the new one. CheckDirections() calls this function.
 cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Adds the weight of the step's iterates to the states lr_sum. If the step has not updated a block, moves the average
 // of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
 // weight_ema.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
 // In an export of several ranks: for the blocks of a bucket that this rank owns, writes the differences that the export
-// adds to the parameters. They are written to the exchange buffers, in place of updates.
+// adds to the parameters. The exchange buffers receive these differences instead of updates.
 cudaError_t SendAverages(cudaStream_t stream, const Tables& tables, int32_t bucket, double blend);
 // An output of an export that needs no exchange.
 struct ExportedParam {
   const void* param;
   void* weights;  // nullptr: not wanted
-  double factor;  // multiplies the state of the average, which is a difference (ExportFactor)
+  double factor;  // the result of ExportFactor()
 };
 // Writes averages of the parameters, or the parameters of groups without an average. params: by parameter.
 cudaError_t ExportAverages(cudaStream_t stream, const Tables& tables, const char* arena, const ExportedParam* params,
@@ -146,9 +154,9 @@ struct ExchangeArgs {
   int64_t at;  // offset of the segments in the exchange buffers
   int64_t segment_bytes;
   uint64_t inputs_hash, scalars_hash;
-  int64_t place;
+  int64_t place;  // RoundHeader::place of the exchange
 };
-// Writes this rank's header.
+// Writes the header of this rank's segment.
 cudaError_t WriteHeader(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args);
 // Rejects the step if another rank has rejected it or makes a different step.
 cudaError_t CompareHeaders(cudaStream_t stream, const Tables& tables, const ExchangeArgs& args);

@@ -12,7 +12,7 @@
 namespace shampoo::cuda {
 
 // Selects the thread-local capture mode, in which calls of this thread do not invalidate captures of other threads. The
-// destructor restores the mode.
+// destructor restores the previous mode.
 class CaptureModeScope {
  public:
   CaptureModeScope() : is_changed_(cudaThreadExchangeStreamCaptureMode(&before_) == cudaSuccess) {}
@@ -27,7 +27,8 @@ class CaptureModeScope {
   bool is_changed_;
 };
 
-// Makes a device the current device of this thread, within a CaptureModeScope. The destructor restores the device.
+// Makes a device the current device of this thread, and selects the capture mode of CaptureModeScope. The destructor
+// restores the previous device and mode.
 class DeviceScope {
  public:
   explicit DeviceScope(int device);
@@ -48,16 +49,16 @@ class DeviceScope {
 class DeviceMemory {
  public:
   enum class Access {
-    kOwnDevice,  // CUDA's stream-ordered pool
-    // Memory that NCCL reads or writes. Other devices of the process access it directly, which is possible for memory
-    // of cudaMalloc but not for memory of a stream-ordered pool.
+    kOwnDevice,  // memory that only its own device accesses, from CUDA's stream-ordered pool
+    // Memory that NCCL reads or writes. Other devices of the process access this memory directly. They can do so with
+    // memory from cudaMalloc, but not with memory from a stream-ordered pool.
     kPeers,
   };
   struct Source {
     HostAllocator allocator;  // if it has no functions, CUDA allocates
     int device;
-    cudaStream_t stream;       // memory of the pool is allocated in its order
-    cudaStream_t free_stream;  // memory of the pool is freed in its order; it must outlive this object
+    cudaStream_t stream;       // pool memory is allocated in the order of this stream
+    cudaStream_t free_stream;  // pool memory is freed in the order of this stream, which must outlive this object
   };
 
   DeviceMemory() = default;
@@ -76,7 +77,7 @@ class DeviceMemory {
   Access access_ = Access::kOwnDevice;
 };
 
-// Host memory that the device can write.
+// Pinned host memory that kernels can write. host() and device() return its addresses on the host and on the device.
 class MappedMemory {
  public:
   MappedMemory() = default;

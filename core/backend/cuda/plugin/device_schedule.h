@@ -13,13 +13,15 @@ SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const cha
   return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);
 }
 
-// Returns the state gradient_count of a block in an arena; 0 if the block has none or if another rank owns it.
+// Returns the state gradient_count of a block in an arena; 0 if the block does not have this state or if another rank
+// owns the block.
 SHAMPOO_DEVICE inline int64_t GradientCountOf(const DeviceBlock& block, const char* arena) {
   if (block.owned == 0 || !block.gradient_count.present()) return 0;
   return *reinterpret_cast<const int64_t*>(arena + block.gradient_count.offset);
 }
 
-// Returns the state of a block from which the host derives the block's tasks.
+// Returns the state from which the host derives the tasks of a block: gradient_count if the block has it, otherwise
+// snapshot_step.
 SHAMPOO_DEVICE inline int64_t BlockCounterOf(const DeviceBlock& block, const char* arena) {
   return block.gradient_count.present() ? GradientCountOf(block, arena) : SnapshotStepOf(block, arena);
 }

@@ -148,8 +148,8 @@ struct ScaleBody {
     if (ScalesByDualNorm(group, work)) {
       dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
     }
-    // With second_moment row or short, method muon keeps the norm that the direction had before the division by its
-    // moment.
+    // With second_moment row or short, method muon keeps the norm that the direction had before it was divided by its
+    // second moment.
     const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
                             block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {
@@ -242,7 +242,7 @@ struct FitBody {
       const int64_t place = PlaceOf(part.block, part.begin + i);
       const Real w = ReadAs<Real>(ParamOf(part), dtype, place);
       const AppliedElement<Real> applied = Applied(part, scalars, p[i], w, MomentumAt(part, i));
-      // Each rank adds the update after it was rounded to the exchange dtype.
+      // The owner rounds the update to the exchange dtype before all ranks add the update to the parameter.
       const Real value = sends_updates ? w + RoundedTo(exchange_dtype, applied.update) : applied.value;
       return !ElementFits(limits, applied, value, IsFinite(ReadAs<double>(ParamOf(part), dtype, place)));
     });
@@ -299,13 +299,14 @@ class AverageTracker {
     return NextIterateOffset(iterate, w, written);
   }
 
-  // Returns the new element of the parameter, rounded as on the ranks that receive the update. at: in the block.
+  // Returns the new element of the parameter, rounded as on the ranks that receive the update. at: the index of the
+  // element in the block.
   SHAMPOO_DEVICE Real Written(int64_t at, Real w, const AppliedElement<Real>& applied) const {
     const bool is_exchanged = part_.block.exchange_at >= 0;
     const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };
     if (part_.group.output == Output::kUpdates) {
       const Real update = param_rounding_.Rounded(param_.out_dtype, at, sent(applied.update));
-      return RoundedTo(param_.param_dtype, w + update);  // the caller adds the update
+      return RoundedTo(param_.param_dtype, w + update);  // the program that calls the library adds the update
     }
     const bool sends_update = is_exchanged && tables_.exchange_params == 0;
     const Real value = sends_update ? w + sent(applied.update) : sent(applied.value);
@@ -324,7 +325,7 @@ class AverageTracker {
   const bool is_needed_;
 };
 
-// Replaces AverageTracker for blocks without an average.
+// Replaces AverageTracker in batches that have no block with an average.
 template <typename Real, typename Rounding>
 class NoAverage {
  public:

@@ -5,9 +5,9 @@
 #include "core/backend/cuda/plugin/device_element.h"
 #include "core/rules/rounding.h"
 
-// How the elements of a block are rounded when a kernel stores them. A kernel is compiled twice, with NearestRounding
-// and with StochasticRounding, so that plans without stochastic rounding do not pay for it. `Rounding` in a template is
-// one of these classes.
+// Rounding of the elements of a block when a kernel stores them. Each kernel that stores such elements is compiled
+// twice: with NearestRounding, and with StochasticRounding, which is slower. The template parameter `Rounding` is one
+// of these two classes.
 namespace shampoo::cuda {
 
 // Rounds to nearest.
@@ -26,15 +26,16 @@ class NearestRounding {
   }
 };
 
-// Rounds bfloat16 elements stochastically if a key of the block's group selects it, like BlockRounding on the CPU. The
-// random numbers of an element depend on its position in the parameter, so each thread computes them for its elements.
+// Rounds bfloat16 elements stochastically if the block's group sets state_rounding or param_rounding to stochastic,
+// like BlockRounding on the CPU. The random numbers of an element do not depend on other elements, so each thread
+// computes the random numbers of its own elements.
 class StochasticRounding {
  public:
-  // state: what is rounded; kParam is the parameter or the update. Call this only if the step advances
-  // the step counter of the block's group (DeviceGroup::active).
+  // state: what is rounded; kParam is the parameter or the update. Call this constructor only if the step advances the
+  // step counter of the block's group (DeviceGroup::active).
   SHAMPOO_DEVICE StochasticRounding(const Tables& tables, int32_t block, RoundedState state)
       : StochasticRounding(tables, block, state, tables.groups[tables.blocks[block].group].t) {}
-  // step: of the group.
+  // step: the step number of the block's group.
   SHAMPOO_DEVICE StochasticRounding(const Tables& tables, int32_t block, RoundedState state, int64_t step)
       : positions_(tables.roundings[block].positions),
         is_stochastic_((state == RoundedState::kParam ? tables.roundings[block].rounds_param
@@ -42,7 +43,7 @@ class StochasticRounding {
         key_{tables.rounding_seed, state, static_cast<uint32_t>(tables.blocks[block].param),
              static_cast<uint64_t>(step)} {}
 
-  // Stores an element at base[at]. element: its index in the block.
+  // Rounds a value and stores it at base[at]. element: the index of the element in the block.
   template <typename Real>
   SHAMPOO_DEVICE void Write(void* base, Dtype dtype, int64_t at, int64_t element, Real value) const {
     if (!is_stochastic_ || dtype != Dtype::kBf16) return WriteAs(base, dtype, at, value);
@@ -64,7 +65,7 @@ class StochasticRounding {
   const RoundingKey key_;
 };
 
-// Launch a kernel that stores elements of blocks, for the rounding of the plan.
+// Launch a kernel that stores elements of blocks, compiled with the class for the rounding of the plan.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, const Arguments&... arguments) {
   return tables.roundings == nullptr ? Launch(stream, ctas, Body<NearestRounding>{tables, arguments...})

@@ -26,7 +26,7 @@ std::vector<const Block*> OwnedBlocks(const PlanView& plan) {
 PlanCounts CountsOf(const PlanView& plan) {
   PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0, plan.verify_replicas > 0};
   for (int64_t b = 0; b < plan.block_count; ++b) {
-    // Gathered blocks are scanned by their owners.
+    // With shard_mode gather, each block is scanned only by its owner.
     const bool is_scanned = plan.gather == nullptr || plan.owned[b] != 0;
     counts.scan_tiles += is_scanned ? TileCount(plan.blocks[b].elements) : 0;
   }
@@ -105,8 +105,8 @@ Status Engine::Create(const EngineDesc& desc, std::unique_ptr<Engine>* out) {
 }
 
 Engine::~Engine() {
-  // Work of this engine may still be running, on the caller's stream and on the engine's own streams, and a thread may
-  // be enqueuing more.
+  // Work of this engine may still be running, on the caller's stream and on the engine's own streams. The thread of
+  // async_roots_ may be enqueuing more work.
   async_roots_.reset();
   host_root_transfer_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
@@ -178,7 +178,8 @@ Status Engine::Build(const EngineDesc& desc) {
     SHAMPOO_RETURN_IF_ERROR(HostExchange::Create(desc.host_exchange_bytes, &host_exchange_));
   }
   if (desc.track_times != 0) {
-    // A step has at most 10 phases for each batch, 2 for each bucket, and 8 in total at its beginning and its end.
+    // A step changes its phase at most 10 times for each batch, 2 times for each bucket, and 8 times in total at the
+    // beginning and the end of the step.
     const size_t changes = 10 * layout_.batches.size() + 2 * static_cast<size_t>(exchanges_.bucket_count()) + 8;
     SHAMPOO_RETURN_IF_ERROR(PhaseTimer::Create(changes, async_roots_ ? async_roots_->slots() : 0, &timer_));
   }
@@ -221,9 +222,9 @@ Status Engine::Build(const EngineDesc& desc) {
   return called;
 }
 
-// Makes cuBLAS and cuSOLVER load the kernels that steps use; see KernelEntry. Both libraries choose kernels by the
-// sizes of their arguments, so this function calls them with the sizes of steps. The data are NaN (see FillTables), and
-// the results are not used.
+// Makes cuBLAS and cuSOLVER load the kernels that steps use. KernelEntry describes why kernels are loaded before the
+// first step. Both libraries choose kernels by the sizes of their arguments, so this function calls them with the sizes
+// of steps. The data are NaN (see FillTables), and the results are not used.
 Status Engine::PreloadLibraries() {
   for (size_t b = 0; b < layout_.batches.size(); ++b) {
     const BlockBatch& batch = layout_.batches[b];
@@ -351,8 +352,8 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   return CopyReport(out);
 }
 
-// A step may be writing the report at the same time: some calls read it without waiting for the step, and nothing waits
-// for replays.
+// Copies the report, and tries again if a step was writing the report during the copy (HostReport). Some calls read the
+// report without waiting for the step, and no call waits for replays of captured steps.
 Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
   constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds
@@ -365,7 +366,7 @@ Status Engine::CopyReport(StepReport* out) const {
   return Status(Code::kDevice, "the report of a step is incomplete, and the device does not finish it");
 }
 
-// Records an event after work that uses the engine's memory. The destructor waits for it.
+// Records an event after work that uses the engine's memory. The destructor waits for this event.
 Status Engine::RecordWork(cudaStream_t stream) {
   Status status = StatusOf(cudaEventRecord(done_.get(), stream), "cudaEventRecord");
   (status.ok() ? has_work_ : lost_work_) = true;

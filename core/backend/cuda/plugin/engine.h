@@ -26,7 +26,8 @@
 
 namespace shampoo::cuda {
 
-// The resources of one optimizer on a device: tables, working memory, streams and handles. They are created once.
+// The plugin's part of one optimizer: tables, working memory, streams and handles, and the functions that use them.
+// Table (interface.h) describes the public functions.
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
@@ -41,7 +42,7 @@ struct Engine {
   Status Export(const ExportArgs& args);
   Status IsCapturing(cudaStream_t stream, int32_t* captured);
   Status ReadReport(int64_t ticket, StepReport* out);
-  Status RetryRoot(const RootRetry& retry, RootStatus* out);  // see engine_roots.cc
+  Status RetryRoot(const RootRetry& retry, RootStatus* out);
   Status Copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
   Status Staging(int64_t bytes, void** out);
   Status StartHostRoots(const HostRootStart& start, int64_t* job);
@@ -80,7 +81,7 @@ struct Engine {
   Status Enqueue(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables);
   Status StepBatch(const StepArgs& args, int64_t ticket, const Tables& tables, const StepPhases& phases, size_t batch);
-  // See engine_roots.cc.
+  // Inverse roots; see engine_roots.cc.
   struct RootRun;
   struct RootContext;
   struct RootInputs;
@@ -93,8 +94,8 @@ struct Engine {
                     const RootContext& context);
   Status PreloadRoots();  // makes cuSOLVER and cuBLAS load the kernels that compute roots
   RootBatch MatrixOf(int64_t n, Dtype computation, Dtype root_dtype);
-  // Returns whether a step with these tasks uses async roots of a block, or overwrites the copied factor matrices from
-  // which such roots are computed.
+  // Returns whether a step with these tasks begins to use async roots of a block, or overwrites the copied factor
+  // matrices from which such roots are computed.
   bool AwaitsRoots(const RootTask* tasks, int64_t block) const {
     return plan_.owned[block] != 0 &&
            (tasks[block] == RootTask::kAdoptDeviceRoots || tasks[block] == RootTask::kTakeSnapshot);
@@ -119,13 +120,13 @@ struct Engine {
   DeviceMemory workspace_;
   DeviceMemory own_state_;
   RankExchanges exchanges_{plan_};
-  // Memory for Staging(). If it is too small, a larger piece is added, and only the last piece is used. The other
-  // pieces are freed with the engine. Freeing one earlier could cause a deadlock: cudaFree waits for all devices of the
-  // process, and a collective of another rank, on one of these devices, may wait for this rank.
+  // Pieces of memory for Staging(), which uses only the last piece. If that piece is too small, Staging() adds a larger
+  // one. All pieces are freed with the engine. Freeing a piece earlier could cause a deadlock: cudaFree waits for all
+  // devices of the process, and a collective of another rank, on one of these devices, may wait for this rank.
   std::vector<std::unique_ptr<DeviceMemory>> staging_;
   int64_t staging_bytes_ = 0;
   MappedMemory host_memory_;
-  int64_t counted_steps_at_ = 0;  // offsets in host_memory_
+  int64_t counted_steps_at_ = 0;  // this member and the next two are offsets in host_memory_
   int64_t reported_block_counters_at_ = 0;
   int64_t reported_hashes_at_ = 0;
   char* state_ = nullptr;
@@ -154,7 +155,7 @@ struct Engine {
   bool has_work_ = false;                        // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;
   bool was_captured_ = false;  // some step was captured
-  bool lost_work_ = false;     // a call has failed, and work may be running that done_ does not cover
+  bool lost_work_ = false;     // a call has failed, so done_ may not cover all running work
 };
 
 }  // namespace shampoo::cuda

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The inverse roots of a step: computed within the step or, if root_async is above 0, during the following steps.
+// The functions of Engine that compute inverse roots: within a step or, if root_async is above 0, while later steps
+// run.
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -14,7 +15,7 @@
 
 namespace shampoo::cuda {
 
-// Consecutive blocks of a shape group with the same task.
+// Consecutive blocks of a shape group with the same task. Their roots of one dim are computed together.
 struct Engine::RootRun {
   const ShapeGroup* shape_group;
   int64_t begin, count;
@@ -50,7 +51,7 @@ Status Engine::AwaitAsyncRoots(const RootTask* tasks) {
 }
 
 // Makes the work of a step wait for async roots: those that the step begins to use, and those whose copied factor
-// matrices the step overwrites. Called before the kernels of the step.
+// matrices the step overwrites. Call this before enqueuing the kernels of the step.
 Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   for (int64_t b = 0; b < plan_.block_count; ++b) {
@@ -61,8 +62,9 @@ Status Engine::WaitForAsyncRoots(const StepArgs& args) {
   return {};
 }
 
-// Enqueues the async roots of a step. UpdateFactors of this step has copied the factor matrices. Runs on the thread of
-// AsyncRoots and therefore reads only members that steps do not change.
+// Enqueues the computation of the async roots of a job (AsyncRoots::Job). UpdateFactors() has copied their factor
+// matrices in the step that submitted the job. This function runs on the thread of AsyncRoots, and therefore reads only
+// members that steps do not change.
 Status Engine::EnqueueAsyncRoots(const AsyncRoots& async, const AsyncRoots::Job& job) {
   char* const base = workspace_.data();
   RootContext context{.solver = async.solver(),
@@ -109,9 +111,9 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
   return ComputeRuns(inputs, RootTask::kFromSnapshot, batch, context);
 }
 
-// Computes the roots of all blocks with this task. Consecutive blocks of a shape group are computed at once; blocks
-// with the same task are usually consecutive because items are sorted by phase. The matrices of a run share one
-// divisor, so all snapshots in a run are from the same step.
+// Computes the roots of all blocks with this task. The roots of consecutive blocks of a shape group are computed
+// together (RootRun). Blocks with the same task are usually consecutive, because items are sorted by phase. The
+// matrices of a run share one divisor, so all snapshots in a run must be from the same step.
 Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
                            const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
@@ -139,10 +141,10 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
 }
 
 // Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so the solver
-// replaces them by I. The state's `go` is 0, so no root or status is written.
+// replaces them by I. StepState::go is 0, so no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
-  // All iterations after the first run the same kernels, so two iterations suffice.
+  // The second and all later iterations use the same kernels, so two iterations suffice.
   for (DeviceSettings& group : groups) group.root_max_iterations = std::min<int64_t>(group.root_max_iterations, 2);
   std::set<std::tuple<RootMethod, int64_t, Dtype, int64_t, bool>> computed;
   for (const BlockBatch& batch : layout_.batches) {
@@ -159,7 +161,7 @@ Status Engine::PreloadRoots() {
         if (!computed.emplace(method, n, block.root_dtype, count, tracked).second) continue;
         SHAMPOO_RETURN_IF_ERROR(ComputeRun(groups.data(), batch, {&shape_group, 0, count}, k, ContextOf(tables_)));
         if (method != RootMethod::kEigen && method != RootMethod::kCans) continue;
-        // A step computes roots that fail again, one at a time. Load the kernels of these retries, too.
+        // If a root fails, RetryRoot() computes this root alone. Load the kernels of these retries, too.
         RootBatch one = MatrixOf(n, batch.computation, block.root_dtype);
         one.limit = RootLimit(block, static_cast<size_t>(k));
         one.root = block.root;
@@ -174,7 +176,7 @@ Status Engine::PreloadRoots() {
   return {};
 }
 
-// Computes the roots of dim k.
+// Computes the inverse roots of dim k of the blocks in a run.
 Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch, const RootRun& run, int k,
                           const RootContext& context) {
   const BatchItem& item = batch.items[run.shape_group->first + static_cast<size_t>(run.begin)];
@@ -200,8 +202,8 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
-// Returns a batch of one matrix. The matrix is at the beginning of the buffer of matrices that steps use, so use it
-// only between steps.
+// Returns a batch of one matrix. The matrix is at the beginning of the buffer of matrices that steps use, so use the
+// batch only between steps.
 RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
   RootBatch matrix;
   matrix.n = n;

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step enqueues kernels and products in the order of the caller's stream. Products of blocks of different shapes run
-// in parallel: the first handle uses the caller's stream, and the others use the engine's own streams. Events order the
-// streams. The host does not allocate. It waits only in the caller's collectives, and in refreshes whose
-// solvers or iterations wait for the device (docs/adr/0027).
+// Steps and exports. A step enqueues kernels and matrix products in the order of the caller's stream. Products of
+// blocks of different shapes run in parallel: the first cuBLAS handle uses the caller's stream, and the other handles
+// use the engine's own streams. Events order the streams. The host does not allocate memory. The host waits only in the
+// caller's collectives, and in refreshes whose solvers or iterations wait for the device (docs/adr/0027).
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -42,7 +42,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   if (status.ok()) status = std::move(joined);
   lost_work_ = lost_work_ || !status.ok();
   if (args.captured != 0) return status;
-  // Also record after a failure, because part of the step is already enqueued.
+  // Record the event after a failure, too, because part of the step is already enqueued.
   Status recorded = RecordWork(stream);
   if (!status.ok()) return status;
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
@@ -114,8 +114,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   return phases.End();
 }
 
-// Enqueues an export of several ranks. It makes the exchanges of a step, so that failures are reported in the same way.
-// No group is active and no parameter has a gradient, so nothing is collected.
+// Enqueues an export of several ranks. An export makes the exchanges of a step, so that failures are reported in the
+// same way. No group is active and no parameter has a gradient, so no gradients are collected.
 Status Engine::EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const StepPhases phases(nullptr, stream);  // an export belongs to no phase of a step
@@ -168,7 +168,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
     SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
         streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
-          // Items are sorted by phase, so the preconditioned ones come first.
+          // Items are sorted by phase, so the preconditioned items come first.
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
               std::find_if_not(first, first + static_cast<std::ptrdiff_t>(shape_group.count), is_preconditioned);

@@ -78,7 +78,8 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
   made.direction_moment = block.direction_moment;
   // The methods muon, sign, soap and kl_shampoo always leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
-  // With other methods, each product reads P from one buffer and leaves it in the other.
+  // With other methods, each multiplication by an inverse root reads P from one buffer and writes the product to the
+  // other buffer.
   made.direction_in_second = always ? 1 : block.present_factors() % 2;
   made.exchange_at = -1;
   made.exchange_dtype = block.exchange_dtype;
@@ -131,7 +132,7 @@ Status Engine::FillTables(cudaStream_t stream) {
     block.plan_root = plan_root;
     plan_root += block.factors;
     block.first_scan_tile = static_cast<int64_t>(host.scan_tiles.size());
-    if (plan_.gather != nullptr && plan_.owned[b] == 0) continue;  // gathered blocks are scanned by their owners
+    if (plan_.gather != nullptr && plan_.owned[b] == 0) continue;  // only the owner scans the block
     for (int64_t tile = 0; tile < block.tiles; ++tile) {
       host.scan_tiles.push_back({static_cast<int32_t>(b), static_cast<int32_t>(tile)});
     }
@@ -252,10 +253,10 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.row_tiles, host.row_tiles));
     SHAMPOO_RETURN_IF_ERROR(upload(layout_.matrix_tiles, host.matrix_tiles));
     if (has_async_roots()) {
-      // Clear everything from the matrices to the statuses, so that no kernel reads uninitialized memory even if the
-      // first step is rejected.
+      // Clear the memory of async roots, from `matrices` to `statuses`, so that no kernel reads uninitialized memory
+      // even if the first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
-      // RootBatch::active is not 0, because async roots are also computed if a later step is rejected.
+      // Set RootBatch::active to a nonzero number: async roots are computed even if a later step is rejected.
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
@@ -264,14 +265,14 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(2 * plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
-    // PreloadLibraries() passes these buffers to cuBLAS and cuSOLVER before they contain data, so fill them. Bytes of
+    // Fill these buffers, because PreloadLibraries() passes them to cuBLAS and cuSOLVER before the first step. Bytes of
     // 0xff are NaN in every floating-point dtype. The solver of inverse roots replaces such matrices by I.
     SHAMPOO_CUDA_TRY(
         cudaMemsetAsync(base + layout_.first, 0xff, static_cast<size_t>(layout_.blas - layout_.first), stream));
     return {};
   };
   Status status = all();
-  // The host's tables must exist until they are copied.
+  // `host` must exist until its tables have been copied.
   Status waited = StatusOf(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   return status.ok() ? std::move(waited) : std::move(status);
 }

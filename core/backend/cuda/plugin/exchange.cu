@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exchange between replicas: writes the header of this rank's segment, compares the headers of all ranks
-// (core/rules/rank_difference.h), and writes outputs from the exchanged data.
+// Kernels of the exchange between replicas. They write the header of this rank's segment, compare the headers of all
+// ranks (core/rules/rank_difference.h), and write outputs from the exchanged data.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/parameter_hash.h"
@@ -19,10 +19,11 @@ struct WriteHeaderBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
     const bool exports = state.exports != 0;
-    // All ranks must skip the same blocks.
+    // All replicas must skip the same blocks because of gradients, so header.inputs includes this sum over these
+    // blocks.
     const double skipped = cta.Sum(exports ? 0 : tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
-      // With gathered blocks, only the owner of a block knows whether it must be skipped.
+      // With gathered blocks, only the owner of a block knows whether the block must be skipped.
       const bool excluded = tables.gathers == 0 && work.rejection != Rejection::kNone && work.state_at_fault == 0;
       return excluded ? static_cast<double>(b + 1) : 0.0;
     });
@@ -35,8 +36,9 @@ struct WriteHeaderBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), FlagsOf(state), args.place};
       header.parameters = parameters;
       header.failing_root = -1;
-      // With gathered blocks, only the replica that owns a block can find that its gradient is unusable and decide to
-      // skip the step. The other replicas then skip it, too, so `go` may differ between replicas here.
+      // With gathered blocks, only the owner of a block checks the gradient of the block, and may decide to skip the
+      // step. The other replicas skip the step after they have compared the headers. So `go` may still differ between
+      // replicas here.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));
@@ -77,7 +79,7 @@ struct CompareHeadersBody {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
       RecordSteppingRanks(tables.state, world, [&](int64_t rank) { return HeaderOf(rank).round; });
-      // 2: an earlier exchange has reported this rejection and its reason to all ranks. The headers have nothing new.
+      // If `counted` is 2, all ranks already know this rejection and its reason, so the headers contain nothing new.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);
@@ -89,8 +91,9 @@ struct CompareHeadersBody {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }
     });
-    // Until the host has acknowledged this rejection, later steps are rejected, too, and copy the hashes again. The
-    // hashes do not change, because rejected steps compute none.
+    // If the parameters differ between replicas, report the hashes. Later steps are also rejected until the host
+    // acknowledges the rejection, and report the hashes again. Rejected steps compute no hashes, so the reported hashes
+    // do not change.
     const StepState& state = *tables.state;
     const bool differs = state.rejected != 0 && state.report.difference == RankDifference::kParameters;
     cta.ForEach(differs && tables.verify_replicas > 0 ? tables.param_count : 0,

@@ -10,13 +10,15 @@
 
 namespace shampoo::cuda {
 
-// The stream of the exchanges of buckets, which run while the caller's stream computes (docs/adr/0028). Without a call
-// of Create(), exchanges run in the caller's stream, and the other functions do nothing.
+// A stream in which the data of one bucket are exchanged while the caller's stream works on the next bucket
+// (docs/adr/0028). If Create() has not been called, Begin() returns the caller's stream, and the other functions do
+// nothing.
 //
 //   caller:    compute 0 | Begin 0, compute 1 | Begin 1, Wait 0, apply 0, compute 2 | Begin 2, Wait 1, apply 1 ...
 //   exchanges:              exchange 0, End 0    exchange 1, End 1
 //
-// At most two exchanges are between Begin and Wait, and Begin of bucket k comes after Wait of bucket k - 2.
+// At any time, at most two exchanges have begun without being waited for: call Wait for bucket k - 2 before Begin for
+// bucket k.
 class ExchangeStream {
  public:
   Status Create();
@@ -24,19 +26,19 @@ class ExchangeStream {
   // Returns in *out the stream for the exchange of a bucket. The exchange starts after all earlier work in the caller's
   // stream.
   Status Begin(cudaStream_t caller, cudaStream_t* out);
-  // Records the end of the exchange. Called after the exchange has been enqueued.
+  // Records the end of the exchange of a bucket. Call this after the exchange has been enqueued.
   Status End(int32_t bucket);
   // Makes later work in the caller's stream wait for the exchange of the bucket.
   Status Wait(cudaStream_t caller, int32_t bucket);
-  // Makes the caller's stream wait for all exchanges. Called at the end of a step, also after a failure: before this
-  // call, a capture must not end, and a step must not be reported as done.
+  // Makes the caller's stream wait for all exchanges. Call this at the end of each step, even after a failure: before
+  // this call, a capture must not end, and a step must not be reported as done.
   Status Join(cudaStream_t caller);
 
  private:
   OwnedStream stream_;
   OwnedEvent begun_;
-  std::array<OwnedEvent, 2> ended_;  // by set of buffers
-  int running_ = 0;                  // exchanges that the caller's stream does not wait for yet
+  std::array<OwnedEvent, 2> ended_;  // by set of exchange buffers: bucket % 2
+  int running_ = 0;                  // number of exchanges that the caller's stream does not wait for yet
 };
 
 }  // namespace shampoo::cuda

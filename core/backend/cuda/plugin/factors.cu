@@ -28,7 +28,7 @@ struct LoadGradientBody {
     const Buffers& buffers = tables.buffers[block.buffers];
     const Real scale = static_cast<Real>(group.gradient_scale);
     const Real decay = static_cast<Real>(group.coupled_decay);
-    // A float64 gradient may be outside the range of float32 even if its scaled value is inside it.
+    // A float64 gradient may be outside the range of float32 even if the scaled gradient is inside this range.
     const bool wide = param.grad_dtype == Dtype::kF64;
     struct Loaded {
       Real gradient, param;
@@ -62,8 +62,9 @@ struct MoveDimBody {
     const int64_t elements = unfolding.before * unfolding.d * unfolding.after;
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
-    // One tensor has shape (d, before, after), the other (before, d, after). Neighboring threads write neighboring
-    // elements. A block has fewer than 2^31 elements, so 32-bit divisions suffice; 64-bit divisions are slow.
+    // If `back` is 0, `from` has the shape (before, d, after), and `to` has the shape (d, before, after). If `back` is
+    // 1, the shapes are exchanged. Neighboring threads write neighboring elements. A block has fewer than 2^31
+    // elements, so 32-bit divisions suffice; 64-bit divisions are slow.
     const auto after = static_cast<uint32_t>(u.after);
     const int64_t outer = back != 0 ? u.before : u.d;
     const int64_t inner = back != 0 ? u.d : u.before;
@@ -79,7 +80,7 @@ struct MoveDimBody {
   }
 };
 
-// Copies the lower triangle of a stored matrix to the upper one, if both are stored.
+// Copies a tile of the lower triangle of a stored matrix to the upper triangle, if both triangles are stored.
 template <typename Real>
 SHAMPOO_DEVICE inline void MirrorState(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* matrix) {
   if (slot.form != SymmetricForm::kSquare) return;
@@ -92,14 +93,14 @@ SHAMPOO_DEVICE inline bool IsKl(const Tables& tables, const DeviceBlock& block) 
   return tables.groups[block.group].settings.factor_correction == FactorTerm::kKl;
 }
 
-// Writes the identity matrix to a tile.
+// Writes a tile of the identity matrix, and the mirror image of the tile.
 template <typename Real>
 SHAMPOO_DEVICE inline void WriteIdentity(const Cta& cta, const MatrixTile& tile, Real* matrix) {
   tile.ForEachLower(cta, [&](int64_t r, int64_t c) { matrix[r * tile.d + c] = r == c ? 1 : 0; });
   tile.Mirror(cta, matrix);
 }
 
-// Copies X from the state to a tile.
+// Copies a tile of X from the state to `matrix`, and writes the mirror image of the tile.
 template <typename Real>
 SHAMPOO_DEVICE inline void LoadInverseRoot(const Cta& cta, const MatrixTile& tile, const StateSlot& slot,
                                            const char* inverse, Real* matrix) {
@@ -125,7 +126,7 @@ struct LoadInverseRootBody {
   }
 };
 
-// Returns whether this step updates the factor matrix of dim k with the whitened gradient.
+// Returns whether this step updates the factor matrix of dim k with the whitened gradient (UpdateWhitenedFactors).
 SHAMPOO_DEVICE inline bool UpdatesWhitened(const Tables& tables, int32_t b, int32_t k) {
   const DeviceBlock& block = tables.blocks[b];
   return UpdatesStates(tables, b) && k < block.factors && block.factor[k].present() && IsKl(tables, block) &&
@@ -155,7 +156,8 @@ struct CheckWhitenedGradientBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const int32_t b = batch.blocks[cta.index()];
     const DeviceBlock& block = tables.blocks[b];
-    // With a single factor matrix, the gradient is not whitened, and it has already been checked.
+    // If a block has a single factor matrix, the gradient is not whitened, and CheckBlocks() has already checked this
+    // gradient.
     if (!UpdatesWhitened(tables, b, k) || FactorCount(block) == 1) return;
     const double square = cta.Sum(block.tiles, [&](int64_t i) { return batch.sums[2 * (block.first_tile + i)]; });
     const bool fits =
@@ -197,7 +199,8 @@ struct UpdateFactorBody {
     const MatrixTile matrix_tile(tile, block.shape[tile.dim]);
     const int64_t d = matrix_tile.d;
     Real* const matrix = static_cast<Real*>(batch.matrices) + block.matrix_at[tile.dim];
-    // The solver also processes blocks whose states do not change. They get the identity matrix, which is finite.
+    // The solver also processes blocks whose states do not change. Such blocks get the identity matrix, because it is
+    // finite.
     if (!UpdatesStates(tables, tile.block)) return WriteIdentity(cta, matrix_tile, matrix);
     const bool is_updated = IsKl(tables, block);
     const DeviceGroup& group = tables.groups[block.group];
@@ -218,7 +221,8 @@ struct UpdateFactorBody {
     struct Loaded {
       Real factor, product, replacement;
     };
-    // If the step does not need the new factor matrix, it reads another matrix: the snapshot, the async root or X.
+    // If later kernels of the step do not need the new factor matrix, `matrix` receives another matrix instead: the
+    // snapshot, the async root or X.
     const bool reads_inverse = wanted && !Refreshes(task);
     const auto replacement_at = [&](int64_t r, int64_t c) {
       if (task == RootTask::kFromSnapshot) return snapshot[r * d + c];
@@ -283,8 +287,8 @@ SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// See RecordSnapshots. Also sets the divisor of a block that is not stepped, because a batched call may use this
-// divisor for other blocks.
+// See RecordSnapshots. Sets the divisor even if a block is not stepped, because all blocks of a run (Engine::RootRun)
+// use the divisor of the first block.
 struct RecordSnapshotsBody {
   Tables tables;
   BatchTables batch;
@@ -304,7 +308,7 @@ struct RecordSnapshotsBody {
   }
 };
 
-// Records the statuses of refreshed roots, after they have been computed.
+// Sets the statuses and the snapshot_step of blocks whose roots this step has refreshed.
 struct MarkRootsBody {
   Tables tables;
   BatchTables batch;

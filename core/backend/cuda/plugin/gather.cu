@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gathering of blocks from shards: copies slices between the caller's buffers, the messages between shard ranks, and
+// Kernels of shard_mode gather. They copy slices between the caller's buffers, the messages between shard ranks, and
 // whole blocks. BlockGather (core/step/block_gather.cc) and slice_pass.cc (core/backend/cpu) do the same on the CPU.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -10,7 +10,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// Blocks that one CTA handles in TakeAgreedGradientsBody.
+// Number of blocks that one CTA handles in TakeAgreedGradientsBody.
 constexpr int64_t kBlocksAtOnce = 1024;
 
 // Returns the address of the buffer of a whole block; nullptr if `used` is false.
@@ -18,7 +18,7 @@ SHAMPOO_DEVICE inline char* BufferAt(const Tables& tables, int64_t offset, bool 
   return used ? tables.exchange_buffers + offset : nullptr;
 }
 
-// After the first agreement: finds which blocks and groups take part in the step.
+// Finds which blocks and groups take part in the step. Runs after the first agreement of the shard ranks (agree.cu).
 struct TakeAgreedGradientsBody {
   Tables tables;
 
@@ -33,7 +33,7 @@ struct TakeAgreedGradientsBody {
       const bool is_used = block.owned != 0 && agreed >= kGradient;
       char* const gradient = BufferAt(tables, block.gradient_at, is_used);
       // The update is written over the gradient. Kernels never write the copy of a whole block. They only test whether
-      // its address is nullptr, so any other address suffices.
+      // the address of the copy is nullptr, so any other address suffices.
       tables.buffers[block.buffers] = {BufferAt(tables, block.param_at, is_used), gradient, gradient,
                                        agreed == kGradientAndCopy ? gradient : nullptr};
     });
@@ -62,13 +62,14 @@ class SliceTile {
     size = TileSize(slice, tile_);
   }
 
-  // Calls work(position in the packed slice, in the dense block, in the holder's buffer) for every element.
+  // Calls work(packed, dense, local) for every element of the tile, with three positions of the element: in the packed
+  // slice, in the dense block, and in the buffer of the rank that holds the slice.
   template <typename Work>
   SHAMPOO_DEVICE void ForEach(const Cta& cta, const Work& work) const {
     cta.ForEach(size, [&](int64_t i) {
       const int64_t packed = begin + i;
       const RunSeries& series = SeriesOf(packed);
-      // A block has fewer than 2^31 elements.
+      // A block has fewer than 2^31 elements, so 32-bit divisions suffice.
       const auto after = static_cast<uint32_t>(packed - series.packed);
       const auto length = static_cast<uint32_t>(series.length);
       const int64_t run = after / length;
@@ -96,7 +97,7 @@ class SliceTile {
 
  public:
   const DeviceSlice& slice;
-  int64_t begin;  // the first element in the packed slice
+  int64_t begin;  // position of the tile's first element in the packed slice
   int64_t size;
 
  private:
@@ -188,8 +189,8 @@ struct PackUpdatesBody {
     });
     if (tile.begin > 0) return;
     // The bytes of kSkippedMark are a NaN. If parameters are sent instead of updates (key communicate), the first
-    // element of the slice may be this NaN. Change its sign, so that it is still a NaN but is not taken for the mark.
-    // Exports send no marks, and their receivers do not check for marks.
+    // element of the slice may be this NaN. Change the sign of this element, so that it is still a NaN but is not taken
+    // for the mark. Exports send no marks, and their receivers do not check for marks.
     if (exports || !IsMarkedSkipped(cta, update, bytes)) return;
     cta.Once([&] { update[bytes - 1] = static_cast<char>(update[bytes - 1] & 0x7f); });
   }

@@ -10,12 +10,12 @@
 namespace shampoo::cuda {
 namespace {
 
-// The largest number of matrices in a call. cuBLAS documents no limit, but calls with more than 65535 matrices have
-// failed.
+// The largest number of matrices in one call of cuBLAS. cuBLAS documents no limit, but calls with more than 65535
+// matrices have failed.
 constexpr int64_t kMaxMatrices = 32768;
 
-// Large products are computed in this number of row panels. Each panel omits the columns that are above the diagonal in
-// all of its rows, so 5/8 of the product is computed.
+// LowerProductWithTransposed() divides a large product into this number of panels of rows. It omits the columns that
+// are above the diagonal in all rows of a panel, so 5/8 of the product is computed.
 constexpr int64_t kPanels = 4;
 
 }  // namespace
@@ -40,7 +40,7 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
   const void* const beta = f64 ? static_cast<const void*>(&options.beta) : &beta32;
   const auto op = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const auto narrow = [](int64_t number) { return static_cast<int>(number); };
-  // A row-major matrix is its transpose to cuBLAS: C^T = op(B)^T op(A)^T.
+  // cuBLAS reads each row-major matrix as its transpose, so compute C^T = op(B)^T op(A)^T.
   for (int64_t first = 0; first < batch; first += kMaxMatrices) {
     const auto from = [&](const GemmInput& matrices) {
       return static_cast<const char*>(matrices.data) + first * matrices.stride * element;

@@ -11,11 +11,12 @@
 
 namespace shampoo::cuda {
 
-// Options of a product.
+// Options of a matrix product; see Gemm().
 struct GemmOptions {
-  // The dtype of all three matrices: kF32, kF64 or kBf16. Sums have the same dtype, or float32 for kBf16.
+  // The dtype of all three matrices: kF32, kF64 or kBf16. Sums are computed in the same dtype, except that kBf16 uses
+  // float32.
   Dtype dtype = Dtype::kF32;
-  bool tf32 = false;  // for kF32 only: round factors to TF32
+  bool tf32 = false;  // for kF32 only: round A and B to TF32
   bool transpose_a = false;
   bool transpose_b = false;
   double alpha = 1;
@@ -39,10 +40,10 @@ struct GemmOutput {
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 
-// The smallest d at which LowerProductWithTransposed leaves some elements above the diagonal as they are.
+// The smallest d at which LowerProductWithTransposed leaves some elements above the diagonal unchanged.
 inline constexpr int64_t kLowerProductPanelsFrom = 512;
 // Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Also writes
-// elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some.
+// elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some of them.
 // options.transpose_a selects op; options.transpose_b is ignored.
 Status LowerProductWithTransposed(cublasHandle_t handle, GemmOptions options, int64_t d, int64_t k, const GemmInput& a,
                                   const GemmOutput& c, int64_t batch);

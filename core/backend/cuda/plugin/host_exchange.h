@@ -13,9 +13,9 @@
 
 namespace shampoo::cuda {
 
-// The pinned memory through which a step exchanges data over communicators that take host memory. For an exchange, the
-// library fetches the data that this rank sends, and thereby waits for the stream. Then it calls the communicator, and
-// enqueues a copy of the received data to the device.
+// The pinned memory through which a step exchanges data over communicators that take host memory. For each exchange,
+// the library calls Fetch() for the data that this rank sends, then the communicator, and then Return() for the
+// received data.
 class HostExchange {
  public:
   static Status Create(int64_t bytes, std::unique_ptr<HostExchange>* out);
@@ -23,17 +23,17 @@ class HostExchange {
   HostExchange& operator=(const HostExchange&) = delete;
 
   char* memory() const { return memory_.host(); }
-  // Copies device memory to `offset` in the order of the stream, and waits for the copy. Before that it waits for the
-  // copies of earlier calls of Return(), which read the memory.
+  // Copies device memory to memory() + offset in the order of the stream, and waits for the copy. First waits for the
+  // copies of earlier calls of Return(), which read the same memory.
   Status Fetch(int64_t offset, const void* from, int64_t bytes, cudaStream_t stream);
-  // Copies from `offset` to device memory in the order of the stream. Does not wait.
+  // Copies from memory() + offset to device memory in the order of the stream. Does not wait for the copy.
   Status Return(void* to, int64_t offset, int64_t bytes, cudaStream_t stream);
 
  private:
   HostExchange() = default;
 
   MappedMemory memory_;
-  OwnedEvent returned_;  // after the last copy to the device
+  OwnedEvent returned_;  // recorded after the last copy to the device
 };
 
 }  // namespace shampoo::cuda

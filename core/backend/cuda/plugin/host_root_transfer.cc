@@ -10,8 +10,8 @@
 namespace shampoo::cuda {
 namespace {
 
-// Selects the device and the capture mode in a call on the library's thread. Unlike DeviceScope, it does not restore
-// the device: restoring device 0, the current device of a new thread, would create a context there.
+// Selects the device and the capture mode in a call on a thread of the library. Unlike DeviceScope, this class does not
+// restore the device: restoring device 0, the current device of a new thread, would create a CUDA context on device 0.
 class ThreadScope {
  public:
   explicit ThreadScope(int device) : error_(cudaSetDevice(device)) {}
@@ -119,7 +119,7 @@ Status HostRootTransfer::Return(const HostRoot* roots, int64_t count) {
 
 Status HostRootTransfer::End(int64_t job) {
   const ThreadScope scope(device_);
-  // Record the end also after an error, because the job may have enqueued work.
+  // Record the end even after an error, because the job may have enqueued work.
   Status ended = order_.RecordEnd(stream_.get(), job);
   return scope.status().ok() ? std::move(ended) : scope.status();
 }

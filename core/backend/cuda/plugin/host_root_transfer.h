@@ -15,16 +15,17 @@
 namespace shampoo::cuda {
 
 // The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
-// priority copies factor matrices to pinned memory, and roots back. Events order this stream with steps. The library
-// calls this class from the thread that makes the steps and, for each job, from another thread.
+// priority copies factor matrices to pinned memory, and copies roots back to the device. Events order the work of this
+// stream and the work of steps. The library calls this class from the thread that makes the steps and, for each job,
+// from another thread.
 class HostRootTransfer {
  public:
   // The device memory of one root.
   struct Place {
-    char* matrix = nullptr;   // the factor matrix, then the root: both triangles, in the computation dtype
+    char* matrix = nullptr;   // first the factor matrix, later its root: both triangles, in the computation dtype
     int32_t* flag = nullptr;  // HostRootHeader::may_be_diagonal
     RootStatus* status = nullptr;
-    int64_t bytes = 0;  // of the matrix
+    int64_t bytes = 0;  // size of the matrix
   };
 
   // steps: the largest number of steps between a snapshot and the first use of its roots. buffer_bytes: the size of

@@ -21,7 +21,7 @@ struct InitializeFactorsBody {
     };
     clear(block.gradient_count);
     clear(block.radius);
-    // lr_sum is not cleared: if loading a checkpoint initializes the block, it also loads lr_sum.
+    // Do not clear lr_sum: loading a checkpoint may initialize blocks, but also loads lr_sum.
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
       const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {
@@ -31,7 +31,7 @@ struct InitializeFactorsBody {
     if (block.factors == 0) return;
     if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
     if (!block.diagonal.present()) return;
-    // The state of a block begins with its factor matrices, inverse roots and snapshots; the flags follow.
+    // The state of a block begins with its factor matrices, inverse roots and snapshots. The diagonal flags follow.
     int64_t begin = block.diagonal.offset;
     for (int k = 0; k < block.factors; ++k) {
       if (block.factor[k].present() && block.factor[k].offset < begin) begin = block.factor[k].offset;
@@ -49,7 +49,7 @@ struct InitializeFactorsBody {
     cta.ForEach(block.factors, [&](int64_t k) { flags[k] = 1; });
   }
 
-  // Also clears E and V, which are stored in the eigenbases.
+  // For methods that work in eigenbases. Also clears E and V, which are stored in the coordinates of the eigenbases.
   SHAMPOO_DEVICE void InitializeBases(const Cta& cta, const DeviceBlock& block, const InitialStates& initial) const {
     const auto fill = [&](const StateSlot& slot, int64_t elements, double value) {
       cta.ForEach(slot.present() ? elements : 0,

@@ -27,7 +27,7 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
-// Rejects the step because of a group.
+// Rejects the step because of a group. value, key: see Rejection.
 SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
                                        int32_t key = 0) {
   if (state->rejected != 0) return;
@@ -39,15 +39,14 @@ SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, in
   state->report.block = -1;
 }
 
-// Returns whether this rank needs the data that it receives for a block. The callers also check whether the block was
-// skipped.
+// Returns whether this rank uses the data that it receives for a block, unless the update of the block was skipped.
 SHAMPOO_DEVICE inline bool ReceivesUpdate(const Tables& tables, const DeviceBlock& block) {
   const Buffers& buffers = tables.buffers[block.param];
   return tables.state->exports != 0 ? block.average_offset().present() && buffers.out != nullptr
                                     : buffers.grad != nullptr && tables.groups[block.group].active != 0;
 }
 
-// Returns whether the outputs receive updates instead of parameters.
+// Returns whether the output of a block receives the update instead of the new parameter.
 SHAMPOO_DEVICE inline bool OutputsUpdates(const Tables& tables, const DeviceBlock& block) {
   return tables.state->exports == 0 && tables.groups[block.group].output == Output::kUpdates;
 }
@@ -62,7 +61,7 @@ class UnchangedOutputs {
         writes_(buffers.out != nullptr && (updates_ || buffers.out != buffers.param)) {}
 
   SHAMPOO_DEVICE bool any() const { return buffers_.param != nullptr && (writes_ || buffers_.copy != nullptr); }
-  // place: in the caller's buffers.
+  // place: position in the caller's buffers.
   SHAMPOO_DEVICE void Write(int64_t place) const {
     // float64 represents every value of every dtype, so each value is rounded only once.
     const double value = ReadAs<double>(buffers_.param, param_.param_dtype, place);
@@ -77,18 +76,19 @@ class UnchangedOutputs {
   const bool writes_;
 };
 
-// Writes the outputs of a part of a block that a step leaves unchanged. Every step writes all outputs.
+// Writes the outputs of elements [begin, begin + size) of a block, which a step leaves unchanged. The outputs must be
+// written because every step writes all outputs.
 SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
                                        int64_t size) {
   const UnchangedOutputs outputs(tables, block, tables.buffers[block.param]);
   if (outputs.any()) cta.ForEach(size, [&](int64_t i) { outputs.Write(PlaceOf(block, begin + i)); });
 }
 
-// Writes the outputs of elements from exchanged data, in the same arithmetic as the block's owner.
+// Writes the outputs of elements from exchanged data, with the same arithmetic as the owner of the block.
 template <typename Real, typename Rounding>
 class ReceivedOutputs {
  public:
-  // index: of the block.
+  // index: the index of the block.
   SHAMPOO_DEVICE ReceivedOutputs(const Tables& tables, int32_t index, const Buffers& buffers)
       : buffers_(buffers),
         exports_(tables.state->exports != 0),
@@ -97,10 +97,10 @@ class ReceivedOutputs {
         receives_params_(tables.exchange_params != 0 && !exports_),
         rounding_(tables, index, RoundedState::kParam) {}
 
-  // place: in the caller's buffers. element: in the block.
+  // place: position in the caller's buffers. element: index in the block.
   SHAMPOO_DEVICE void Write(int64_t place, int64_t element, Real received) const {
     const Real value = receives_params_ ? received : ReadAs<Real>(buffers_.param, param_.param_dtype, place) + received;
-    if (exports_) {  // to nearest, because an export is not a step
+    if (exports_) {  // round to nearest: stochastic rounding is only for steps
       WriteAs(buffers_.out, param_.out_dtype, place, value);
     } else {
       rounding_.Write(buffers_.out, param_.out_dtype, place, element, updates_ ? received : value);
@@ -130,14 +130,14 @@ SHAMPOO_DEVICE inline int FactorCount(const DeviceBlock& block) {
   return count;
 }
 
-// Launches a body for the computation dtype. `args` initialize the members of the body.
+// Launches a kernel body (cta.h), instantiated for the computation dtype. `args` initialize the members of the body.
 template <template <typename> typename Body, typename... Args>
 cudaError_t LaunchReal(cudaStream_t stream, Dtype computation, int64_t ctas, const Args&... args) {
   return computation == Dtype::kF64 ? Launch(stream, ctas, Body<double>{args...})
                                     : Launch(stream, ctas, Body<float>{args...});
 }
 
-// Launches a body over the tiles or blocks of a batch, for the computation dtype of the batch.
+// Launches a kernel body over the tiles or blocks of a batch, instantiated for the computation dtype of the batch.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchOver(cudaStream_t stream, int64_t ctas, const Tables& tables, const BatchTables& batch,
                        Dtype computation, const Arguments&... arguments) {

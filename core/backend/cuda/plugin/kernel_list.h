@@ -13,7 +13,7 @@ class KernelEntry {
  public:
   using LoadFunction = cudaError_t();
 
-  // Adds a kernel to the list. load: loads it onto the current device.
+  // Adds a kernel to the list. load: loads the kernel onto the current device.
   explicit KernelEntry(LoadFunction* load) : load_(load), next_(first_) { first_ = this; }
   KernelEntry(const KernelEntry&) = delete;
   KernelEntry& operator=(const KernelEntry&) = delete;

@@ -18,8 +18,8 @@ struct Tables {
   const DeviceBlock* blocks;
   const DeviceParam* params;
   Buffers* buffers;  // by parameter; with shard_mode gather, followed by the buffers of whole blocks, by block
-  // One row for each group. Then a second row for each group, for the blocks that adam updates in a group with method
-  // muon.
+  // The first group_count rows are the rows of the groups. They are followed by a second row for each group. If the
+  // method of the group is muon, the second row is for the blocks of the group that adam updates.
   DeviceGroup* groups;
   BlockWork* work;  // by block
   StepState* state;
@@ -40,7 +40,7 @@ struct Tables {
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
   uint64_t* scanned_factors;  // by tile: PatternOf() of the largest magnitude in this tile of a factor matrix
-  // Tables of async roots; nullptr if this rank has none.
+  // Tables of async roots; nullptr if this rank has no async roots.
   double* async_divisors;   // by block
   int32_t* async_flags;     // by root: may_be_diagonal
   RootStatus* async_roots;  // by root
@@ -58,7 +58,7 @@ struct Tables {
   uint64_t* hashes;           // by parameter
   uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;
-  // The agreement of shards; the pointers are nullptr if there is none.
+  // The agreement of shards (agree.cu); the pointers are nullptr if a step has no such exchange.
   char* shard_segments;    // by shard rank: its header, its steps by group, and its GradientOnShard by parameter
   int64_t* counted_steps;  // by group, in host memory
   int64_t shard_segment_bytes;
@@ -71,7 +71,7 @@ struct Tables {
   const DeviceTile* slice_tiles;  // DeviceTile::block is the index of a slice
 };
 
-// Tables of a batch.
+// Tables of a batch (block_batches.h).
 struct BatchTables {
   const int32_t* blocks;  // by item: index in the plan
   int64_t block_count;
@@ -79,7 +79,7 @@ struct BatchTables {
   int64_t tile_count;
   const DeviceMatrixTile* matrix_tiles;
   int64_t matrix_tile_count;
-  void* first;  // two buffers of tensors
+  void* first;  // `first` and `second`: two buffers of tensors
   void* second;
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr if the batch has none
@@ -89,10 +89,11 @@ struct BatchTables {
   double* sums;
   double* products;
   int32_t* fits;  // by tile: 1 if the results of the update fit their dtypes
-  // With norm_control or update_floor; norm_rows is nullptr if no block of the batch has them.
-  ControlSums* control_sums;    // by tile
-  NormControlRow* norm_rows;    // of all blocks of the batch
-  const DeviceTile* row_tiles;  // with update_floor_rows: the rows; DeviceTile::index is the row in the block
+  // Used with norm_control or update_floor. norm_rows is nullptr if no block of the batch uses these keys.
+  ControlSums* control_sums;  // by tile
+  NormControlRow* norm_rows;  // of all blocks of the batch
+  // With update_floor_rows: one tile for each row. DeviceTile::index is the index of the row in the block.
+  const DeviceTile* row_tiles;
   int64_t row_tile_count;
   int32_t has_iterates;  // some block has averaging
   int32_t has_averages;  // some block has averaging or weight_ema

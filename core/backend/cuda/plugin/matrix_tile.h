@@ -29,7 +29,7 @@ struct MatrixTile {
       if (c <= r) work(r, c);
     });
   }
-  // Calls work(row, column, load(row, column)) for the same elements; see Cta::ForEachLoaded.
+  // Calls work(row, column, load(row, column)) for the elements on and below the diagonal; see Cta::ForEachLoaded.
   template <typename Load, typename Work>
   SHAMPOO_DEVICE void ForEachLowerLoaded(const Cta& cta, const Load& load, const Work& work) const {
     using Loaded = decltype(load(row, column));
@@ -64,7 +64,7 @@ struct MatrixTile {
       if (c > r) work(r, c);
     });
   }
-  // Copies the tile to its mirror image.
+  // Copies the elements below the diagonal to their mirror images.
   template <typename Real>
   SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
     ForEachUpper(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = matrix[c * d + r]; });
@@ -79,8 +79,8 @@ struct MatrixTile {
   }
 };
 
-// Computes F <- decay F + weight C for a tile, on and below the diagonal. factor: the stored F. product: C, the whole
-// matrix.
+// Computes F <- decay F + weight C for the elements of a tile on and below the diagonal. factor: the stored F. product:
+// the whole matrix C.
 template <typename Real>
 SHAMPOO_DEVICE void AverageFactor(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* factor,
                                   double decay, double weight, const Real* product) {

@@ -55,8 +55,8 @@ struct MomentScalars {
         epsilon(static_cast<Real>(settings.epsilon)) {}
 };
 
-// Updates the second moments of rows or of columns. There is one CTA for each row or for each group of columns. Also
-// writes the numbers by which these rows or columns will be divided.
+// Updates the second moments of rows or of columns, and writes the numbers by which DivideDirectionBody divides these
+// rows or columns. One CTA processes one row or one group of columns.
 template <typename Real>
 struct LineBody {
   MuonArgs args;

@@ -5,7 +5,8 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels of the second moments of method muon. MuonDirection (core/backend/cpu) does the same on the CPU.
+// Kernels that divide the directions of method muon by their second moments (key second_moment). MuonDirection
+// (core/backend/cpu) does the same on the CPU.
 namespace shampoo::cuda {
 
 struct MuonArgs {
@@ -16,9 +17,10 @@ struct MuonArgs {
 };
 
 // Updates the second moments of the orthogonalized directions in batch.second, and divides the directions by the
-// square roots of the moments. lines: the largest number of rows or of groups of columns of a block.
+// square roots of the moments. lines: at least the number of rows of each block, and at least its number of groups of
+// kColumnsOfLine columns.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
-// The number of columns in a group of columns, which one CTA processes.
+// The number of columns that one CTA processes.
 inline constexpr int64_t kColumnsOfLine = 256;
 
 }  // namespace shampoo::cuda

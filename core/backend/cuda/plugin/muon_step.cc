@@ -1,14 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of tensors during the step of a batch:
+// The contents of the two buffers of tensors of a batch (BatchTables) during each stage of a step:
 //
 //                    first                second
 //   filter           gradient, then H
 //   orthogonalizer   overwritten, or H    direction
-//   moments          H                    direction
+//   moments          overwritten, or H    direction
 //
-// With dual_norm_scale, the filtered gradient H stays in `first` (orthogonalizer.cc).
+// H is the filtered gradient. With dual_norm_scale, the orthogonalizer does not overwrite H (orthogonalizer.cc).
 #include "core/backend/cuda/plugin/muon_step.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool Orthogonalizes(const StepArgs& args, int group) {
 
 bool HasMoment(const BatchItem& item) { return item.block->direction_moment.present(); }
 
-// Returns the largest number of rows, or of groups of columns, of a block in the batch.
+// Returns the argument `lines` of DivideByMoments().
 int64_t LinesOf(const BlockBatch& batch) {
   int64_t lines = 1;
   for (const BatchItem& item : batch.items) {

@@ -10,16 +10,16 @@
 
 namespace shampoo::cuda {
 
-// The step of batches that method muon orthogonalizes (arXiv 2502.16982).
+// Makes the step of batches whose directions method muon orthogonalizes (arXiv 2502.16982).
 class MuonStep {
  public:
-  // divisors: device memory (DeviceLayout::OrthogonalLayout). orthogonalizer: must outlive the object.
+  // divisors: the array `divisors` of DeviceLayout::OrthogonalLayout. orthogonalizer: must outlive the object.
   MuonStep(double* divisors, const Orthogonalizer& orthogonalizer)
       : divisors_(divisors), orthogonalizer_(orthogonalizer) {}
 
   Status Step(const StepArgs& args, const StepPhases& phases, const Tables& tables, const BatchTables& work,
               const BlockBatch& batch) const;
-  // Makes cuBLAS load the kernels of all products of the batch. StepState::go must be 0.
+  // Makes cuBLAS load the kernels of all products of the batch (Engine::PreloadLibraries). StepState::go must be 0.
   Status Preload(const Tables& tables, const BatchTables& work, const BlockBatch& batch) const {
     return orthogonalizer_.Preload({tables, work, batch, work.first, work.first});
   }

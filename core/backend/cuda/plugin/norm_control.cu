@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// norm_control and update_floor (core/rules/norms.h). The kernels replace the direction of a block by the old parameter
-// minus the new one, in the other buffer of tensors.
+// Kernels of the keys norm_control and update_floor (core/rules/norms.h). For each block, they compute the old
+// parameter minus the new one, and write this difference to OtherBuffer() (block_tile.h). The difference then replaces
+// the direction.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/rules/norms.h"
@@ -20,7 +21,7 @@ SHAMPOO_DEVICE inline bool ControlsRowsOf(const Tables& tables, const DeviceBloc
   return ControlsRows(tables.groups[block.scalars].settings);
 }
 
-// Elements of W and of the direction before it is scaled.
+// One block. Its functions read elements of the parameter W and of the direction P, which is not scaled yet.
 template <typename Real>
 struct ControlledBlock {
   const Tables& tables;
@@ -69,7 +70,7 @@ SHAMPOO_DEVICE inline NormControlRow* RowsOf(const BatchTables& batch, const Dev
   return batch.norm_rows + block.norm_row_at;
 }
 
-// Returns the norm that hyperball maintains if it is known, otherwise 0.
+// Returns the norm that hyperball maintains, or 0 if this norm is not known yet.
 SHAMPOO_DEVICE inline double KnownRadius(const Tables& tables, const DeviceBlock& block) {
   return shampoo::KnownRadius(tables.groups[block.scalars].settings,
                               *reinterpret_cast<const double*>(tables.state_out + block.radius.offset));
@@ -79,7 +80,8 @@ SHAMPOO_DEVICE inline bool NeedsParamNorm(const Tables& tables, const DeviceBloc
   return IsOnHyperball(block) && KnownRadius(tables, block) == 0;
 }
 
-// Computes the sums of a tile, and |W|^2 if hyperball has no radius yet.
+// Computes the NormSums of a tile. With update_floor_rows, RowSumsBody computes NormSums instead. With hyperball, also
+// computes |W|^2 of the tile if the norm to maintain is not known yet.
 template <typename Real>
 struct TileSumsBody {
   Tables tables;
@@ -101,7 +103,7 @@ struct TileSumsBody {
   }
 };
 
-// Computes the sums of a row, with update_floor_rows.
+// With update_floor_rows: computes the NormSums of one row.
 template <typename Real>
 struct RowSumsBody {
   Tables tables;
@@ -125,7 +127,7 @@ SHAMPOO_DEVICE inline NormControlStep ControlStepOf(const DeviceGroup& group, co
   return step;
 }
 
-// Determines the radius of a block and the move of each of its rows, with one CTA for each block.
+// Determines the norm that hyperball maintains, and the ControlledMove of each row. One CTA processes one block.
 struct MoveBody {
   Tables tables;
   BatchTables batch;
@@ -172,7 +174,7 @@ struct MoveBody {
   }
 };
 
-// Computes |W1|^2 over a tile.
+// Computes the contribution of a tile to |W1|^2, where W1 is the result of ControlledMove.
 template <typename Real>
 struct MovedNormBody {
   Tables tables;
@@ -211,7 +213,7 @@ struct RatioBody {
   }
 };
 
-// Writes the old parameter minus the new one, and computes the squared norm of this difference.
+// Writes the old parameter minus the new one to OtherBuffer(), and computes the squared norm of this difference.
 template <typename Real>
 struct DifferenceBody {
   Tables tables;
@@ -232,7 +234,7 @@ struct DifferenceBody {
   }
 };
 
-// Replaces the direction by the difference.
+// Records that the difference has replaced the direction, and records the norm of the difference.
 struct ReplaceBody {
   Tables tables;
   BatchTables batch;

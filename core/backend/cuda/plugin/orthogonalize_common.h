@@ -4,7 +4,8 @@
 
 #include "core/backend/cuda/plugin/block_tile.h"
 
-// Functions that the kernels of directions that are orthogonalized share.
+// Shared by orthogonalize_kernels.cu, which orthogonalizes directions, and muon_kernels.cu, which then divides them by
+// their second moments.
 namespace shampoo::cuda {
 
 // Returns whether the step orthogonalizes a block.

@@ -8,7 +8,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns the exponent k of the divisor 2^k for numbers of at most this magnitude. 2^-k is finite.
+// Returns ScaleExponent(largest), but at least -1022, so that 2 to the power of minus this exponent is finite.
 SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   const int exponent = ScaleExponent(largest);
   return exponent < -1022 ? -1022 : exponent;
@@ -38,7 +38,7 @@ struct TileMagnitudeBody {
   }
 };
 
-// Determines ns_exponent and ns_factor of a block from the magnitudes and sums of its tiles.
+// Computes BlockWork::ns_exponent and ns_factor of a block from the results of TileMagnitudeBody for its tiles.
 struct BlockMagnitudeBody {
   OrthogonalizeArgs args;
 
@@ -64,7 +64,7 @@ struct BlockMagnitudeBody {
   }
 };
 
-// The type of the arithmetic with matrices whose elements have the type Stored.
+// Real is the type in which kernels compute with elements that have the type Stored in memory.
 template <typename Stored>
 struct ArithmeticOf {
   using Real = Stored;
@@ -88,8 +88,8 @@ struct ScaleMatrixBody {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.source);
     const Dtype dtype = part.block.iteration_dtype;
-    // If the iteration has another dtype, its buffer has room for two tensors for each tensor of the batch. The
-    // iteration begins in the first of the two.
+    // If the iteration does not use the computation dtype, its buffer (`third` or `wide`) has room for two tensors for
+    // each tensor of the batch. The iteration begins in the first of the two.
     const int64_t at = 2 * part.block.at + part.begin;
     if (dtype == Dtype::kBf16) return Write(cta, part, h, static_cast<__nv_bfloat16*>(args.third) + at);
     if (dtype != args.computation) return Write(cta, part, h, static_cast<double*>(args.wide) + at);
@@ -101,9 +101,10 @@ struct ScaleMatrixBody {
   template <typename Stored>
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
-    // The products cover whole shape groups, so a block whose direction is not orthogonalized in this step gets zeros.
-    // There is an exception: with method muon, all stepped blocks of a shape group have the same rule. If this rule is
-    // not kPrecondition, there are no products, and `x` keeps its contents, which may be the direction of the block.
+    // The batched products process all blocks of a shape group. A block whose direction is not orthogonalized in this
+    // step therefore gets zeros. Exception: with method muon, all stepped blocks of a shape group have the same rule.
+    // If this rule is not kPrecondition, no product is computed. `x` must then keep its contents, because these may be
+    // the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
       if (part.block.orthogonalized != 0 && is_multiplied) {
@@ -111,7 +112,7 @@ struct ScaleMatrixBody {
       }
       return;
     }
-    // Multiply by two powers of two, because a single one might overflow.
+    // Multiply by two powers of two, because their product might overflow.
     const int half = part.work.ns_exponent / 2;
     const auto first = static_cast<Real>(ldexp(1.0, -half));
     const auto second = static_cast<Real>(ldexp(1.0, half - part.work.ns_exponent));
@@ -184,8 +185,8 @@ struct PolynomialBody {
   }
 };
 
-// With ns_norm schatten4: computes ns_factor = 1 / (ns_divisor N) of each matrix X from A, where N is the Schatten-4
-// norm of X. One CTA computes one matrix.
+// With ns_norm schatten4: computes ns_factor = 1 / (ns_divisor N) for each matrix X, where N is the Schatten-4 norm of
+// X. N is the square root of the Frobenius norm of the Gram matrix A of X. One CTA processes one matrix.
 template <typename Stored>
 struct GramNormBody {
   OrthogonalizeArgs args;
@@ -249,7 +250,7 @@ struct ConvertBody {
   }
 };
 
-// Launches a body over matrices of this dtype.
+// Launches the kernel `Body` (cta.h) for matrices whose elements have this dtype.
 template <template <typename> typename Body, typename... Args>
 cudaError_t LaunchStored(cudaStream_t stream, Dtype dtype, int64_t ctas, const Args&... args) {
   return dtype == Dtype::kBf16 ? Launch(stream, ctas, Body<__nv_bfloat16>{args...})

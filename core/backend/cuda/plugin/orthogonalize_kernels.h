@@ -5,22 +5,22 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// The kernels that orthogonalize directions. Orthogonalize (core/roots) does the same on the CPU. orthogonalizer.cc
-// gives the order of the kernels and the contents of the buffers.
+// Functions that enqueue the kernels for orthogonalizing directions. orthogonalizer.cc calls these functions, and
+// describes the contents of the buffers. On the CPU, Orthogonalize (core/roots) computes the same.
 namespace shampoo::cuda {
 
 struct OrthogonalizeArgs {
   Tables tables;
   BatchTables batch;
   void* source;  // the buffer of tensors with the matrices to orthogonalize
-  void* spare;   // a buffer of tensors that may be overwritten; it may be the source
-  void* third;   // DeviceLayout::OrthogonalLayout
+  void* spare;   // a buffer of tensors that may be overwritten; it may be the same buffer as `source`
+  void* third;   // `third` and `wide`: see DeviceLayout::OrthogonalLayout
   void* wide;
   Dtype computation;
 };
 
-// Copies the matrices in `source` to the buffers in which the iteration begins, divided by a power of two and by their
-// norms. Writes sums[2 i + 1] and products[i] of the batch, for each tile i.
+// Divides the matrices in `source` by a power of two and by their norms, and writes the quotients to the buffers in
+// which the iteration begins. Overwrites BatchTables::sums[2 i + 1] and BatchTables::products[i] for each tile i.
 cudaError_t ScaleForIteration(cudaStream_t stream, const OrthogonalizeArgs& args);
 
 // The matrices of a shape group, all of the same size, in the dtype of the iteration.
@@ -50,8 +50,8 @@ struct EqualTensors {
   int64_t elements;
 };
 // With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
-// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the products of the
-// tensors and their transposes, both triangles. first_item: the first item of the shape group in the batch.
+// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the product of each
+// tensor and its transpose; both triangles are read. first_item: index of the shape group's first item in the batch.
 cudaError_t CompleteSchatten(cudaStream_t stream, const OrthogonalizeArgs& args, Dtype dtype, int64_t first_item,
                              const EqualMatrices& gram, const EqualTensors& tensors);
 // Converts tensors from this dtype to float32.

@@ -1,19 +1,21 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of tensors during the iteration. X is the matrix of the iteration. It alternates between a buffer and
-// `second`, and ends in `second`. The buffer is `spare`. With dual_norm_scale it is `third`, because method muon still
-// needs the filtered gradient in `spare`:
+// Where the matrix X of the iteration is stored. X alternates between two buffers of tensors, and ends in `second`. The
+// other buffer is `spare`. With dual_norm_scale, the other buffer is `third`, because method muon still needs the
+// filtered gradient in `spare`:
 //
 //              spare, or third        second
 //   iteration  X                      X
 //   result                            direction
 //
-// If the dtype of the iteration is not the computation dtype, X alternates between the halves of the tensors in `third`
-// (bfloat16) or `wide` (float64), and is converted to `second` at the end.
+// If the dtype of the iteration is not the computation dtype, X alternates between the two tensors that `third`
+// (bfloat16) or `wide` (float64) has for each tensor of the batch. At the end, X is converted to the computation dtype
+// and written to `second`.
 //
-// Each shape group has two buffers of matrices: A, the product of X and its transpose, and the polynomial
-// a I + b A + c A A, by which X is multiplied. The size of both matrices is the smaller dim of X.
+// Each shape group has two buffers of square matrices. One is for the Gram matrices A (the product of X and its
+// transpose). The other is for the polynomials a I + b A + c A A, by which X is multiplied. The size of these matrices
+// is the smaller dim of X.
 #include "core/backend/cuda/plugin/orthogonalizer.h"
 
 #include <algorithm>
@@ -106,7 +108,7 @@ Status Orthogonalizer::Iterate(const Handles& handles, const Work& work, int64_t
   return {};
 }
 
-// A <- X X^T, or X^T X if X is tall.
+// Computes A <- X X^T or, if X has more rows than columns, A <- X^T X.
 Status Orthogonalizer::MultiplyGram(const Handles& handles, const Work& work, const void* x) const {
   const EqualMatrices& gram = work.gram;
   GemmOptions options = OptionsOf(work);
@@ -118,7 +120,7 @@ Status Orthogonalizer::MultiplyGram(const Handles& handles, const Work& work, co
   return {};
 }
 
-// next <- (a I + b A + c A A) X, or X (a I + b A + c A A).
+// Computes next <- (a I + b A + c A A) X or, if X has more rows than columns, next <- X (a I + b A + c A A).
 Status Orthogonalizer::MultiplyPolynomial(const Handles& handles, const Work& work, const NsCoefficients::Entry& entry,
                                           const void* x, void* next) const {
   const EqualMatrices& gram = work.gram;

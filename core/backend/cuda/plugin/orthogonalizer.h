@@ -12,12 +12,12 @@
 
 namespace shampoo::cuda {
 
-// Orthogonalizes the directions of a batch, for method muon and for soap_post. In each step of the iteration, the same
-// batched products process all matrices of a shape group. With orthogonalization exact, the iteration has more steps,
-// in float64 (ExactEntryOf).
+// Orthogonalizes the directions of a batch, for method muon and for the key soap_post. Each product of the iteration is
+// computed for all matrices of a shape group at once. With orthogonalization exact, the iteration has more steps and
+// runs in float64 (ExactEntryOf).
 class Orthogonalizer {
  public:
-  // The matrices are in the buffer `source`. The results are in the buffer `second` of the batch.
+  // The matrices are read from the buffer `source`. The results are written to BatchTables::second.
   struct Call {
     const Tables& tables;
     const BatchTables& work;
@@ -26,13 +26,13 @@ class Orthogonalizer {
     void* spare;  // a buffer of tensors that may be overwritten; it may be `source`
   };
 
-  // workspace: device memory of this layout. All arguments must outlive the object.
+  // workspace: device memory with the layout `layout`. All arguments except tf32 must outlive the object.
   Orthogonalizer(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                  bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Orthogonalizes the blocks of the groups that `selects` selects. Each block of these groups must have the rule
-  // kPrecondition, or the step must ignore its result in `second`.
+  // Orthogonalizes the directions of all blocks for whose group selects(group) is true. If such a block does not have
+  // the rule kPrecondition, the step must ignore the result for this block in `second`.
   template <typename Selects>
   Status Run(cudaStream_t stream, const Call& call, const Selects& selects) const {
     const OrthogonalizeArgs args = ArgsOf(call);
@@ -44,11 +44,11 @@ class Orthogonalizer {
       return Iterate(handles, work, work.how.steps);
     });
   }
-  // Makes cuBLAS load the kernels of all products of the batch. StepState::go must be 0.
+  // Makes cuBLAS load the kernels of all products of the batch (Engine::PreloadLibraries). StepState::go must be 0.
   Status Preload(const Call& call) const;
 
  private:
-  // The matrices of a shape group in the buffers.
+  // A shape group, and where its matrices are stored.
   struct Work {
     const OrthogonalizeArgs& args;
     const BlockBatch& batch;
@@ -57,7 +57,7 @@ class Orthogonalizer {
     const NewtonSchulz& how;
     int64_t rows, columns;
     Dtype dtype;     // of the iteration
-    int64_t stride;  // between tensors, in elements of this dtype
+    int64_t stride;  // elements of this dtype between the starts of consecutive tensors
     EqualMatrices gram;
     void* polynomial;
     bool is_wide() const { return rows <= columns; }
@@ -70,7 +70,7 @@ class Orthogonalizer {
   GemmOptions OptionsOf(const Work& work) const {
     return {.dtype = work.dtype, .tf32 = tf32_ && work.dtype == Dtype::kF32};
   }
-  // Takes `steps` steps of the iteration.
+  // Computes `steps` steps of the iteration for all matrices of the shape group.
   Status Iterate(const Handles& handles, const Work& work, int64_t steps) const;
   Status MultiplyGram(const Handles& handles, const Work& work, const void* x) const;
   Status MultiplyPolynomial(const Handles& handles, const Work& work, const NsCoefficients::Entry& entry, const void* x,

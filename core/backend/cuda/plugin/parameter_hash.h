@@ -5,11 +5,12 @@
 #include "core/backend/cuda/plugin/device_element.h"
 #include "core/rules/rank_difference.h"
 
-// Hashes of parameters that replicas compare (verify_replicas). ParameterHashes (core/step/replica_inputs.h) computes
-// them on the CPU, with another hash function: a rank on a device never compares hashes with a rank on a CPU.
+// Hashes of parameters. Replicas compare their hashes (key verify_replicas). On the CPU, ParameterHashes
+// (core/step/replica_inputs.h) uses another hash function, because a rank on a device never compares hashes with a rank
+// on a CPU.
 namespace shampoo::cuda {
 
-// Returns whether the step compares the parameters of replicas.
+// Returns whether this step compares the parameters of replicas.
 SHAMPOO_DEVICE inline bool ComparesParameters(const Tables& tables) {
   return tables.state->rejected == 0 && shampoo::ComparesParameters(tables.verify_replicas, tables.state->report.steps);
 }
@@ -21,7 +22,8 @@ SHAMPOO_DEVICE inline uint64_t Scrambled(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Returns the term of an element in a hash. A hash is the sum of its terms, modulo 2^64, in any order.
+// Returns the term of one element in the hash of a parameter. The hash is the sum of the terms of all elements, modulo
+// 2^64, so the order of the additions does not matter. place: the index of the element.
 SHAMPOO_DEVICE inline uint64_t HashTerm(int64_t place, uint64_t bits) {
   return Scrambled(Scrambled(static_cast<uint64_t>(place) + 0x9e3779b97f4a7c15u) ^ bits);
 }

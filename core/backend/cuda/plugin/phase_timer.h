@@ -14,12 +14,13 @@
 
 namespace shampoo::cuda {
 
-// Measures the phases of steps with events (track_times). A step records an event in the caller's stream wherever its
-// phase changes. The host reads the times later, after it has waited for the step, so that measuring adds no wait.
+// Measures how long each phase of the steps takes on the device (key track_times). A step records a CUDA event in the
+// caller's stream whenever the phase changes. The host reads the times later, after it has waited for the step, so that
+// measuring adds no wait.
 //
-// Async roots run in another stream in parallel to later steps. Each run of async roots has its own events, and its
-// time is read after the run has ended. Another thread enqueues the async roots, so runs can begin and end during
-// Collect().
+// Async roots are computed in another stream, in parallel to later steps. Each run, which is one computation of async
+// roots, has its own events. The host reads the time of a run after the run has ended. Another thread enqueues the
+// runs, so that thread may call BeginRun() and EndRun() during Collect().
 class PhaseTimer {
  public:
   // changes: the largest number of phase changes in a step. runs: how many runs of async roots can be measured at the
@@ -30,7 +31,7 @@ class PhaseTimer {
   void Begin();
   // Begins a phase. The work that is enqueued from now on belongs to this phase.
   Status Enter(cudaStream_t stream, StepPhase phase) { return Change(stream, static_cast<int>(phase)); }
-  // Ends the phase. The work that is enqueued from now on belongs to no phase, because it may wait for other ranks.
+  // Ends the phase. Work that is enqueued from now on belongs to no phase, because this work may wait for other ranks.
   Status Leave(cudaStream_t stream) { return Change(stream, kNoPhase); }
   // Ends the step.
   Status End(cudaStream_t stream);
@@ -39,10 +40,10 @@ class PhaseTimer {
   Status BeginRun(cudaStream_t stream);
   Status EndRun(cudaStream_t stream);
 
-  // Adds the times of the last step and of the runs of async roots that have ended. The host must have waited for the
-  // step.
+  // Adds the times of the last step, and of the runs of async roots that have ended, to seconds(). The host must have
+  // waited for the step before.
   Status Collect();
-  // Returns the seconds of each phase.
+  // Returns the total time of each StepPhase in seconds.
   const double* seconds() const { return seconds_.data(); }
 
  private:
@@ -57,16 +58,16 @@ class PhaseTimer {
   Status Add(const OwnedEvent& begin, const OwnedEvent& end, int phase);
 
   std::vector<OwnedEvent> events_;
-  std::vector<int> phases_;  // by event: the phase that begins there
-  size_t used_ = 0;          // events of the step
+  std::vector<int> phases_;  // by event: the phase that begins with the event
+  size_t used_ = 0;          // number of events that the current step has recorded
   bool is_complete_ = false;
   std::mutex mutex_;  // guards runs_ and run_
   std::vector<Run> runs_;
-  Run* run_ = nullptr;  // the run that has begun; nullptr: none is measured
+  Run* run_ = nullptr;  // the run that has begun but not ended; nullptr if no run is being measured
   std::array<double, kStepPhaseCount> seconds_{};
 };
 
-// Measures the phases of one step in its stream, or nothing if there is no timer.
+// Measures the phases of one step. If `timer` is nullptr, the functions do nothing.
 class StepPhases {
  public:
   StepPhases(PhaseTimer* timer, cudaStream_t stream) : timer_(timer), stream_(stream) {

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plugin's only exported symbol, and the functions of its table. No exception leaves these functions.
+// The only exported symbol of libshampoo_cuda.so, a function that returns a table of functions (interface.h). No
+// exception leaves the functions of the table.
 #include <cstdio>
 #include <new>
 
@@ -17,7 +18,7 @@ namespace {
 Result ResultOf(const Status& status) noexcept {
   if (status.ok()) return {Code::kOk, nullptr};
   const char* const kept = ThreadText::Set(status.message());
-  const char* const fixed = "out of host memory; there is also no memory for the text of the error";
+  const char* const fixed = "out of host memory; there is also no memory for the error message";
   return {status.code(), kept != nullptr ? kept : fixed};
 }
 
@@ -32,7 +33,7 @@ Result Guarded(Body&& body) noexcept {
   }
 }
 
-// CUDA 12.6, which added batched eigendecompositions of matrices of any size.
+// The oldest supported version of CUDA is 12.6, which added batched eigendecompositions of matrices of any size.
 constexpr int kMinVersion = 12060;
 
 void SetUnavailable(Description* out, const std::string& reason) {

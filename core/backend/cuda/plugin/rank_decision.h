@@ -5,7 +5,7 @@
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/comm/segment_header.h"
 
-// Functions with which ranks agree on a step, among replicas (exchange.cu) and among shards (agree.cu).
+// Functions with which ranks agree on a step. Replicas use them in exchange.cu, and shard ranks in agree.cu.
 namespace shampoo::cuda {
 
 SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
@@ -13,7 +13,7 @@ SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
   return hash * 0xff51afd7ed558ccdu;
 }
 
-// Returns the hash after mixing in the values of the bindable hyper-parameters.
+// Returns the hash after mixing in the values of the hyper-parameters that can be bound (core/rules/bound_scalars.h).
 SHAMPOO_DEVICE inline uint64_t MixedWithScalars(uint64_t hash, const GroupSettings& settings) {
   for (int key = 0; key < kBindableKeys; ++key) hash = Mixed(hash, BitsAs<uint64_t>(settings.*BindableField(key)));
   return hash;
@@ -41,7 +41,7 @@ SHAMPOO_DEVICE inline uint32_t FlagsOf(const StepState& state) {
   return (skips ? kSkipsStep : 0) | (state.exports == 1 ? kExports : 0);
 }
 
-// Records whether one of the ranks makes a step while this rank exports. Call before the headers are used.
+// If this rank exports, records whether another rank makes a step. Call this before using codes and flags of headers.
 //   header_of(rank)  returns the RoundHeader of a rank
 template <typename HeaderOf>
 SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, const HeaderOf& header_of) {
@@ -50,11 +50,12 @@ SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, 
   }
 }
 
-// Rejects the step because of another rank.
+// Rejects the step because `rank` has rejected it or makes a different step. The report names this rank and the
+// difference. among_shards: `rank` is a shard rank, not a replica rank.
 SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDifference difference,
                                           bool among_shards) {
   StepReport& report = state->report;
-  // Keep this rank's own rejection, whose report has more details.
+  // If this rank itself has rejected the step, keep its reason, because that report has more details.
   if (state->counted == 0) report.rejection = Rejection::kOtherRank;
   CountRejection(state);
   state->counted = 2;
@@ -63,28 +64,28 @@ SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDi
   report.among_shards = among_shards ? 1 : 0;
 }
 
-// Skips the step because another rank does.
+// Skips the step because another rank skips it.
 SHAMPOO_DEVICE inline void SkipStep(StepState* state) {
   if (state->go == 0) return;
   state->go = 0;
   ++state->report.skipped_steps;
 }
 
-// The segments of the shard ranks in their agreement.
+// The segments that shard ranks exchange to agree on a step. See ShardHeader for the contents of a segment.
 class ShardSegments {
  public:
   SHAMPOO_DEVICE explicit ShardSegments(const Tables& tables) : tables_(tables) {}
 
   SHAMPOO_DEVICE ShardHeader& HeaderOf(int64_t rank) const { return *reinterpret_cast<ShardHeader*>(At(rank)); }
-  // By group.
+  // Returns the numbers of the steps that a rank is about to make, by group.
   SHAMPOO_DEVICE int64_t* StepsOf(int64_t rank) const {
     return reinterpret_cast<int64_t*>(At(rank) + sizeof(ShardHeader));
   }
-  // By parameter.
+  // Returns the GradientOnShard values of a rank, by parameter.
   SHAMPOO_DEVICE unsigned char* GradientsOf(int64_t rank) const {
     return reinterpret_cast<unsigned char*>(StepsOf(rank) + tables_.group_count);
   }
-  // Returns the largest GradientOnShard of a parameter on any rank.
+  // Returns the largest GradientOnShard value that any rank reports for a parameter.
   SHAMPOO_DEVICE unsigned char AgreedGradientOf(int64_t param) const {
     unsigned char largest = 0;
     for (int64_t rank = 0; rank < tables_.shard_world; ++rank) {
@@ -93,7 +94,7 @@ class ShardSegments {
     }
     return largest;
   }
-  // Returns the first rank for which holds(header) is true, or the number of ranks.
+  // Returns the first rank for which holds(header) is true. If there is no such rank, returns the number of ranks.
   template <typename Holds>
   SHAMPOO_DEVICE int64_t First(const Cta& cta, const Holds& holds) const {
     return cta.First(tables_.shard_world, [&](int64_t rank) { return holds(HeaderOf(rank)); });

@@ -9,9 +9,10 @@
 namespace shampoo::cuda {
 namespace {
 
-// The buffers are one allocation, in this order: the segments that replicas exchange; the segments with which shards
-// agree on a step; with shard_mode gather, the messages between shards and the whole blocks. The segments of replicas
-// and the messages exist PlanView::exchange_sets times.
+// One allocation contains these buffers, in this order:
+// - the segments that replicas exchange, PlanView::exchange_sets times
+// - the segments with which shard ranks agree on a step
+// - with shard_mode gather: the messages between shard ranks (PlanView::exchange_sets times), and the whole blocks
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
@@ -30,7 +31,7 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   const int64_t bytes = gather_at + (gathers() ? plan_.gather->bytes : 0);
   if (bytes == 0) return {};
   SHAMPOO_RETURN_IF_ERROR(buffers_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  // Messages have gaps, and the slices of a parameter without a gradient are not written. Both are sent, so clear them.
+  // Gaps in messages, and slices of parameters without a gradient, are sent without being written. Clear these bytes.
   if (gathers()) {
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;
@@ -100,7 +101,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   SHAMPOO_RETURN_IF_ERROR(stream_.Wait(stream, bucket));
   if (plan_.replica_world > 1) {
     SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, HeadersOf(args, bucket)));
-    // The headers may have rejected the step. Report this to the other shards before any of them applies an update.
+    // CompareHeaders may have rejected the step. Report this to all shard ranks before any of them applies an update.
     if (!compares_headers_first()) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
@@ -112,7 +113,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   return {};
 }
 
-// number: counts the exchanges between replicas in this step, from 0.
+// number: the index of this exchange among the exchanges between replicas in this step.
 ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const {
   return {at, segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
 }
@@ -137,7 +138,7 @@ Status RankExchanges::Deliver(const StepArgs& args, const GatherBucket& bucket, 
   return {};
 }
 
-// number: counts the agreements of shards in this step, from 0.
+// number: the index of this agreement among the agreements of shard ranks in this step.
 Status RankExchanges::AgreeWithShards(const StepArgs& args, const Tables& tables, int64_t number) const {
   if (plan_.shard_world == 1) return {};
   const auto stream = static_cast<cudaStream_t>(args.stream);

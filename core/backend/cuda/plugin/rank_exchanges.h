@@ -13,11 +13,12 @@
 namespace shampoo::cuda {
 
 // The exchanges of a step with other ranks (docs/adr/0024, docs/adr/0025, docs/adr/0028). Every rank makes the same
-// sequence of collectives, even after it rejected the step: the headers report the errors. Without other ranks, nothing
-// is exchanged. Exchanges belong to no phase (PhaseTimer), because their time includes waiting for other ranks.
+// sequence of collectives, even after it has rejected the step. The headers then report the error to the other ranks.
+// Without other ranks, nothing is exchanged. Exchanges belong to no phase (PhaseTimer), because their time includes
+// waiting for other ranks.
 //
-// Kernels run in the caller's stream, so that each step makes its decisions in one order. With several buckets, the
-// collectives run in a separate stream. Events order the two streams.
+// Kernels of a step run in the caller's stream, so that the decisions of a step have a fixed order. With several
+// buckets, the collectives run in a separate stream. Events order the two streams.
 class RankExchanges {
  public:
   // The plan must outlive this object.
@@ -26,12 +27,13 @@ class RankExchanges {
   // Allocates the buffers, and sets the members of the tables that depend on them.
   Status Allocate(const DeviceMemory::Source& source, Tables* tables);
 
-  // Before the gradients are checked: with shard_mode gather, collects whole blocks at their owners.
+  // With shard_mode gather, collects whole blocks at their owners. Call this before the gradients are checked.
   Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases);
-  // After the check of the gradients, and before the step writes anything: shard ranks agree on the step. Replicas
-  // agree here only with PlanView::replicas_agree_first; otherwise Receive() compares their headers.
+  // Makes the shard ranks agree on the step. If PlanView::replicas_agree_first is set, makes the replicas agree, too;
+  // otherwise Receive() compares their headers. Call this after the gradients have been checked, and before the step
+  // writes anything.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
-  // Sends and receives the updates of all buckets. compute(bucket): computes the updates of a bucket.
+  // Computes the updates of each bucket by calling compute(bucket), and sends and receives these updates.
   template <typename Compute>
   Status ShareBuckets(const StepArgs& args, const Tables& tables, const StepPhases& phases, const Compute& compute) {
     for (int32_t bucket = 0; bucket < bucket_count(); ++bucket) {
@@ -42,15 +44,15 @@ class RankExchanges {
     }
     return Receive(args, tables, bucket_count() - 1, phases);
   }
-  // At the end of a step, also after a failure: orders the caller's stream after all exchanges.
+  // Makes the caller's stream wait for all exchanges. Call this at the end of each step, even after a failure.
   Status Join(cudaStream_t stream) { return stream_.Join(stream); }
 
   int32_t bucket_count() const { return plan_.bucket_count; }
 
  private:
-  // After the updates of a bucket were computed: sends them to the ranks that hold the parameters.
+  // Sends the updates of a bucket, which must have been computed, to the ranks that hold the parameters.
   Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
-  // Applies the updates of a bucket that was sent. Called for bucket k before Send is called for bucket k + 2.
+  // Waits for the updates of a bucket, and applies them. Call this for bucket k before calling Send() for bucket k + 2.
   Status Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
   bool gathers() const { return plan_.gather != nullptr; }
   bool compares_headers_first() const { return plan_.replicas_agree_first != 0; }
@@ -64,7 +66,7 @@ class RankExchanges {
   Status Deliver(const StepArgs& args, const GatherBucket& bucket, cudaStream_t stream) const;
 
   const PlanView& plan_;
-  DeviceMemory buffers_;  // empty with one rank
+  DeviceMemory buffers_;  // empty if there is only one rank
   ExchangeStream stream_;
 };
 

@@ -20,7 +20,8 @@ MeasuredChunk Place(const RootChunk& chunk, void* workspace) {
           reinterpret_cast<RootStatus*>(base + layout.statuses), reinterpret_cast<double*>(base + layout.one)};
 }
 
-// Returns the spec of the root in float64. The epsilon is that of the measured root (RootBatch::compared).
+// Returns the spec with which the root is computed again in float64. The solver uses the epsilon of the measured root
+// (RootBatch::compared), so relative_epsilon is 0.
 RootSpec ExactSpecOf(const RootSpec& spec) {
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
@@ -29,7 +30,7 @@ RootSpec ExactSpecOf(const RootSpec& spec) {
   return exact;
 }
 
-// Returns the spec of X^(1 / exponent).
+// Returns the spec with which X^(1 / exponent) is computed from a root X.
 RootSpec PowerSpecOf(const RootChunk& chunk) {
   RootSpec power;
   power.exponent = 1 / chunk.spec.exponent;

@@ -6,7 +6,7 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns the rows of a piece in an array of MeasuredChunk.
+// Returns the rows of a piece in `matrices`, which is one of the arrays of MeasuredChunk.
 SHAMPOO_DEVICE inline double* RowsOf(const RootChunk& chunk, const RootPiece& piece, double* matrices) {
   return MatrixOf<double>(chunk, matrices, piece.member) + piece.first * chunk.n;
 }
@@ -35,7 +35,7 @@ struct CopyMatrixBody {
   }
 };
 
-// Returns whether the root of a member was computed, so that it can be measured.
+// Returns whether the root of a member was computed and can therefore be measured.
 SHAMPOO_DEVICE inline bool IsMeasured(const RootChunk& chunk, int64_t member) {
   return *chunk.active != 0 && chunk.status[member].failure == RootFailure::kNone;
 }
@@ -124,7 +124,7 @@ struct RecordResidualBody {
       RootStatus& status = chunk.status[cta.index()];
       const bool exists = measured.statuses[cta.index()].failure == RootFailure::kNone;
       status.residual = exists ? Relative(difference, largest) : INFINITY;
-      // The identity is the root of a negligible matrix by definition.
+      // By definition, the root of a negligible matrix is the identity, so this root is exact.
       if (chunk.spec.relative_epsilon == 0 || !IsNegligible(magnitude, chunk.computation)) return;
       status.error = 0;
       status.residual = 0;

@@ -11,11 +11,12 @@
 
 namespace shampoo::cuda {
 
-// Compares roots with those computed in float64, and writes the deviations to their statuses (track_root_residuals). On
-// the CPU, MeasureRoot (core/roots/residual.h) does the same.
+// Computes roots again in float64, compares the original roots with the new ones, and writes the deviations to the
+// statuses of the original roots (key track_root_residuals). On the CPU, MeasureRoot (core/roots/residual.h) does the
+// same.
 class RootMeter {
  public:
-  // The size of matrices, and the largest number of them in a chunk.
+  // n: the size of the matrices. count: the largest number of such matrices in a chunk (root_workspace.h).
   struct Sizes {
     int64_t n;
     int64_t count;
@@ -25,15 +26,15 @@ class RootMeter {
 
   // Returns the bytes of device memory that the functions below need.
   int64_t WorkspaceBytes() const { return workspace_bytes_; }
-  // Copies the matrices of a chunk, before their roots are computed.
+  // Copies the matrices of a chunk. Call this before the roots are computed, because roots replace the matrices.
   static Status Begin(const RootChunk& chunk, const Handles& handles, void* workspace);
-  // Measures the roots of the chunk with which Begin() was called last. Does not wait.
+  // Measures the roots of the chunk with which Begin() was called last. Does not wait for the device.
   Status Measure(const RootChunk& chunk, const Handles& handles, void* workspace);
 
  private:
   RootMeter() = default;
 
-  std::unique_ptr<RootSolver> solver_;  // method eigen in float64
+  std::unique_ptr<RootSolver> solver_;  // computes roots by method eigen in float64
   int64_t workspace_bytes_ = 0;
 };
 

@@ -4,7 +4,7 @@
 
 #include "core/backend/cuda/plugin/roots_chunk.h"
 
-// The kernels of RootMeter (root_meter.cu), in their order.
+// The kernels of RootMeter (root_meter.cu), in the order in which they run.
 namespace shampoo::cuda {
 
 // A chunk and the arrays of RootMeterLayout.
@@ -16,11 +16,12 @@ struct MeasuredChunk {
   double* one;
 };
 
-// Copies the matrices to `originals` and to `roots`, and writes `one`.
+// Copies the matrices to `originals` and to `roots`, and writes the number 1 to `one`.
 cudaError_t CopyMatrices(cudaStream_t stream, const MeasuredChunk& measured);
-// Records RootResiduals::error: compares the chunk's roots X with `roots`. Then copies X to `roots`.
+// Records RootResiduals::error: compares the chunk's roots X with `roots`, which must contain the roots computed
+// in float64. Then copies X to `roots`.
 cudaError_t RecordErrors(cudaStream_t stream, const MeasuredChunk& measured);
-// Records RootResiduals::residual: compares `roots`, which contains powers of X, with the matrices.
+// Records RootResiduals::residual: compares `roots`, which must contain X^(1 / exponent), with `originals`.
 cudaError_t RecordResiduals(cudaStream_t stream, const MeasuredChunk& measured);
 
 }  // namespace shampoo::cuda

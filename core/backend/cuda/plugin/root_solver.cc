@@ -18,7 +18,8 @@ namespace {
 cudaDataType_t TypeOf(Dtype dtype) { return dtype == Dtype::kF64 ? CUDA_R_64F : CUDA_R_32F; }
 
 constexpr cusolverEigMode_t kVectors = CUSOLVER_EIG_MODE_VECTOR;
-// Both triangles are valid. The lower triangle of a row-major matrix is the upper triangle for cuSOLVER.
+// cuSOLVER reads one triangle of a matrix; both triangles are valid. cuSOLVER's matrices are column-major, so the
+// upper triangle for cuSOLVER is the lower triangle of the row-major matrices of this library.
 constexpr cublasFillMode_t kTriangle = CUBLAS_FILL_MODE_UPPER;
 
 RootChunk ChunkOf(const RootBatch& batch, const RootSpec& spec, int64_t first, int64_t count) {
@@ -59,7 +60,7 @@ RootBuffers Place(const RootLayout& layout, void* workspace, RootChunk* chunk) {
   return buffers;
 }
 
-// The inputs and the status of a root that is computed again.
+// The inputs and the status of a root in device memory, for RootSolver::Retry().
 struct RetryInputs {
   double divisor;
   RootStatus status;
@@ -69,8 +70,8 @@ struct RetryInputs {
 };
 static_assert(sizeof(RetryInputs) <= kRetryInputBytes);
 
-// The largest residual at which a retry accepts the root of an iteration that replaces an eigendecomposition. If the
-// residual is larger, float32 is not precise enough for the matrix, and the host computes the root in float64.
+// The largest residual at which a retry accepts a root that a Newton iteration has computed. If the residual is larger,
+// float32 is not precise enough for the matrix, and the host computes the root in float64.
 constexpr double kLargestRetryResidual = 1e-3;
 
 // Returns whether a coupled Newton iteration can compute this root.
@@ -139,8 +140,9 @@ int64_t RootSolver::WorkspaceBytes() const {
   return workspace_bytes_ + (meter_ != nullptr ? meter_->WorkspaceBytes() : 0);
 }
 
-// Chunks are halved until cuSOLVER accepts them and their memory is small enough. If the batched solver does not accept
-// even a single matrix, matrices are solved one by one.
+// Determines the number of matrices in a chunk. This number is halved until cuSOLVER accepts such a chunk, and the
+// chunk needs little enough memory. If the batched solver does not accept even a single matrix, matrices are solved one
+// by one.
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;
@@ -223,7 +225,7 @@ Status RootSolver::MemoryOfOne(const RootSizes& sizes, const Handles& handles, S
 }
 
 const RootSolver::Kind* RootSolver::Find(RootMethod method, int64_t n, Dtype root_dtype) const {
-  // Return the kind with the largest chunks.
+  // Return the matching kind that has the largest chunks.
   const Kind* found = nullptr;
   for (const Kind& kind : kinds_) {
     const bool matches = kind.method == method && kind.n == n && kind.root_dtype == root_dtype;

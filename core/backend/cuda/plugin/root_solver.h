@@ -16,8 +16,8 @@
 
 namespace shampoo::cuda {
 
-// A batch of n x n matrices whose roots are computed. All have the same group and root. Matrices are `stride` elements
-// apart.
+// A batch of n x n matrices whose roots are computed. All matrices belong to the same group and have the same `root`.
+// The starts of consecutive matrices are `stride` elements apart.
 struct RootBatch {
   int64_t n = 0;
   int64_t count = 0;
@@ -29,7 +29,7 @@ struct RootBatch {
   // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
   void* matrices = nullptr;
   const double* divisor = nullptr;                  // on the device: A = F / *divisor, before trace_scaling
-  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of its flag
+  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of the matrix's flag
   const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
   // On the device, by matrix, or nullptr: the statuses of earlier roots of the same matrices. The roots of this batch
@@ -60,7 +60,7 @@ struct RunningCount;
 // then compared with those computed in float64.
 class RootSolver {
  public:
-  // Creates a solver for batches of these sizes. Queries cuSOLVER's memory sizes and allocates its host memory.
+  // Creates a solver for batches of these sizes. Allocates the host memory that cuSOLVER requests for them.
   static Status Create(const std::vector<RootSizes>& sizes, const Handles& handles, std::unique_ptr<RootSolver>* out);
   ~RootSolver();
   RootSolver(const RootSolver&) = delete;
@@ -69,13 +69,13 @@ class RootSolver {
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
-  // cuSOLVER does. The coupled methods wait after every few iterations, to stop when no matrix needs more. The batch is
-  // divided into chunks that fit the workspace.
+  // cuSOLVER does. The coupled methods (newton, higher_order) wait after every few iterations, to stop when no matrix
+  // needs more iterations. The batch is divided into chunks that fit the workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. The
   // eigenvectors replace the matrices as columns, by decreasing or, with `ascending`, by increasing eigenvalue. A
-  // matrix whose status reports a failure is not replaced. Reads neither may_be_diagonal nor limit. one_by_one: uses
-  // the solver for one matrix.
+  // matrix whose status reports a failure is not replaced. Reads neither may_be_diagonal nor limit. one_by_one: if
+  // true, each matrix is decomposed by a separate call of cuSOLVER.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
   // Like the other Compute(), but uses this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
@@ -112,8 +112,8 @@ class RootSolver {
   Status MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
   Status RootsOfChunk(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
-  // Computes the eigenvectors, as the rows of matrices[0], and the eigenvalues, in vectors[0]. Also computes the
-  // products with which these are checked.
+  // Writes the eigenvectors to the rows of matrices[0], and the eigenvalues to vectors[0]. Also computes the vectors
+  // with which DecompositionFits (roots_rules.h) checks the decomposition.
   Status Decompose(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status BasesOfChunk(const RootChunk& chunk, bool ascending, const Handles& handles, const RootBuffers& buffers,
                       const Kind& kind);
@@ -126,12 +126,12 @@ class RootSolver {
 
   std::vector<Kind> kinds_;
   std::vector<char> host_memory_;     // the host memory that cuSOLVER requests
-  int64_t workspace_bytes_ = 0;       // without the workspace of the meter, which follows
+  int64_t workspace_bytes_ = 0;       // without the workspace of meter_, which follows in memory
   std::unique_ptr<RootMeter> meter_;  // nullptr: no root is tracked
   cusolverDnParams_t params_ = nullptr;
   syevjInfo_t jacobi_ = nullptr;
   OwnedEvent counted_;
-  MappedMemory count_;  // how many matrices of a chunk need more iterations (RunningCount)
+  MappedMemory count_;  // the number of matrices of a chunk that need more iterations (RunningCount)
 };
 
 }  // namespace shampoo::cuda

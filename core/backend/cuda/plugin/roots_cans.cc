@@ -6,7 +6,8 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/cans_scalars.h"
 
-// Method cans: all matrices of a chunk go through the same fixed sequence of products, so the host waits for nothing.
+// Root method cans (core/rules/cans_scalars.h). The same fixed sequence of products is computed for all matrices of a
+// chunk, so the host never waits for the device.
 namespace shampoo::cuda {
 namespace {
 
@@ -41,7 +42,7 @@ class CansIteration {
   }
 
  private:
-  // Computes Y <- Y^(1/2) or, if is_inverse, Z <- Y^(-1/2), for Y divided by its norm.
+  // Divides Y by its norm. Then computes Y <- Y^(1/2) or, if is_inverse is true, Z <- Y^(-1/2).
   Status Pass(bool is_inverse) {
     SHAMPOO_CUDA_TRY(RecordNorm(handles_.stream, chunk_, y_, is_inverse));
     SHAMPOO_CUDA_TRY(DivideByNorm(handles_.stream, chunk_, y_, p_));
@@ -62,8 +63,8 @@ class CansIteration {
     return Status();
   }
 
-  // Multiplies a vector several times by I - X^(p/2) B X^(p/2), where B is the scaled matrix with its shift, and X is
-  // B^(-1/p). Overwrites Y.
+  // Checks X, which should be B^(-1/p), where B is the scaled matrix with its shift: multiplies the vector of signs
+  // kCansProducts times by I - X^(p/2) B X^(p/2). Overwrites Y.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     const int64_t n = chunk_.n;

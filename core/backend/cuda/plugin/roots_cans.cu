@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
 
-// Kernels of method cans (core/rules/cans_scalars.h), for many matrices at once. The products between these kernels are
-// not limited to one triangle, because the order of their factors matters: the order in cans.h keeps rounding errors
-// small.
+// Kernels of method cans (core/rules/cans_scalars.h), for many matrices at once. The products of matrices between these
+// kernels compute both triangles. Mirroring one triangle would swap the factors of the product in the other triangle,
+// and the order of the factors keeps rounding errors small.
 namespace shampoo::cuda {
 namespace {
 
-// Records for each member the largest row sum of Y as the norm of Y (`z`). In the last pass, also records the factor
-// between Z and X (`start`). If there are two passes, the first records the square root of its norm in `start`, and the
-// last computes the factor from it.
+// Records the norm of Y, which is the largest row sum of its magnitudes, in `z` of each member. In the last pass, also
+// records the factor between Z and X in `start`. If there are two passes, the first pass records the square root of its
+// norm in `start`, and the last pass computes the factor from this square root and its own norm.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;
@@ -70,7 +70,7 @@ struct CansFactorBody {
   }
 };
 
-// Computes x <- factor (z + z^T) / 2. The factor is the member's `start` if with_factor is true, otherwise 1.
+// Computes x <- factor (z + z^T) / 2. The factor is RootMember::start if with_factor is true, otherwise 1.
 template <typename Root>
 struct SymmetrizeBody {
   RootChunk chunk;
@@ -92,7 +92,7 @@ struct SymmetrizeBody {
   }
 };
 
-// Computes r <- v - w, where v is r or, the first time, the vector of signs. The last time, checks |r| / |v|.
+// Computes r <- v - w. v is the old r or, if is_first, the vector of signs. If is_last, also checks |r| / |v|.
 template <typename Root>
 struct SubtractProductBody {
   RootChunk chunk;
@@ -112,7 +112,7 @@ struct SubtractProductBody {
       RootMember& member = chunk.members[cta.index()];
       const double before = is_first ? sqrt(static_cast<double>(n)) : member.error;
       member.error = sqrt(sum);
-      // Once the vector is 0, X is exact.
+      // If r is 0, the check has found no error in X. v may be 0, too, so do not divide.
       const double ratio = member.error == 0 ? 0 : member.error / before;
       if (!is_last || member.failure != RootFailure::kNone) return;
       if (!(ratio <= chunk.largest_residual)) member.failure = RootFailure::kNotConverged;

@@ -11,34 +11,35 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "core/roots/root.h"
 
-// Data shared by the kernels and library calls that compute the roots of one chunk.
+// Data shared by the kernels and library calls that compute the roots of one chunk (root_workspace.h). Each matrix of a
+// chunk is called a member.
 namespace shampoo::cuda {
 
-// The record of a member, which is one matrix of a chunk, while its root is computed.
+// What is recorded about a member while its root is computed.
 struct RootMember {
   double divisor;  // the matrix is divided by this number: *RootChunk::divisor times TraceDivisor()
   double epsilon;  // added to the eigenvalues of the unscaled matrix
   double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
-  double error;    // max |Y - I|; method cans: |r| of the check
+  double error;    // max |Y - I|; method cans: |r| (SubtractProduct)
   double start;    // the first X is this multiple of I; method cans: X is this multiple of Z
   double factor;   // the root of the scaled matrix is multiplied by this factor
   double largest;  // the largest magnitude in the delivered root
   double z;        // the first Y is this multiple of the matrix; method cans: the norm by which Y is divided
   RootFailure failure;
   RootKind kind;
-  int32_t scale;     // solvers get A 2^-scale
-  int32_t diagonal;  // as in MatrixFacts
+  int32_t scale;     // solvers receive A 2^-scale, where A is the matrix divided by `divisor`
+  int32_t diagonal;  // every element off the diagonal is 0
   int32_t shortcut;  // the root is computed from the diagonal
-  int32_t replaced;  // solvers get the identity
-  int32_t zero;      // with a relative epsilon: a negligible matrix, whose root is the identity
+  int32_t replaced;  // solvers receive the identity instead of the matrix
+  int32_t zero;      // with a relative epsilon: the matrix is negligible, and its root is the identity
   int32_t iterations;
   int32_t converged;
   int32_t running;
 };
 static_assert(sizeof(RootMember) <= kRootMemberBytes);
 
-// Partial results of a piece of a matrix: a sum of squares, or MagnitudeBits() of the largest magnitudes of one or two
-// quantities.
+// Partial results of a piece (some rows) of a matrix: either a sum of squares, or MagnitudeBits() of the largest
+// magnitudes of one or two quantities. The quantities depend on the function that writes the result:
 //
 //                       first_magnitude               second_magnitude
 //   InspectRoots        elements off the diagonal     elements on the diagonal
@@ -52,7 +53,7 @@ struct RootPartial {
     double sum;
   };
   uint64_t second_magnitude;
-  double trace;  // of the piece, divided by n; RecordResiduals: the largest magnitude in the factor matrix
+  double trace;  // sum of the diagonal elements, divided by n; RecordResiduals: largest magnitude in the factor matrix
 };
 static_assert(sizeof(RootPartial) <= kRootPartialBytes);
 
@@ -68,8 +69,8 @@ struct RootChunk {
   double limit;
   double largest_residual;  // the largest residual with which the result of an iteration counts as a root
   void* matrices;
-  const double* divisor;                  // before trace_scaling; RootMember::divisor includes it
-  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: there is no shortcut
+  const double* divisor;                  // without trace_scaling, which RootMember::divisor includes
+  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: no diagonal shortcut
   const RootStatus* compared;             // see RootBatch
   const int32_t* active;
   RootStatus* status;
@@ -86,28 +87,29 @@ struct RootBuffers {
   void* solver = nullptr;
 };
 
-// How the host learns whether an iteration is still running.
+// The memory and the event with which the host reads how many members of a chunk need more iterations.
 struct RunningCount {
   cudaEvent_t event;
   int64_t* on_device;      // the device's address of host memory, to which the device writes
   const int64_t* on_host;  // the host's address of the same memory
 };
 
-// The kernels, in their order. Matrix and vector arguments are arrays with one contiguous entry for each member of the
-// chunk.
+// Functions that enqueue the kernels, grouped by source file. A matrix or vector argument is an array with one
+// contiguous entry for each member of the chunk.
 
 // roots_input.cu
-// Inspects the matrices, and writes the members and the vector of signs.
+// Inspects the matrices, and writes a RootMember for each of them. Also writes the vector of signs.
 cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk);
-// Writes A 2^-scale to `to`, or I for a replaced matrix. with_shift: adds the member's shift to the diagonal.
+// Writes A 2^-scale to `to`. If RootMember::replaced is set, writes I instead. with_shift: if true, adds
+// RootMember::shift to the diagonal.
 cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift);
 
 // roots_eigen.cu
 // Writes (q v)_i and l_i (q v)_i, where v is the vector of signs, to row i of pair.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
-// Checks the decomposition by applying it to the vector of signs v (av is A v, back is Q^T times pair). Computes the
-// eigenvalues of the square root of X from the eigenvalues l, and writes them to `roots`. For a matrix with the
-// diagonal shortcut, only writes the diagonal of X to `roots`.
+// Checks the decomposition by applying it to the vector of signs v. Computes the eigenvalues of the square root of X
+// from the eigenvalues l of A, and writes them to `roots`. For a matrix with the diagonal shortcut, only writes the
+// diagonal of X to `roots`. av: A v. back: Q^T times the result of PairProbe.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
 // Computes the diagonal of X for members with the diagonal shortcut.
@@ -122,18 +124,18 @@ cudaError_t CheckVectors(cudaStream_t stream, const RootChunk& chunk, const std:
 cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const void* vectors, bool ascending);
 
 // roots_coupled.cu
-// Computes the largest row sum of the magnitudes in `a`. fourth: `a` is A^4, and its sum is recorded in addition to
-// that of A. StartCoupled uses both sums with method higher_order.
+// Records the largest row sum of the magnitudes in `a`, for RecordNorm or StartCoupled. With method higher_order,
+// StartCoupled needs two sums: that of A (fourth is false), and that of A^4 (fourth is true).
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
 // Computes the squared Frobenius norm of y + shift I, which StartCoupled uses with method newton.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
 // Computes `shift`, `z` and `start` of each member, and y <- z (y + shift I).
 cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y);
-// Computes t <- -y multiplier / divisor + diagonal I for running members, and t <- I for the others, whose X and Y
-// therefore do not change.
+// Computes t <- -y multiplier / divisor + diagonal I for running members. For all other members, computes t <- I, so
+// that their X and Y do not change.
 cudaError_t MakeFactor(cudaStream_t stream, const RootChunk& chunk, const void* y, void* t, double multiplier,
                        double divisor, double diagonal);
-// Computes s <- s + t + diagonal I for running members, and s <- I for the others.
+// Computes s <- s + t + diagonal I for running members, and s <- I for all other members.
 cudaError_t AddTerm(cudaStream_t stream, const RootChunk& chunk, const void* t, void* s, double diagonal);
 // Computes x <- start t.
 cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t, void* x);
@@ -143,7 +145,7 @@ cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, i
 cudaError_t CountRunning(cudaStream_t stream, const RootChunk& chunk, int64_t* count);
 
 // roots_cans.cu
-// Records the norms by which DivideByNorm divides, and the factors of Symmetrize.
+// Records the norms by which DivideByNorm divides, and the factors by which Symmetrize multiplies.
 cudaError_t RecordNorm(cudaStream_t stream, const RootChunk& chunk, const void* y, bool is_last_pass);
 // Computes y <- y / norm and p <- y.
 cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, void* p);
@@ -151,26 +153,26 @@ cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, v
 cudaError_t CansFactor(cudaStream_t stream, const RootChunk& chunk, void* p, void* z, double a, double b);
 // Computes x <- (z + z^T) / 2. with_factor: multiplies x by the factor between Z and X.
 cudaError_t Symmetrize(cudaStream_t stream, const RootChunk& chunk, const void* z, void* x, bool with_factor);
-// Computes r <- v - w, where v is r or, the first time, the vector of signs. The last time, a member fails if |r| / |v|
-// is above the chunk's largest_residual.
+// Computes r <- v - w. v is the old r or, if is_first is true, the vector of signs. If is_last is true, a member fails
+// if |r| / |v| is above the chunk's largest_residual.
 cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r, const void* w, bool is_first,
                             bool is_last);
 
 // roots_output.cu
 // Copies the lower triangle of the root to the upper one, and computes the largest magnitude in the root.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
-// Check the result of an iteration by the distance of `vector` from the vector of signs, or of `matrix` from I.
+// Two checks of the result of an iteration: `vector` must be close to the vector of signs, and `matrix` close to I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
 cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
 cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);
-// Writes the statuses, and the roots that did not fail.
+// Writes the statuses of all members, and the roots of the members that did not fail.
 cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void* roots, const void* x);
 
 // roots_coupled.cc
 // The number of iterations after which the host queries again whether any member is still running.
 inline constexpr int64_t kIterationsPerPoll = 8;
 // Returns a number of iterations after which every eigenvalue of Y that float64 can represent has converged to 1.
-// root: p. order: of the iteration; 2 for Newton.
+// root: p. order: the order of the iteration, which is 2 for method newton.
 int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.
 Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,

@@ -8,9 +8,9 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/coupled_scalars.h"
 
-// All members of a chunk go through the same calls. A member that has stopped is multiplied by I, which changes
-// nothing. After every few iterations the host waits for the number of running members, and ends the iteration if this
-// number is 0 (docs/adr/0027).
+// Root methods newton and higher_order (core/rules/coupled_scalars.h). Each call processes all members of a chunk. A
+// member that has stopped is multiplied by I, which does not change it. After every few iterations, the host waits for
+// the number of running members, and ends the loop if this number is 0 (docs/adr/0027).
 namespace shampoo::cuda {
 namespace {
 
@@ -85,7 +85,7 @@ class CoupledIteration {
   // Computes T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule.
   Status SeriesFactor() {
     const int64_t order = chunk_.spec.order;
-    // The first two terms need no product: b_o-1 (I - Y) + b_o-2 I.
+    // Horner's rule begins with the terms of the two highest powers, b_(o-1) (I - Y) + b_(o-2) I, where o is the order.
     const double last = SeriesCoefficient(order - 1, p_);
     SHAMPOO_CUDA_TRY(MakeFactor(handles_.stream, chunk_, y_, t_, last, 1, last + SeriesCoefficient(order - 2, p_)));
     for (int64_t i = order - 3; i >= 0; --i) {
@@ -121,8 +121,8 @@ class CoupledIteration {
     }
   }
 
-  // Checks |X^(p - p/2) B X^(p/2) v - v| / |v|, with p/2 rounded down, for a fixed vector v of signs
-  // (RootChunk::signs).
+  // Checks |X^(p - p/2) B X^(p/2) v - v| / |v|, with p/2 rounded down. B is the scaled matrix with its shift. v is the
+  // vector RootChunk::signs.
   Status CheckProbe() {
     const void* from = chunk_.signs;
     int64_t stride = 0;
@@ -144,7 +144,7 @@ class CoupledIteration {
     return Status();
   }
 
-  // Checks max |X^p B - I|.
+  // Checks max |X^p B - I|, where B is the scaled matrix with its shift.
   Status CheckProduct() {
     const size_t bytes = static_cast<size_t>(chunk_.count * chunk_.n * chunk_.n) * SizeOf(chunk_.root_dtype);
     SHAMPOO_CUDA_TRY(cudaMemcpyAsync(t_, x_, bytes, cudaMemcpyDeviceToDevice, handles_.stream));
@@ -174,9 +174,9 @@ class CoupledIteration {
 }  // namespace
 
 // An iteration maps an eigenvalue y of Y in (0, 1] to y T(y)^p, where T(y) is the sum of b_i (1 - y)^i for i < order.
-// Newton's T is the T of order 2. The number of iterations until y is 1 is bounded as follows.
-//   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the whole series, y^(-1/p). So y
-//     stays in (0, 1], and while it is below 0.1 it grows by a factor of at least T(0.1)^p.
+// For method newton, the order is 2. The number of iterations until y is 1 is bounded as follows.
+//   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the infinite series, y^(-1/p). So y
+//     stays in (0, 1]. While y is below 0.1, it grows by a factor of at least T(0.1)^p in each iteration.
 //   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations
 //     suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
@@ -185,7 +185,7 @@ class CoupledIteration {
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfSize = 31;
-  constexpr int64_t kFromTenth = 16;  // 9, and some more to detect that the error does not decrease any more
+  constexpr int64_t kFromTenth = 16;  // 9, and a few iterations to detect that the error no longer decreases
   double factor = 0;
   double power = 1;
   for (int64_t i = 0; i < order; ++i, power *= 0.9) factor += SeriesCoefficient(i, root) * power;

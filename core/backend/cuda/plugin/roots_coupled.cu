@@ -3,7 +3,7 @@
 #include "core/backend/cuda/plugin/roots_rules.h"
 #include "core/rules/coupled_scalars.h"
 
-// Kernels of the coupled iterations, for many matrices at once.
+// Kernels of root methods newton and higher_order (core/rules/coupled_scalars.h), for many matrices at once.
 namespace shampoo::cuda {
 namespace {
 
@@ -188,14 +188,14 @@ struct FinishIterateBody {
     const Root* const rows = MatrixOf<Root>(chunk, y, piece.member) + piece.first * chunk.n;
     const uint64_t largest = cta.Largest(piece.rows * chunk.n, [&](int64_t i) {
       const RootPlace place = PlaceAt(piece, chunk.n, i);
-      // The elements above the diagonal belong to other pieces.
+      // Skip the elements above the diagonal, because other CTAs may be writing them (MirrorPiece).
       return place.column > place.row ? 0 : DistanceBits(rows[i], place.on_diagonal());
     });
     cta.Once([&] { chunk.partials[cta.index()].first_magnitude = largest; });
   }
 };
 
-// Decides which members continue. Each member stops at the same iteration as in a chunk of its own.
+// Decides which members continue. The decision about a member does not depend on the other members of the chunk.
 struct UpdateRunningBody {
   RootChunk chunk;
   int64_t number;  // of the iteration that has ended

@@ -27,8 +27,8 @@ SHAMPOO_DEVICE inline void Fail(RootMember* member, RootFailure failure) {
   if (member->failure == RootFailure::kNone) member->failure = failure;
 }
 
-// Computes the diagonal of the root without the clamp. If an element of the result is not finite, computes all elements
-// again with the clamp.
+// Computes the diagonal of the root of a diagonal matrix. First computes the root without the clamp (RootSpec::clamp).
+// If an element of the result is not finite, computes all elements again with the clamp.
 template <typename Real, typename Root>
 SHAMPOO_DEVICE inline void FromDiagonal(const Cta& cta, const RootChunk& chunk, Root* to) {
   const int64_t n = chunk.n;
@@ -59,7 +59,7 @@ SHAMPOO_DEVICE inline void DiagonalOfRoot(const Cta& cta, const RootChunk& chunk
   return FromDiagonal<float>(cta, chunk, to);
 }
 
-// Computes from the eigenvalues of a matrix the numbers by which its eigenvectors are multiplied.
+// The kernel of TransformEigenvalues (roots_chunk.h).
 template <typename Root>
 struct TransformBody {
   RootChunk chunk;
@@ -71,7 +71,7 @@ struct TransformBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const RootMember& member = chunk.members[cta.index()];
     if (member.shortcut != 0) return DiagonalOfRoot<Root>(cta, chunk, roots);
-    // A 1 x 1 matrix without the shortcut is not finite, and was not passed to a solver.
+    // A 1 x 1 matrix that has no shortcut is not finite. 1 x 1 matrices are not passed to a solver.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
     if (!DecompositionFits<Root>(cta, chunk, eigenvalues, product, returned) && failure == RootFailure::kNone)
@@ -85,7 +85,7 @@ struct TransformBody {
     const int64_t n = chunk.n;
     const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
     Root* const to = static_cast<Root*>(roots) + cta.index() * n;
-    // X = B^T B with row i of B = l_i^(exponent / 2) q_i.
+    // X = B^T B, where row i of B is l_i^(exponent / 2) times eigenvector i.
     const RootMember& member = chunk.members[cta.index()];
     const RootOfEigenvalue root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
                                    static_cast<double>(l[0]), static_cast<double>(l[n - 1]), 0);

@@ -53,7 +53,8 @@ struct BeginMemberBody {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
     RootMember member{};
-    // The sum of the eigenvalues may overflow. `trace` is their mean, which does not.
+    // The sum of the eigenvalues may overflow to infinity, which TraceDivisor() accepts. Their mean (`trace`) does not
+    // overflow.
     const double sum = trace / *chunk.divisor * static_cast<double>(chunk.n);
     member.divisor = *chunk.divisor * TraceDivisor(spec, sum);
     const double largest = magnitude / member.divisor;
@@ -67,7 +68,7 @@ struct BeginMemberBody {
     }
     const bool finite = member.failure == RootFailure::kNone;
     const bool is_relative = spec.relative_epsilon > 0;
-    // The spec with the epsilon of this matrix.
+    // A copy of the spec in which `epsilon` is the number that is added to the eigenvalues of this matrix.
     RootSpec resolved = spec;
     resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / member.divisor) : 0;
     if (chunk.compared != nullptr) resolved.epsilon = chunk.compared[index].epsilon;

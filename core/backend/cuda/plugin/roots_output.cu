@@ -102,7 +102,8 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    if (member.zero != 0) {  // regardless of the result for the identity that replaced the matrix
+    // The solver got the identity instead of a zero matrix. The root is the identity, whatever the solver returned.
+    if (member.zero != 0) {
       member.failure = RootFailure::kNone;
       member.largest = 1;
       member.iterations = 0;

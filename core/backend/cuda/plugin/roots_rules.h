@@ -6,13 +6,14 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/eigenvalue.h"
 
-// Functions for pieces of matrices and for members of a chunk, which the kernels of roots share.
+// Functions that the kernels for inverse roots share. A kernel works on one chunk: matrices of equal size, which are
+// called the members of the chunk (roots_chunk.h).
 namespace shampoo::cuda {
 
-// Some rows of one matrix: the work of one CTA.
+// Consecutive rows of one matrix: the work of one CTA.
 struct RootPiece {
   int64_t member;
-  int64_t first;
+  int64_t first;  // index of the first row
   int64_t rows;
 };
 
@@ -29,14 +30,15 @@ struct RootPlace {
   SHAMPOO_DEVICE bool on_diagonal() const { return row == column; }
 };
 
-// Returns the position of element i of a piece. A piece has few elements, so 32-bit division suffices, which is faster.
+// Returns the position of element i of a piece. A piece has so few elements that 32-bit division is sufficient. 32-bit
+// division is faster than 64-bit division.
 SHAMPOO_DEVICE inline RootPlace PlaceAt(const RootPiece& piece, int64_t n, int64_t i) {
   const auto at = static_cast<uint32_t>(i);
   const auto width = static_cast<uint32_t>(n);
   return {piece.first + at / width, at % width};
 }
 
-// Return the matrix or vector of a member.
+// Return the matrix or vector of a member in an array that has one matrix or vector for each member.
 template <typename Root>
 SHAMPOO_DEVICE inline Root* MatrixOf(const RootChunk& chunk, void* base, int64_t member) {
   return static_cast<Root*>(base) + member * chunk.n * chunk.n;
@@ -50,7 +52,7 @@ SHAMPOO_DEVICE inline const Root* VectorOf(const RootChunk& chunk, const void* b
   return static_cast<const Root*>(base) + member * chunk.n;
 }
 
-// Copies the lower triangle of a matrix, in the rows of the piece, to the upper triangle.
+// Copies each element below the diagonal, in the rows of a piece, to its mirrored position above the diagonal.
 template <typename Root>
 SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, const RootPiece& piece, Root* matrix) {
   const int64_t n = chunk.n;
@@ -64,14 +66,17 @@ SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, c
   });
 }
 
-// Returns the largest first_magnitude of a member's pieces, in a kernel with one CTA for each member.
+// Returns the largest RootPartial::first_magnitude of the pieces of a member. CTA i of the kernel processes member i.
 SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& chunk, int64_t pieces) {
   const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].first_magnitude; }));
 }
 
-// Checks an eigendecomposition by applying it to the vector of signs v (RootChunk::signs), in a kernel with one CTA for
-// each member. eigenvalues: ascending. product: A v. returned: Q^T Q v and Q^T diag(l) Q v.
+// Checks the eigendecomposition A = Q^T diag(l) Q of a member with the vector of signs v (RootChunk::signs). CTA i of
+// the kernel processes member i.
+//   eigenvalues  l, which must be ascending
+//   product      A v
+//   returned     pairs of an element of Q^T Q v and the same element of Q^T diag(l) Q v
 template <typename Root>
 SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
                                              const void* product, const void* returned) {
@@ -95,10 +100,11 @@ SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& ch
   return rising && PassesProbe(n, chunk.root_dtype, sqrt(lost / size), sqrt(wrong / size), largest);
 }
 
-// Returns how many CTAs sum the rows of a matrix (SumRows).
+// Returns how many CTAs of SumRows (roots_chunk.h) process one matrix.
 inline int64_t RootStrips(int64_t n) { return (n + kCtaThreads - 1) / kCtaThreads; }
 
-// Launches a body for the chunk's root dtype. The members of the body are the chunk and then the arguments.
+// Launches a kernel for the chunk's root dtype. Body: the kernel's struct (cta.h), whose fields are the chunk and then
+// the arguments.
 template <template <typename> class Body, typename... Arguments>
 cudaError_t LaunchRoots(cudaStream_t stream, int64_t ctas, const RootChunk& chunk, const Arguments&... arguments) {
   if (chunk.root_dtype == Dtype::kF64) return Launch(stream, ctas, Body<double>{chunk, arguments...});

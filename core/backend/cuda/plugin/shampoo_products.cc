@@ -23,7 +23,7 @@ bool ShampooProducts::IsKl(const BlockBatch& batch, const ShapeGroup& shape_grou
   return block.is_preconditioned && plan_.groups[block.group].factor_correction == FactorTerm::kKl;
 }
 
-// buffer: the offset of one of the buffers of tensors in the workspace.
+// buffer: DeviceLayout::first or DeviceLayout::second, the offsets of the two buffers of tensors.
 EqualArrays ShampooProducts::TensorsIn(int64_t buffer, const BlockBatch& batch, const ShapeGroup& shape_group) const {
   const int64_t at = batch.items[shape_group.first].at * static_cast<int64_t>(SizeOf(batch.computation));
   return {workspace_ + buffer + at, shape_group.stride};
@@ -54,8 +54,9 @@ Status ShampooProducts::MultiplyDims(const Handles& handles, const BlockBatch& b
   return {};
 }
 
-// The products overwrite the gradients and the matrices of dim k, so both are loaded for each dim. The factor matrix of
-// dim k is updated before the gradient is whitened for the next dim, as on the CPU.
+// The products overwrite gradients and inverse roots in the workspace, so every iteration loads the inverse roots
+// before its products, and the gradients after them. The factor matrix of dim k is updated before the gradient is
+// contracted for dim k + 1. The CPU backend uses the same order.
 Status ShampooProducts::UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                                         const BlockBatch& batch) const {
   int dims = 0;
@@ -73,7 +74,8 @@ Status ShampooProducts::UpdateKlFactors(cudaStream_t stream, const Tables& table
   return {};
 }
 
-// Writes C_k of the whitened gradients to the matrices of dim k.
+// Whitens the gradients for dim k: contracts them with the inverse roots of all other dims. Then writes C_k of the
+// whitened gradients to the matrices of dim k.
 Status ShampooProducts::MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                                          int k) const {
   const Block& block = BlockOf(batch, shape_group);
@@ -105,8 +107,8 @@ Status ShampooProducts::Contract(const Handles& handles, const BlockBatch& batch
   *out = {TensorsIn(layout_.first, batch, shape_group), TensorsIn(layout_.second, batch, shape_group)};
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k) || k == except) continue;
-    // For a dim between other dims, ContractDim() also needs a buffer for intermediate results. It may overwrite its
-    // source.
+    // If dim k is between other dims, ContractDim() also needs a buffer for an intermediate result. The buffer of its
+    // input (out->tensors) serves as this buffer.
     SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, batch.computation, count}, {.tf32 = tf32}, out->tensors,
                                         MatricesOf(batch, shape_group, k), out->spare, out->tensors.data));
     std::swap(out->tensors, out->spare);

@@ -10,21 +10,23 @@
 
 namespace shampoo::cuda {
 
-// The matrix products of method shampoo for the shape groups of a batch. The gradient or filtered gradient is in the
-// first buffer of tensors, and each product along a dim reads one of the two buffers and writes the other.
+// The matrix products of method shampoo for the shape groups of a batch (block_batches.h). At first, the gradients G or
+// the filtered gradients H are in the first of two buffers of tensors. Each contraction along a dim reads one of the
+// buffers and writes the other. C_k is a tensor contracted with itself over all dims except k.
 class ShampooProducts {
  public:
-  // workspace: device memory of this layout. All arguments must outlive the object.
+  // workspace: device memory that is divided as in `layout`. All arguments must outlive the object.
   ShampooProducts(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                   bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Writes C_k of the gradients to the lower triangles of the batch's matrices, except with factor_correction kl.
+  // Writes C_k of the gradients to the lower triangles of the batch's matrices. Skips blocks with factor_correction kl.
   Status MultiplyGradients(cudaStream_t stream, const BlockBatch& batch) const;
 
   // Updates the factor matrices of blocks with factor_correction kl: F_k <- factor_decay F_k + factor_weight C_k, where
   // C_k is computed from the gradient contracted with the inverse roots of all other dims (KL-Shampoo, arXiv
-  // 2509.03378). Does nothing if the batch has no such block. Loads the gradients again.
+  // 2509.03378). Afterwards, the first buffer of tensors contains the gradients again. Does nothing if the batch has no
+  // block with factor_correction kl.
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 
@@ -33,13 +35,13 @@ class ShampooProducts {
   Status Precondition(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                       int64_t count) const;
 
-  // Computes all products once, for Engine::PreloadLibraries().
+  // Computes every product once, so that cuBLAS loads its kernels before the first step (see engine.cc).
   Status Preload(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
 
  private:
   struct Contracted {
     EqualArrays tensors;
-    EqualArrays spare;  // the other buffer
+    EqualArrays spare;  // the buffer that does not contain `tensors`
   };
 
   bool IsKl(const BlockBatch& batch, const ShapeGroup& shape_group) const;
@@ -47,7 +49,8 @@ class ShampooProducts {
   EqualArrays MatricesOf(const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
   Status MultiplyDims(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group) const;
   Status MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int k) const;
-  // Contracts the first `count` tensors with the matrices of all dims except `except`.
+  // Contracts the first `count` tensors of a shape group with the matrices of all dims except dim `except`. If `except`
+  // is -1, uses the matrices of all dims.
   Status Contract(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group, int64_t count,
                   int except, bool tf32, Contracted* out) const;
 

@@ -13,18 +13,21 @@
 
 namespace shampoo::cuda {
 
-// Runs the work of the shape groups of a batch in parallel, on as many streams as there are handles.
+// Enqueues work for each shape group of a batch (block_batches.h) on several streams, so that the work of different
+// shape groups runs in parallel.
 class ShapeGroupStreams {
  public:
-  // The first handles are bound to the caller's stream. There are as many events `joined` as handles.
+  // Each element of `handles` is bound to a different stream. handles[0] is bound to the caller's stream. `joined` must
+  // have as many elements as `handles`.
   ShapeGroupStreams(const std::vector<OwnedHandles>& handles, const OwnedEvent& forked,
                     const std::vector<OwnedEvent>& joined)
       : handles_(handles), forked_(forked), joined_(joined) {}
 
   const Handles& first() const { return handles_[0].get(); }
 
-  // Calls work(handles, shape_group) for every shape group. This work starts after all earlier work on the caller's
-  // stream. Later work on the caller's stream starts after this work.
+  // Calls work(handles, shape_group), which enqueues work on the stream of `handles`, for every shape group. The device
+  // starts this work after all earlier work on the caller's stream, and ends it before any later work on that stream.
+  // stream: the caller's stream.
   template <typename Work>
   Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
     const size_t streams = std::min(batch.shape_groups.size(), handles_.size());
@@ -36,8 +39,8 @@ class ShapeGroupStreams {
     for (size_t c = 0; c < batch.shape_groups.size() && status.ok(); ++c) {
       status = work(handles_[c % streams].get(), batch.shape_groups[c]);
     }
-    // Also join after a failure: a fork without a join would invalidate a capture and leave work running after the
-    // step.
+    // The streams are joined even after a failure. Without the join, the capture of a CUDA graph would become invalid,
+    // and work could still run after the step.
     for (size_t i = 1; i < streams; ++i) {
       Status joined = StatusOf(cudaEventRecord(joined_[i].get(), handles_[i].get().stream), "cudaEventRecord");
       if (joined.ok()) joined = StatusOf(cudaStreamWaitEvent(stream, joined_[i].get(), 0), "cudaStreamWaitEvent");

@@ -9,11 +9,11 @@
 #include "core/base/status.h"
 #include "core/plan/block.h"
 
-// Products of all tensors of a shape group with matrices of one dim. One batched call computes them, because tensors
-// and matrices are at equal distances in the buffers of the batch.
+// Products along one dim of all tensors of a shape group (block_batches.h). One batched call of cuBLAS computes them,
+// because consecutive tensors are equally spaced in memory, and so are consecutive matrices.
 namespace shampoo::cuda {
 
-// Tensors or matrices of a shape group in one of the buffers.
+// Equally spaced tensors or matrices of a shape group.
 struct EqualArrays {
   void* data;
   int64_t stride;  // elements between the starts of consecutive tensors or matrices
@@ -21,27 +21,30 @@ struct EqualArrays {
 
 // A dim of the tensors of a shape group.
 struct TensorDim {
-  const Block& block;  // one block of the group
+  const Block& block;  // one block of the shape group
   int dim;
   Dtype computation;
   int64_t count;  // of tensors
 };
 
-// Returns three sizes of a block: the product of the dims before dim k, dim k, and the product of the dims after it.
+// Returns three sizes of a block: the product of the dims before dim k, the length of dim k, and the product of the
+// dims after dim k.
 Unfolding UnfoldingOf(const Block& block, int k);
 
 // How ContractDim() contracts tensors with matrices.
 struct Contraction {
-  bool transposed = false;  // false: with the first index of the matrices. true: with the second index
-  bool tf32 = false;
+  // If false, the contraction is with the first index of each matrix; if true, with the second index.
+  bool transposed = false;
+  bool tf32 = false;  // for float32 only: round the factors to TF32
 };
-// Computes the contraction of index k (TensorDim::dim) of each tensor with an index of its matrix, which is row-major.
-// moved: another buffer; used only if dim k is between other dims.
+// Contracts dim k (TensorDim::dim) of each tensor in `from` with an index of the tensor's matrix, and writes the
+// results to `to`. The matrices are row-major. moved: a buffer for an intermediate result, which is used only if dim k
+// is between other dims. `moved` may be from.data.
 Status ContractDim(const Handles& handles, const TensorDim& dim, const Contraction& how, const EqualArrays& from,
                    const EqualArrays& matrices, const EqualArrays& to, void* moved);
 
-// Computes the lower triangle of C_k, each tensor contracted with itself over all dims except k. moved: as for
-// ContractDim().
+// Writes to `to`, for each tensor, the lower triangle of C_k: the tensor contracted with itself over all dims except k.
+// moved: a buffer for a copy of the tensors, which is used only if dim k is between other dims.
 Status MultiplyDim(const Handles& handles, const TensorDim& dim, const EqualArrays& tensors, const EqualArrays& to,
                    void* moved);
 

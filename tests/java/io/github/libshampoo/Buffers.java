@@ -6,7 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 
-/** Direct buffers in the native byte order. */
+/** Creates direct buffers in the native byte order, and copies buffers to arrays. */
 final class Buffers {
   private Buffers() {}
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** A program that loads the library and prints its version or the error. */
+/** A program that LoaderTest runs. It loads the library, and prints the version of the library or the error. */
 final class Child {
   private Child() {}
 

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Tests of several ranks with communicators in Java. */
+/** Tests of communicators: several ranks, failures, and callbacks in C. */
 class CommTest {
   private static void assertSameBits(List<float[]> expected, List<float[]> found) {
     for (int p = 0; p < expected.size(); ++p) {
@@ -68,7 +68,7 @@ class CommTest {
     }
   }
 
-  /** A rank whose exchanges can fail. */
+  /** allGather throws if failing is set, asyncError throws if failingLater is set; abort and release always throw. */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;
@@ -94,7 +94,7 @@ class CommTest {
     @Override
     public void abort() {
       ++aborted;
-      Shampoo.keys(); // a call of the library must not replace the cause of the error
+      Shampoo.keys(); // this call must not replace the cause of the error of the step
       throw new IllegalStateException("abort fails, too");
     }
 
@@ -134,7 +134,7 @@ class CommTest {
       comm.failing = false;
       comm.failingLater = false;
       ShampooException again = assertThrows(ShampooException.Collective.class, optimizer::step);
-      assertEquals(null, again.getCause()); // not the exception of the previous call
+      assertEquals(null, again.getCause()); // the exception of the previous call is not reported again
       assertArrayEquals(before, Buffers.copy(w));
     } finally {
       Thread.currentThread().setUncaughtExceptionHandler(null);
@@ -172,7 +172,7 @@ class CommTest {
     assertEquals("another rank has failed", errors.get(0).getCause().getMessage());
   }
 
-  /** A rank that does not implement abort. Its next exchange fails if the test has set failing. */
+  /** A communicator that does not implement abort. Its next exchange fails if the test has set failing. */
   private static final class FailsOnce implements Communicator {
     private final Communicator rank;
     boolean failing;
@@ -250,7 +250,7 @@ class CommTest {
     }
   }
 
-  /** Under -Xcheck:jni, the JVM reports callbacks that do not release their local references. */
+  /** The test java.checked runs this with -Xcheck:jni: the JVM then reports callbacks that keep local references. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];
@@ -308,7 +308,7 @@ class CommTest {
         ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // comm is closed
   }
 
-  /** A communicator contains a buffer of the library. Two exchanges at the same time would both write to it. */
+  /** A communicator has one buffer of the library, to which two simultaneous exchanges would both write. */
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
@@ -343,8 +343,8 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // save accepts a communicator that an optimizer uses. It fails only because the simulated rank reports the same
-        // files as this rank.
+        // save accepts a communicator that an optimizer uses. This call fails for another reason: the simulated rank 1
+        // reports the same files as rank 0.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }
     }

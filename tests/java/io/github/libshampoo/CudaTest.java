@@ -13,8 +13,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Tests of ranks on CUDA devices, with the fake CUDA. The communicators are written in Java and take host memory. This
- * class has its own process, because a process loads the backend only once.
+ * Tests of ranks on CUDA devices, with the fake CUDA. The communicators are written in Java and exchange host memory.
+ * This class has its own process, because a process loads the backend only once.
  */
 class CudaTest {
   private static final int STEPS = 6;
@@ -26,7 +26,7 @@ class CudaTest {
     assertTrue(Foreign.openCuda(path));
   }
 
-  /** Trains on the device for six steps, and returns the parameters, or the shards of them that this rank holds. */
+  /** Trains on the device. Returns the parameters, or only the shards of this rank if shards is above 1. */
   private static List<float[]> train(PlanOptions planOptions, OptimizerOptions options, int rank, int shards) {
     List<Long> values = new ArrayList<>();
     List<float[]> results = new ArrayList<>();
@@ -76,7 +76,7 @@ class CudaTest {
             });
     List<float[]> alone = trainAlone();
     for (int p = 0; p < Model.SHAPES.length; ++p) {
-      assertArrayEquals(alone.get(p), found.get(0).get(p), 1e-5f); // several ranks round differently than one
+      assertArrayEquals(alone.get(p), found.get(0).get(p), 1e-5f); // several ranks round differently than one rank
       for (List<float[]> values : found) {
         assertArrayEquals(found.get(0).get(p), values.get(p));
       }

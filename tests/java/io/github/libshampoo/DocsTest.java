@@ -31,12 +31,12 @@ class DocsTest {
     return found;
   }
 
-  /** Returns whether a block is a complete program. */
+  /** Returns whether a code block is a complete program. */
   private static boolean isWhole(String block) {
     return block.contains("public static void main(");
   }
 
-  /** Joins all other blocks into a program: imports first, methods in the class, everything else in main. */
+  /** Joins the incomplete code blocks to a program: imports first, methods in the class, everything else in main. */
   private static String guide() throws IOException {
     StringBuilder imports = new StringBuilder();
     StringBuilder methods = new StringBuilder();
@@ -72,7 +72,7 @@ class DocsTest {
   @Test
   void theGuideRuns() throws Exception {
     compile("Guide", guide());
-    // Runs it as a user would. Only this test has the jar on the module path.
+    // Run the program with the jar on the class path, and then on the module path, which no other test uses.
     List<String> modules = List.of("-p", JAR, "--add-modules", "io.github.libshampoo", "-cp", folder.toString());
     for (List<String> paths : List.of(List.of("-cp", folder + ":" + JAR), modules)) {
       String output = run("Guide", paths);

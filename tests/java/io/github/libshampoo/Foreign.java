@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** The functions of foreign.c. */
+/** Native methods, which foreign.c implements. */
 final class Foreign {
   static {
-    Shampoo.version(); // loads the library of the jar first
+    Shampoo.version(); // loads the library of the jar, which foreign.c needs
     System.load(System.getProperty("shampoo.foreign"));
   }
 
@@ -21,12 +21,12 @@ final class Foreign {
 
   static native int releases();
 
-  /** Opens a library. Returns whether this succeeded and the library has the required functions of the CUDA runtime. */
+  /** Opens a library, and returns whether it has the functions of the CUDA runtime that the next methods call. */
   static native boolean openCuda(String path);
 
   /** Copies the values to new device memory, which is never freed. Returns its address, or 0 after a failure. */
   static native long putOnDevice(float[] values);
 
-  /** Waits for the device and copies values from its memory. Returns whether both succeeded. */
+  /** Waits for the device, and copies values from device memory. Returns whether the wait and the copy succeeded. */
   static native boolean getFromDevice(long address, float[] values);
 }

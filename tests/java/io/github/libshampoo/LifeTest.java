@@ -70,7 +70,7 @@ class LifeTest {
     }
   }
 
-  /** Blocks a step inside an exchange until the test releases it. */
+  /** A communicator. If holding is set, the next exchange waits until the test counts down the latch go. */
   private static class Holds extends Mirror {
     final CountDownLatch inside = new CountDownLatch(1);
     final CountDownLatch go = new CountDownLatch(1);
@@ -110,7 +110,7 @@ class LifeTest {
           } else {
             String text = assertThrows(ShampooException.State.class, optimizer::step).getMessage();
             assertTrue(text.contains("in use"), text);
-            // Give the other thread time to call close. If it is too slow, the test passes without checking close.
+            // Give thread 1 time to call close. If thread 1 is too slow, the test passes without checking close.
             Thread.sleep(50);
             comm.go.countDown();
           }
@@ -247,7 +247,7 @@ class LifeTest {
     assertEquals(1, comm.released);
   }
 
-  /** Returns an optimizer to which only the array refers. */
+  /** Returns an array with a new optimizer, to which nothing else refers. */
   private static Optimizer[] onlyOne(Communicator comm) {
     Optimizer[] only = {make(comm)};
     only[0].bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
@@ -256,7 +256,7 @@ class LifeTest {
 
   @Test
   void anOptimizerIsKeptAliveDuringItsLastCall() {
-    // The interpreter keeps all arguments of a method alive, but compiled code does not. Many steps cause compilation.
+    // Let the JVM compile the methods of a step: unlike the interpreter, compiled code does not keep arguments alive.
     try (Optimizer other = make(new Mirror())) {
       other.bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
       for (int step = 0; step < 10_000; ++step) {
@@ -302,7 +302,7 @@ class LifeTest {
 
   private static final int SIZE = 1 << 14;
 
-  /** Trains with buffers that only the optimizer refers to. Nothing refers to the optimizer during its last step. */
+  /** Trains with buffers to which only the optimizer refers. No later code uses the optimizer after its last step. */
   private static float[] trainWithoutKeeping() {
     try (Config config = Model.config().set("use_merge_dims", false);
         Plan plan = new Plan(config)) {
@@ -329,7 +329,7 @@ class LifeTest {
             () -> {
               while (!done.get()) {
                 System.gc();
-                // Allocate memory that was freed, and overwrite it.
+                // If the collector has freed memory that is still in use, overwrite this memory.
                 for (int i = 0; i < 20; ++i) {
                   Buffers.filled(SIZE, Float.NaN);
                 }
@@ -370,7 +370,7 @@ class LifeTest {
       liveOnce(w, grad);
     }
     System.gc();
-    // An arena of this optimizer has more than 4 KiB: a leak of 10,000 arenas would be more than 40 MiB.
+    // The arena of each optimizer has more than 4 KiB, so a leak of 10,000 arenas would be more than 40 MiB.
     assertTrue(resident() - before < 8 << 20, (resident() - before) + " bytes more");
   }
 }

@@ -114,7 +114,7 @@ class LoaderTest {
     assertEquals("other", Library.explain("other", Path.of("/tmp/x/libshampoo_java.so"), ""));
   }
 
-  /** Mounts a folder in a namespace. Skipped if the machine does not allow this. */
+  /** Mounts a folder in a new mount namespace. The test is skipped if the machine does not allow this. */
   @Test
   void theErrorExplainsAFolderMountedNoexec() throws Exception {
     Path mounted = Files.createDirectories(folder.resolve("mounted"));
@@ -127,7 +127,7 @@ class LoaderTest {
     assertContains(output, "mounted noexec: set the property java.io.tmpdir");
   }
 
-  /** Compiles a library that has all functions and reports the version 0.7.3. */
+  /** Compiles a library that exports the functions of libshampoo and reports the version 0.7.3. */
   private Path other() throws Exception {
     StringBuilder source = new StringBuilder();
     for (String name : Files.readAllLines(SOURCE.resolve("tests/capi/exports.txt"))) {
@@ -171,7 +171,7 @@ class LoaderTest {
     }
   }
 
-  /** Checks the version numbers in Maven files and in the guide. */
+  /** Checks the version of libshampoo in the Maven files and in docs/java.md. */
   @Test
   void versionsAgreeWithTheHeader() throws IOException {
     for (String file : List.of("bindings/java/pom.xml", "examples/java_digits/pom.xml", "docs/java.md")) {

@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 import java.nio.ByteBuffer;
 
-/** The first of two ranks. The other rank is simulated: in each exchange it sends a copy of what this rank sends. */
+/** A communicator for rank 0 of 2. Rank 1 is simulated: in each exchange it sends a copy of what rank 0 sends. */
 class Mirror implements Communicator {
   @Override
   public int rank() {

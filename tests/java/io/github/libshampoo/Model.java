@@ -6,7 +6,7 @@ import java.nio.FloatBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A model with three small parameters. The gradient of a parameter depends only on its index and the step. */
+/** A model with three small parameters. A gradient depends only on the index of the parameter and on the step. */
 final class Model {
   static final long[][] SHAPES = {{12, 8}, {12}, {5, 12}};
 
@@ -41,8 +41,8 @@ final class Model {
   }
 
   /**
-   * Trains for four steps, and returns the parameters. If shards is above 1, each parameter is cut into that number of
-   * flat shards of about equal size, and only the shard of this rank is trained.
+   * Trains for four steps, and returns the parameters. If shards is above 1, each parameter is divided into that number
+   * of flat shards of about equal size, and only the shards of this rank are trained and returned.
    */
   static List<float[]> train(
       PlanOptions planOptions, OptimizerOptions options, String mode, int rank, int shards) {
@@ -71,7 +71,7 @@ final class Model {
     return train(new PlanOptions(), new OptimizerOptions(), "local", 0, 1);
   }
 
-  /** Returns the description of the flat shard of this rank, or of the whole parameter if shards is 1. */
+  /** Describes the flat shard of this rank, or the whole parameter if shards is 1. */
   static Param shard(Param whole, int param, int rank, int shards) {
     return shards > 1 ? whole.flatShard(begin(param, rank, shards), count(param, rank, shards)) : whole;
   }
@@ -84,7 +84,7 @@ final class Model {
     return begin(param, rank + 1, shards) - begin(param, rank, shards);
   }
 
-  /** Returns the values of a parameter that this rank holds. */
+  /** Returns those of the values of a parameter that are in the shard of this rank. */
   static float[] cut(float[] values, int param, int rank, int shards) {
     return java.util.Arrays.copyOfRange(values, begin(param, rank, shards), begin(param, rank + 1, shards));
   }

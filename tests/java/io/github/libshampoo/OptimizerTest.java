@@ -47,7 +47,7 @@ class OptimizerTest {
     try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
       optimizer.bind("w", w, grad);
       for (int step = 0; step < 200; ++step) {
-        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // in place: the library reads the current values
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // without a second bind: each step reads the current values
         optimizer.step();
       }
       assertEquals(200, optimizer.stat("steps"));
@@ -56,7 +56,6 @@ class OptimizerTest {
     assertEquals(0, w.get(1), 0.1);
   }
 
-  /** The model has a matrix and a vector. */
   @Test
   void anOptimizerFromThePresetSoapTrains() {
     FloatBuffer w = Buffers.filled(12, 0);
@@ -77,7 +76,7 @@ class OptimizerTest {
     }
   }
 
-  /** Returns the loss of a linear model whose solution has elements of at most 1/2, and writes its gradients. */
+  /** Returns the loss of a linear model, and writes the gradients. The loss is 0 at parameters from -1/2 to 1/2. */
   private static double lossOf(FloatBuffer w, FloatBuffer b, FloatBuffer ofW, FloatBuffer ofB) {
     double loss = 0;
     for (int i = 0; i < 3; ++i) {
@@ -131,7 +130,7 @@ class OptimizerTest {
     }
   }
 
-  /** Checks that the library gets the address of the buffer, so that nothing is copied. */
+  /** Checks that Memory has the address of the buffer at its position. A copy would have another address. */
   @Test
   void addressesAreThoseOfTheBuffers() {
     ByteBuffer bytes = Buffers.bytes(64);
@@ -206,7 +205,7 @@ class OptimizerTest {
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
       assertRejected("expected 0 to 1", () -> optimizer.bindGrad(2, grad));
       assertRejected("expected 0 to 1", () -> optimizer.bindGrad(-1, grad));
-      // None of these calls has bound anything.
+      // None of the calls above has bound anything.
       assertThrows(ShampooException.State.class, optimizer::step);
       optimizer.bind("w", w, grad.asReadOnlyBuffer()); // gradients may be read-only
     }
@@ -328,7 +327,7 @@ class OptimizerTest {
       optimizer.step();
       float after = w.get(0);
       assertTrue(after < 0.9);
-      rate.put(0, 0); // read at the start of each step
+      rate.put(0, 0); // each step reads the bound scalar when it starts
       optimizer.step();
       assertEquals(after, w.get(0));
       rate.put(0, -1);
@@ -369,7 +368,7 @@ class OptimizerTest {
     }
   }
 
-  /** Buffers that Shampoo allocates can be bound without changes, and are aligned for an arena. */
+  /** Checks that buffers of the class Shampoo can be bound without changes, and are aligned as an arena must be. */
   @Test
   void allocatedBuffersAreDirectNativeAndZero() {
     FloatBuffer floats = Shampoo.floats(6);
@@ -382,7 +381,7 @@ class OptimizerTest {
     }
     for (java.nio.Buffer buffer : List.of(floats, bytes, Shampoo.doubles(1), Shampoo.shorts(1))) {
       assertTrue(buffer.isDirect());
-      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of rejects another byte order
+      assertEquals(0, Memory.of(buffer).address() % 64); // Memory.of fails if the byte order is not native
     }
     assertRejected("floats: count is -1", () -> Shampoo.floats(-1));
     assertRejected("expected 0 to 268435448", () -> Shampoo.doubles(1L << 31));

@@ -12,9 +12,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
-/** Ranks that are threads of one process. */
+/** Connects ranks that are threads of one process. */
 final class Ranks {
-  static final long PATIENCE = 60;
+  static final long PATIENCE = 60; // seconds
 
   private final byte[][] sent;
   private final long[][] counts;
@@ -27,7 +27,7 @@ final class Ranks {
     counts = new long[world][];
   }
 
-  /** Waits for all ranks. */
+  /** Waits until all ranks have called this method. */
   private synchronized void meet() throws Exception {
     int mine = meetings;
     if (++here == sent.length) {
@@ -49,7 +49,7 @@ final class Ranks {
     notifyAll();
   }
 
-  /** The communicator that one of the ranks uses. */
+  /** The communicator of one rank. */
   class Rank implements Communicator {
     final int rank;
     volatile int released;
@@ -90,7 +90,7 @@ final class Ranks {
     }
   }
 
-  /** A Rank whose communicator also supports all-to-all. */
+  /** The communicator of one rank, with all-to-all. */
   class Exchanging extends Rank implements AllToAllCommunicator {
     volatile int exchanges;
 
@@ -119,7 +119,7 @@ final class Ranks {
     }
   }
 
-  /** A function that each thread calls. */
+  /** A function that each thread calls with the number of its rank. */
   interface Work<T> {
     T of(int rank) throws Exception;
   }

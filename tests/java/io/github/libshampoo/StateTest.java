@@ -139,12 +139,12 @@ class StateTest {
       Path file = folder.resolve("file");
       Files.writeString(file, "");
       assertThrows(ShampooException.Files.class, () -> optimizer.save(file));
-      // Duplicate names, and the same optimizer twice.
+      // save rejects two optimizers with the same parameter names, and a list that has one optimizer twice.
       try (Optimizer twin = ofModel()) {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
       assertRejected("elements 0 and 1 are", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
-      optimizer.load(folder); // the optimizer is not left in use
+      optimizer.load(folder); // this works, because the failed save no longer uses the optimizer
     }
   }
 }

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Replays a recorded trajectory. tests/golden/tapes.py describes the format. */
+/** Replays a recorded trajectory, or "tape". tests/golden/tapes.py describes the format of its two files. */
 final class Tape {
   private final List<String> lines;
   private final ByteBuffer data;
@@ -33,11 +33,11 @@ final class Tape {
   private ByteBuffer next(int bytes) {
     ByteBuffer part = data.slice(data.position(), bytes).order(ByteOrder.nativeOrder());
     data.position(data.position() + bytes);
-    // A copy, because the step overwrites parameters, and because bound memory must be aligned for its type.
+    // Return a copy, because steps overwrite parameters, and because bound memory must be aligned for its type.
     return Buffers.bytes(bytes).put(part).flip();
   }
 
-  /** Returns the number of compared values. Throws at the first value that is not bit-identical. */
+  /** Returns the number of compared parameters. Throws if a parameter is not bit-identical to the recorded one. */
   int replay() {
     int compared = 0;
     for (String line : lines) {
@@ -62,7 +62,7 @@ final class Tape {
       }
     }
     if (data.hasRemaining()) {
-      throw new AssertionError(data.remaining() + " bytes are left over");
+      throw new AssertionError(data.remaining() + " bytes of the .bin file are left over");
     }
     optimizer.close();
     return compared;
