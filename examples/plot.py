@@ -5,10 +5,9 @@
 
     python3 plot.py curves.csv curves.svg --title "Handwritten digits" --note "batch 64, seed 1"
 
-Two kinds of files are accepted. A file with the columns run, step, seconds and validation_loss gives the validation
-loss by steps and by seconds. A file with the column epoch, and the columns NAME_train_loss and NAME_test_accuracy for
-each run, gives the training loss and the test accuracy by epochs. A curve ends before its first value that is not
-finite.
+The script draws two kinds of files. If the columns are run, step, seconds and validation_loss, it draws the validation
+loss by steps and by seconds. If the columns are epoch and, for each run, NAME_train_loss and NAME_test_accuracy, it
+draws the training loss and the test accuracy by epochs. A curve ends before its first value that is not finite.
 """
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from pathlib import Path
 WIDTH = 880  # about the width of a page on GitHub, so text keeps its size
 PANEL_LEFTS, PANEL_WIDTH, PANEL_HEIGHT = (52, 496), 316, 268
 NAMES = {"shampoo": "Shampoo", "adamw": "AdamW"}
-# Color-blind people can distinguish these colors. AdamW always has the second one.
+# Color-blind people can distinguish these colors. AdamW always has the second color.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#56b4e9", "#cc79a7", "#e69f00", "#000000", "#882255", "#999933", "#44aa99")
 STYLE = ("text{font-family:'DejaVu Sans',Verdana,Arial,sans-serif;font-size:13px;fill:#222}.tick,.note{fill:#555}"
          ".title{font-size:18px;font-weight:bold}.head{font-size:14px;font-weight:bold}"
@@ -34,7 +33,7 @@ Points = Sequence["tuple[float, float]"]
 
 
 def text(x: float, y: float, content: str, attributes: str = "") -> str:
-    """Return a text element; the content may contain other elements."""
+    """Return a text element. `content` is SVG: it may contain other elements."""
     return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{content}</text>'
 
 
@@ -51,7 +50,7 @@ def document(height: float, parts: Iterable[str], *, width: float = WIDTH, style
 
 
 def heading(title: str, notes: Sequence[str] = ()) -> tuple[list[str], float]:
-    """Return the elements of the title and the notes, and the y below them."""
+    """Return the elements of the title and the notes, and the y coordinate of their lower end."""
     parts, y = [], 8.0
     if title:
         parts.append(text(16, y + 20, escape(title), 'class="title"'))
@@ -73,13 +72,13 @@ class Axis:
     marks: Sequence[float] = ()  # the values of ticks; if empty, ticks() chooses round values
 
     def place(self, value: float) -> float:
-        """Return the position of a value on the axis: from 0 to 1 if the axis shows it."""
+        """Return the position of a value on the axis: 0 for `least`, 1 for `most`."""
         if self.logarithmic:
             return math.log(max(value, 1e-300) / self.least) / math.log(self.most / self.least)
         return (value - self.least) / (self.most - self.least)
 
     def ticks(self, intervals: int = 7) -> Sequence[float]:
-        """Return marks or round values: at most intervals + 1, or 2 * intervals - 1 on a logarithmic axis."""
+        """Return `marks` or, if it is empty, round values: on a linear axis, at most intervals + 1."""
         if self.marks:
             return self.marks
         if not self.logarithmic:
@@ -95,17 +94,17 @@ class Axis:
 
 @dataclass
 class Panel:
-    """One system of axes with its curves by name."""
+    """A chart: two axes, and curves with names."""
 
     title: str
     x_title: str
     curves: dict[str, Points]
     x: Axis
     y: Axis
-    value: Callable[[str, float], str] | None = None  # text at the end of a curve, from its name and last value
+    value: Callable[[str, float], str] | None = None  # returns the text at a curve's end, from name and last value
     dots: bool = False  # whether each point has a dot
     reference: Points = field(default_factory=list)  # a dashed curve
-    bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # lower and upper ends of ranges by name
+    bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # shaded ranges by name: lower and upper end
     dashed: Sequence[str] = ()  # names of the curves that are drawn dashed
     width: float = PANEL_WIDTH
 
@@ -151,7 +150,7 @@ class Panel:
 
 
 def draw_ends(ends: list[tuple[float, float, str, str]], bottom: float) -> list[str]:
-    """Return a dot and a text at the end of each curve; texts are moved apart where they overlap."""
+    """Return a dot and a text for the end of each curve. Texts that would overlap are moved apart."""
     places = [y for y, *_ in ends]
     for _ in range(50):
         for i in range(len(places) - 1):
@@ -166,7 +165,7 @@ def draw_ends(ends: list[tuple[float, float, str, str]], bottom: float) -> list[
     parts = []
     for place, (y, x, color, content) in zip(places, ends):
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{color}"/>')
-        for look in ('stroke="#fff" stroke-width="4"', f'style="fill:{color}"'):  # first a white outline
+        for look in ('stroke="#fff" stroke-width="4"', f'style="fill:{color}"'):  # a white outline, then the text
             parts.append(text(x + 8, place + 4.5, escape(content), f'class="value" {look}'))
     return parts
 
@@ -198,7 +197,7 @@ def power(value: float) -> str:
 
 
 def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Return two panels with curves of the same names as SVG: side by side, below a title, notes and the legend."""
+    """Return an SVG of two panels side by side, below a title, notes and a legend. Both panels have the same names."""
     parts, y = heading(title, notes)
     names = panels[0].curves
     others = [color for color in COLORS if "AdamW" not in names or color != COLORS[1]]
@@ -218,7 +217,7 @@ def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ())
 
 
 def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
-    """Return validation losses by steps and by seconds."""
+    """Return two panels: the validation loss by steps, and by seconds."""
     losses: dict[str, list[dict[str, float]]] = {row["run"]: [] for row in rows}
     for row in rows:
         losses[row["run"]].append({name: float(row[name]) for name in ("step", "seconds", "validation_loss")})
@@ -227,7 +226,7 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
         run_values = [v for _, v in finite([(0, point["validation_loss"]) for point in run])]
         values += run_values
         most = max(most, len(run_values))
-        late += run_values[len(run_values) // 10 :]  # the fast fall at the start is cut off
+        late += run_values[len(run_values) // 10 :]  # leaves out the fast fall at the start
     if most < 2:
         raise ValueError("no run has two finite losses")
     step = round_step((max(late) - min(values)) / 7 or 1)
@@ -242,7 +241,7 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
 
 
 def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
-    """Return training losses on a logarithmic axis, and test accuracies."""
+    """Return two panels: the training loss on a logarithmic axis, and the test accuracy."""
     table: list[dict[str, Points]] = []
     for kind, scale in (("_train_loss", 1), ("_test_accuracy", 100)):
         columns = [name for name in rows[0] if name.endswith(kind)]
@@ -256,7 +255,7 @@ def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
     decade = 10.0 ** math.floor(math.log10(least))
     bottom = max(decade * digit for digit in (1, 2, 5) if decade * digit <= least)
     loss = Axis(bottom, max(5.0, *values), logarithmic=True)
-    # The first epochs may be below the frame, because the end of the training matters most.
+    # The accuracies of the first epochs may be below the frame, because the end of the training matters most.
     later = [y for points in accuracies.values() for _, y in points[1:]]
     last = min(points[-1][1] for points in accuracies.values())
     accuracy = Axis(math.floor(min(max(min(later), last - 7), 99)), 100)
@@ -266,7 +265,7 @@ def by_epochs(rows: list[dict[str, str]]) -> list[Panel]:
 
 
 def read_panels(path: Path) -> list[Panel]:
-    """Read a CSV file of an example."""
+    """Read a CSV file of an example, and return its two panels."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         names, rows = reader.fieldnames or [], list(reader)
@@ -287,8 +286,8 @@ def read_panels(path: Path) -> list[Panel]:
 def main() -> None:
     """Read the CSV and write the SVG."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("csv", type=Path, help="file that an example wrote")
-    parser.add_argument("svg", type=Path, help="file to write")
+    parser.add_argument("csv", type=Path, help="CSV file that an example wrote")
+    parser.add_argument("svg", type=Path, help="SVG file to write")
     parser.add_argument("--title", default="", help="title above the panels")
     parser.add_argument("--note", action="append", default=[], help="line below the title; may be repeated")
     options = parser.parse_args()

@@ -5,12 +5,13 @@
 # bash examples/run.sh [options of the trainer]
 # bash examples/run.sh cuda [options of the trainer]
 #
-# Trains a network on a plain Debian 12: installs missing packages, builds the library and installs it into ./install,
-# and builds and runs examples/c_mlp. Curves are written to out/, logs to build/log/. Options such as --epochs 5 are
-# passed to the trainer; c_mlp/README.md lists them.
+# Trains a network on a fresh Debian 12: installs missing packages, builds the library and installs it into ./install,
+# and builds and runs examples/c_mlp. Curves are written to out/, and logs to build/log/. Options such as --epochs 5 are
+# passed to the trainer. c_mlp/README.md lists the options.
 #
-# With "cuda", it builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp. Building needs nvcc, and running
-# needs a GPU that libshampoo can use. The last lines of the output list what was left out, and why.
+# With "cuda", the script builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp. Building needs nvcc.
+# Running needs a GPU that libshampoo can use. The last lines of the output list each program that was not built or not
+# run, and the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -33,7 +34,7 @@ begin() {
   echo "[$stage/$stages] $what"
 }
 
-# Shows the newest input line in place, on a terminal only.
+# On a terminal, each input line replaces the line that is shown. Otherwise, shows nothing.
 show_newest_line() {
   if [[ ! -t 1 ]]; then
     cat >/dev/null
@@ -70,7 +71,7 @@ logged build cmake --build --preset release
 begin "installing the library into install/"
 logged install cmake --install build/release
 
-# What was left out, and why.
+# Messages about programs that were not built or not run.
 skipped=()
 
 # Runs a trainer. The exit status 77 means that the trainer cannot use a GPU.
@@ -85,7 +86,7 @@ run_on_gpu() {
   fi
 }
 
-# Prints the path of a file that is in the folder of the CUDA toolkit or in another usual folder.
+# Searches the folder of the CUDA toolkit and other usual folders for the file $1, and prints its full path.
 find_near() {
   local folder
   for folder in "${nvcc%/bin/nvcc}" /usr/local/cuda /usr /usr/local; do
@@ -131,7 +132,7 @@ if $cuda; then
   cuda_examples "$@"
   echo
   if [[ ${#skipped[@]} -eq 0 ]]; then
-    echo "nothing was left out"
+    echo "all programs were built and run"
   else
     printf 'NOT RUN: %s\n' "${skipped[@]}"
   fi

@@ -14,8 +14,8 @@
 
 const char program_name[] = "check_gradients";
 
-// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. It is larger if the
-// input of a relu changes its sign within the step, which is rare because the step is so small.
+// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. The error is
+// larger if the input of a relu changes its sign within the step, which is rare because the step is so small.
 static const double kStep = 1e-6;
 static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
 enum { kImages = 12, kMaxEntries = 400 };
@@ -29,8 +29,8 @@ static double loss_with(Network* net, const Digits* digits, int value, double sh
   return loss;
 }
 
-// Returns the largest error of the gradient among evenly spaced entries of the tensor, relative to the largest entry of
-// its gradient. *entries receives how many entries were checked.
+// Checks evenly spaced entries of the tensor's gradient. Returns the largest error divided by the largest entry of this
+// gradient. *entries receives the number of checked entries.
 static double error_of(Network* net, const Digits* digits, const NetworkTensor* tensor, int* entries) {
   const int size = network_tensor_size(tensor);
   const int stride = (size + kMaxEntries - 1) / kMaxEntries;
@@ -42,7 +42,7 @@ static double error_of(Network* net, const Digits* digits, const NetworkTensor* 
     const double up = loss_with(net, digits, value, kStep), down = loss_with(net, digits, value, -kStep);
     error = fmax(error, fabs((up - down) / (2 * kStep) - net->grads[value]));
   }
-  return largest > 0 ? error / largest : INFINITY;  // a gradient of zeros proves nothing
+  return largest > 0 ? error / largest : INFINITY;  // a gradient of zeros counts as wrong
 }
 
 int main(int argc, char** argv) {
@@ -53,11 +53,11 @@ int main(int argc, char** argv) {
 
   openblas_set_num_threads(1);
   digits_load(&digits, argc > 1 ? argv[1] : "../c_mlp/data/digits.bin");
-  // The buffers have room for one image more than is used, so that the check fails if the network confuses the size of
-  // its buffers with the number of images.
+  // The buffers have room for one more image than the check uses. The check therefore fails if the network confuses the
+  // size of its buffers with the number of images.
   network_create(&net, kImages + 1);
   network_init(&net, &random_state);
-  // Biases of 0 would give exactly 0 at empty pixels, where relu has no derivative.
+  // With biases of 0, the input of relu would be exactly 0 at empty pixels, and relu has no derivative at 0.
   for (int t = 0; t < kTensors; ++t) {
     const NetworkTensor* tensor = &network_tensors[t];
     if (tensor->ndim != 1) continue;
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     int entries;
     const double error = error_of(&net, &digits, &network_tensors[t], &entries);
     const int good = error <= kTolerance;
-    printf("%-14s %3d entries: largest error %.1e of the largest entry%s\n", network_tensors[t].name, entries, error,
+    printf("%-14s %3d entries: largest error / largest entry = %.1e%s\n", network_tensors[t].name, entries, error,
            good ? "" : "  WRONG");
     failures += !good;
   }

@@ -6,12 +6,13 @@
 #include <string.h>
 #include <tgmath.h>
 
-// Computes c [m][n] = a b. With the form kTransposed, the memory of a factor contains the transpose of the factor.
+// Computes the matrix product c [m][n] = a b. If a_form is kTransposed, the memory of a contains the transpose of a.
+// The same applies to b_form and b.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
   const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;
   const int a_stride = a_form == kPlain ? k : m, b_stride = b_form == kPlain ? n : k;
-  // Only one branch is ever reached; the casts let both compile.
+  // real is float or double, so only one branch runs. The casts let the compiler accept both branches.
   if (sizeof(real) == sizeof(double)) {
     cblas_dgemm(CblasRowMajor, a_how, b_how, m, n, k, 1, (const double*)(const void*)a, a_stride,
                 (const double*)(const void*)b, b_stride, 0, (double*)(void*)c, n);
@@ -35,8 +36,8 @@ static void add_shifted(int side, int shift, const real* column, real* row) {
   for (int x = from; x < to; ++x) row[x] += column[x - shift];
 }
 
-// Writes `columns`, the patches of x. Row (channel, ky, kx) contains, for each pixel of the channel, the neighbor at
-// the offset (ky - 1, kx - 1) from this pixel.
+// Writes the patches of x (see layers.h) to `columns`. Row (channel, ky, kx) contains, for each pixel of the channel,
+// the neighbor at the offset (ky - 1, kx - 1) from this pixel.
 static void gather_patches(const Conv* conv, int images, const real* x, real* columns) {
   const int side = conv->side, pixels = side * side;
   for (int c = 0; c < conv->inputs; ++c) {
@@ -54,7 +55,7 @@ static void gather_patches(const Conv* conv, int images, const real* x, real* co
   }
 }
 
-// Applies the transpose of gather_patches: every pixel receives the sum of its copies.
+// Applies the transpose of gather_patches(): each pixel of x receives the sum of its copies in `columns`.
 static void scatter_patches(const Conv* conv, int images, const real* columns, real* x) {
   const int side = conv->side, pixels = side * side;
   memset(x, 0, sizeof(real) * (size_t)(conv->inputs * images * pixels));
@@ -93,7 +94,7 @@ void conv_backward(const Conv* conv, int images, const real* w, const real* dy, 
 }
 
 void relu_forward(int count, real* y) {
-  for (int i = 0; i < count; ++i) y[i] = y[i] < 0 ? 0 : y[i];  // keeps NaN, so that it is detected
+  for (int i = 0; i < count; ++i) y[i] = y[i] < 0 ? 0 : y[i];  // keeps NaN, so that the loss becomes NaN
 }
 
 void relu_backward(int count, const real* y, real* dy) {

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers of a convolutional network, forward and backward.
+// The layers of a convolutional network: the output of each layer, and the gradients of its inputs and weights.
 //
-// Images in the network have the layout [channels][images][side][side]. The patches of all images of a batch are then
-// the columns of one matrix, and a convolution is one matrix product.
+// Images in the network have the layout [channels][images][side][side]. The patch of a pixel consists of its 3x3
+// neighbors in all channels. The patches of all images are the columns of one matrix, so a convolution is one product.
 #ifndef C_CONV_LAYERS_H
 #define C_CONV_LAYERS_H
 
@@ -23,8 +23,8 @@ enum { kTaps = 9 };  // weights of a 3x3 filter
 // patches of x, which the backward pass needs.
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
-// Computes dw, db and dx, in the shapes of w, b and x, from dy, in the shape of y. `columns` has the patches that
-// conv_forward() wrote, and is overwritten. dx may be NULL.
+// Computes dw, db and dx, the gradients with respect to w, b and x, from dy, the gradient with respect to y. `columns`
+// must contain the patches that conv_forward() wrote. conv_backward() overwrites them. dx may be NULL.
 void conv_backward(const Conv* conv, int images, const real* w, const real* dy, real* columns, real* dw, real* db,
                    real* dx);
 
@@ -33,8 +33,8 @@ void relu_forward(int count, real* y);
 // Replaces dy, the gradient with respect to the output y, by the gradient with respect to the input.
 void relu_backward(int count, const real* y, real* dy);
 
-// pool_forward() computes the mean of every 2x2 pixels of x [channels][images][side][side]. It writes channel c of
-// image i to y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
+// pool_forward() computes the mean of each group of 2x2 pixels of x [channels][images][side][side]. It writes channel c
+// of image i to y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
 // pool_backward() computes dx, in the shape of x, from dy, in the layout of y.
 typedef struct {
   int channels, side;

@@ -33,8 +33,8 @@ static const Conv kConv1 = {1, kChannels1, kSide};
 static const Conv kConv2 = {kChannels1, kChannels2, kSide};
 static const Conv kConv3 = {kChannels2, kChannels3, kSide / 2};
 
-// The first pooling is followed by a convolution. The second is followed by the linear layer, which needs all features
-// of an image in one row.
+// pool2() is followed by a convolution, so its output has the layout [channels][images][side][side]. kPool3 is followed
+// by the linear layer, so its output has all features of an image in one row.
 static Pool pool2(int images) {
   const Pool pool = {kChannels2, kSide, images * kPixels / 4, kPixels / 4};
   return pool;
@@ -116,8 +116,8 @@ double network_gradient(Network* net, int count, const real* x, const int* label
   const real* p = net->params;
   real* g = net->grads;
   const Pool first_pool = pool2(count);
-  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
-  // label and 0 elsewhere.
+  // The gradient with respect to the score of a class is (probability - is_label) / number of images. is_label is 1 if
+  // the class is the label of the image, otherwise 0.
   for (int i = 0; i < count * kClasses; ++i) net->d_scores[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d_scores[r * kClasses + labels[r]] -= 1 / (real)count;
   linear_backward(count, kFeatures, kClasses, net->features, p + kW4, net->d_scores, g + kW4, g + kB4, net->d_features);

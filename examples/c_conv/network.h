@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small convolutional network for 8x8 images: the mean cross entropy and its gradient.
+// A small convolutional network that classifies 8x8 images. Computes the mean cross entropy and its gradient. Layers:
 //   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2; conv 3x3 32 -> 32, relu; mean of 2x2; linear -> 10
 //
-// All parameters are in one flat buffer and all gradients in another, in the order of network_tensors.
+// One flat buffer contains all parameters, and another contains all gradients. Their order is that of network_tensors.
 #ifndef C_CONV_NETWORK_H
 #define C_CONV_NETWORK_H
 
@@ -33,7 +33,7 @@ typedef struct {
   int images;      // largest number of images in a pass; called n below
   real* params;    // [kValues]
   real* grads;     // [kValues]
-  real* columns1;  // patches of the three convolutions
+  real* columns1;  // columns1 to columns3: input patches of the three convolutions; see conv_forward()
   real* columns2;
   real* columns3;
   real* hidden1;    // [16][n][8][8], outputs of the layers, kept for the backward pass
@@ -42,7 +42,7 @@ typedef struct {
   real* hidden3;    // [32][n][4][4]
   real* features;   // [n][32][2][2]
   real* scores;     // [n][10]; softmax replaces them by probabilities
-  real* d_hidden1;  // gradients with respect to those outputs, in the same shapes
+  real* d_hidden1;  // gradients with respect to hidden1 to scores, in the shapes of these arrays
   real* d_hidden2;
   real* d_pooled2;
   real* d_hidden3;
@@ -54,14 +54,15 @@ typedef struct {
 void network_create(Network* net, int images);
 void network_free(Network* net);
 
-// Draws weights uniformly from +-sqrt(6 / inputs of a neuron) (He et al., 2015); biases are 0.
+// Sets biases to 0. Draws weights uniformly from [-b, b], with b = sqrt(6 / inputs of a neuron) (He et al., 2015).
 void network_init(Network* net, uint64_t* random_state);
 
-// Returns the mean cross entropy of `count` images (at most net->images), x [count][8][8]. Writes its gradient to
-// net->grads.
+// Returns the mean cross entropy of the images x [count][8][8], and writes its gradient to net->grads. `count` is at
+// most net->images.
 double network_gradient(Network* net, int count, const real* x, const int* labels);
 
-// Returns the mean cross entropy of any number of images. *correct receives how many are classified correctly.
+// Returns the mean cross entropy of the images x [count][8][8]. `count` may be any number. *correct receives the
+// number of images that are classified correctly.
 double network_evaluate(Network* net, int count, const real* x, const int* labels, int* correct);
 
 #endif

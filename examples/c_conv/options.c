@@ -29,9 +29,10 @@ void options_parse(Options* options, int argc, char** argv) {
   const Option table[] = {
       option_choice("--optimizer", &options->method, method_names, "optimizer; sgd has Nesterov momentum 0.9"),
       option_number("--lr", &options->lr, "learning rate (shampoo 0.03, sgd 0.1, adamw 0.02)"),
-      option_number("--weight-decay", &options->weight_decay, "weight decay, decoupled except for sgd"),
+      option_number("--weight-decay", &options->weight_decay,
+                    "weight decay; sgd adds it to the gradient, and the other optimizers decouple it"),
       option_choice("--schedule", &options->cosine, kSchedules,
-                    "schedule of the learning rate; cosine falls to 0 along half a cosine"),
+                    "schedule of the learning rate; with cosine, the rate falls to 0 along half a cosine"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
@@ -41,7 +42,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--evaluate-every", &options->evaluate_every, 0, INT_MAX,
                      "steps between evaluations; 0: once per epoch"),
       option_number("--target", &options->target_loss,
-                    "training loss; the step and the time at which it is first reached are printed"),
+                    "the program reports when the training loss first falls to this value"),
       option_text("--data", "FILE", &options->data, "the images"),
       option_text("--csv", "FILE", &options->csv, "receives a row for each evaluation; by default no file is written"),
       {0}};

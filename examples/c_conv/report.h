@@ -7,21 +7,21 @@
 
 #include <stdio.h>
 
-// An evaluation of the network.
+// Results of an evaluation of the network, and the time that the training took before it.
 typedef struct {
-  int step;                 // steps made
-  double gradient_seconds;  // all forward and backward passes so far
-  double update_seconds;    // all steps of the optimizer so far
+  int step;                 // number of steps before the evaluation
+  double gradient_seconds;  // time of all forward and backward passes so far
+  double update_seconds;    // time of all steps of the optimizer so far
   double loss;              // mean cross entropy of all training images
   double accuracy;          // share of the test images that are classified correctly
 } Evaluation;
 
 typedef struct {
-  FILE* csv;  // NULL: not written
+  FILE* csv;  // NULL if no CSV file is written
   const char* csv_path;
   double target_loss;
   Evaluation last;
-  Evaluation at_target;  // the first evaluation whose loss is at most target_loss; step -1: there is none
+  Evaluation at_target;  // first evaluation with a loss of at most target_loss; its step is -1 if there is none
 } Report;
 
 void report_begin(Report* report, const char* csv_path, double target_loss);

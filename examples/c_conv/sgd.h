@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SGD with Nesterov momentum and weight decay, a baseline. As in torch.optim.SGD, the decay is added to the gradient.
+// SGD with Nesterov momentum and weight decay, a baseline for Shampoo. The weight decay is added to the gradient, as in
+// torch.optim.SGD.
 #ifndef C_CONV_SGD_H
 #define C_CONV_SGD_H
 

@@ -23,10 +23,10 @@
 
 const char program_name[] = "train_conv";
 
-// The optimizer that `method` selects.
+// An optimizer. `method` selects which of the last three members is used.
 typedef struct {
   int method;
-  double lr;  // before the schedule
+  double lr;  // largest learning rate; the schedule reduces it
   WithShampoo shampoo;
   Sgd sgd;
   AdamW adamw;
@@ -38,7 +38,7 @@ static void optimizer_create(Optimizer* optimizer, const Network* net, const Opt
   optimizer->lr = options->lr;
   if (options->method == kShampoo) {
     with_shampoo_create(&optimizer->shampoo, net, options);
-    optimizer->lr = optimizer->shampoo.lr;  // --set may have changed it
+    optimizer->lr = optimizer->shampoo.lr;  // --set lr=... takes precedence over --lr
     state_bytes = (double)optimizer->shampoo.state_bytes;
   } else if (options->method == kSgd) {
     sgd_create(&optimizer->sgd, kValues, options->lr, options->weight_decay);
@@ -56,7 +56,7 @@ static void optimizer_free(Optimizer* optimizer) {
   if (optimizer->method == kAdamW) adamw_free(&optimizer->adamw);
 }
 
-// Makes one step with `share` times the learning rate. Returns 0 if the training has diverged.
+// Makes one step with the learning rate share * optimizer->lr. Returns 0 if the training has diverged, otherwise 1.
 static int optimizer_step(Optimizer* optimizer, Network* net, double share) {
   const double lr = share * optimizer->lr;
   if (optimizer->method == kShampoo) {
@@ -94,10 +94,10 @@ static void evaluate(Network* net, const Digits* digits, Evaluation* evaluation)
   evaluation->accuracy = (double)correct / digits->test_count;
 }
 
-// Trains for all epochs. Returns 0 if the training has diverged.
+// Trains for all epochs. Returns 0 if the training has diverged, otherwise 1.
 static int train(const Options* options, const Digits* digits, uint64_t* random_state, Network* net,
                  Optimizer* optimizer, Report* report) {
-  // An incomplete last batch is left out.
+  // An incomplete last batch of an epoch is left out.
   const int steps_per_epoch = digits->train_count / options->batch, steps = options->epochs * steps_per_epoch;
   const int evaluate_every = options->evaluate_every > 0 ? options->evaluate_every : steps_per_epoch;
   int* rows = allocate((size_t)digits->train_count, sizeof(int));
@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   Report report;
 
   options_parse(&options, argc, argv);
-  openblas_set_num_threads(1);  // the matrices are small
+  openblas_set_num_threads(1);  // the matrices are too small for several threads
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
   uint64_t random_state = (uint64_t)options.seed;

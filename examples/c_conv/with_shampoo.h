@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls to libshampoo, except shampoo_version() and the calls in ../common.
+// The optimizer of libshampoo. All calls to the library are in with_shampoo.c, except shampoo_version() and the calls
+// in ../common.
 #ifndef C_CONV_WITH_SHAMPOO_H
 #define C_CONV_WITH_SHAMPOO_H
 
@@ -16,12 +17,12 @@ typedef struct {
   int64_t state_bytes;  // size of the state
 } WithShampoo;
 
-// Creates an optimizer for the parameters of the network, bound to their buffers.
+// Creates an optimizer for the parameters of the network, and binds the buffers of parameters and gradients.
 void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// Makes one step: reads the gradients of the network and updates its parameters. Returns 1, or 0 if the training has
-// diverged. In that case nothing has changed, and the library's message was printed.
+// Makes one step: reads the gradients of the network and updates its parameters. Returns 1. If the training has
+// diverged, prints the library's message, changes nothing and returns 0.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // Changes the learning rate from the next step on.

@@ -11,7 +11,8 @@
 #define TEXT(number) TEXT_OF(number)
 const char library_soname[] = "libshampoo.so." TEXT(SHAMPOO_VERSION_MAJOR);
 
-// Before 1.0, a minor version may change the API. From 1.0 on, a minor version only adds to it.
+// Exits with an error if the library may not have the API of the header. Before version 1.0, a new minor version may
+// change the API. From 1.0 on, a new minor version only extends the API.
 static void check_version(const shampoo_api* api, const char* path) {
   const int found = (int)api->version(), major = found / 10000, minor = found / 100 % 100;
   const int fits =
@@ -29,8 +30,8 @@ const shampoo_api* library_open(const char* path) {
   if (library == NULL) fail("%s; pass the file with --library, or set LD_LIBRARY_PATH to its folder", dlerror());
   void* const found = dlsym(library, "shampoo_get_api");
   if (found == NULL) fail("%s has no shampoo_get_api: it is not libshampoo", path);
-  // ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that both have the
-  // same bytes.
+  // ISO C has no conversion from an object pointer to a function pointer. POSIX guarantees that the two kinds of
+  // pointers have equal representations.
   shampoo_get_api_function get_api;
   memcpy(&get_api, &found, sizeof found);
   const shampoo_api* const api = get_api();

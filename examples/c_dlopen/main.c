@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that is built without libshampoo and loads it at run time. It trains the network of c_mlp on the digits
-// with the same initial weights, batches and settings, so the losses are the same.
+// A program that is not linked with libshampoo, but loads the library at run time. It trains the network of c_mlp on
+// handwritten digits. Its losses equal those of Shampoo in c_mlp, because weights, batches and settings are equal.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

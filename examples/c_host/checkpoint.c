@@ -16,14 +16,15 @@
 #include "progress.h"
 #include "status.h"
 
-static const char kMagic[8] = "c_host2\n";  // identifies the format
+static const char kMagic[8] = "c_host2\n";  // identifies the format of trainer.bin
+// The name of a checkpoint folder begins with its state: kWhole if it is complete, kRemoving while it is removed.
 static const char kWhole[] = "step", kRemoving[] = "removing";
 
 enum { kName = 32 };
 static void name_step(char name[kName], const char* state, int step) { snprintf(name, kName, "%s-%06d", state, step); }
 
-// Returns the step of a folder that name_step() named for this state. Returns -1 for any other entry, such as one of
-// another program. `state` is kWhole or kRemoving.
+// If `entry` is a folder with the name that name_step() makes for this state and some step, returns the step. Otherwise
+// returns -1, for example for a file of another program.
 static int step_of(const char* folder, const char* state, const char* entry) {
   char name[kName], path[kPath];
   struct stat about;
@@ -37,7 +38,7 @@ static int step_of(const char* folder, const char* state, const char* entry) {
 
 static int descending(const void* a, const void* b) { return *(const int*)b - *(const int*)a; }
 
-// Returns the steps that have a folder in this state, the last step first. The caller frees the array.
+// Returns the steps of all checkpoint folders in this state, in descending order. The caller frees the array.
 static int* list_steps(const char* folder, const char* state, int* count) {
   struct dirent** entries;
   const int all = scandir(folder, &entries, NULL, NULL);
@@ -61,7 +62,7 @@ int checkpoint_last(const char* folder) {
   return last;
 }
 
-// Reports a file that cannot be removed. The file stays there and does no harm.
+// Prints a warning about a file that cannot be removed. The training continues, because the file does no harm.
 static void report_left(const char* path, int error) {
   clear_progress();
   fprintf(stderr, "%s: cannot remove %s: %s\n", program_name, path, strerror(error));
@@ -81,8 +82,8 @@ static void remove_folder(const char* path) {
   if (rmdir(path) != 0) report_left(path, errno);
 }
 
-// Removes all but the last two checkpoints. They are renamed first, so that an interrupted removal does not leave an
-// incomplete folder with the name of a checkpoint.
+// Removes all checkpoints except the last two. Each folder is renamed before its files are removed, so that an
+// interrupted removal does not leave an incomplete folder with the name of a checkpoint.
 static void remove_old(const char* folder) {
   char name[kName], removing[kName], path[kPath];
   int count;
@@ -108,7 +109,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   char saving[kPath], path[kPath], name[kName];
   make_folder(folder);
   join_path(saving, folder, "saving");
-  remove_folder(saving);  // left by a save that was killed
+  remove_folder(saving);  // exists if the program was killed during a save
   make_folder(saving);
 
   join_path(path, saving, "trainer.bin");
@@ -120,7 +121,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   sync_path(path);
   check(shampoo_save(&shampoo->optimizer, 1, NULL, saving, NULL), "save");
 
-  // The folder is complete, and gets the name of a checkpoint only now.
+  // The folder gets the name of a checkpoint only now, because it is complete only now.
   sync_path(saving);
   name_step(name, kWhole, trainer->step);
   const int error = rename_in(folder, "saving", name);
@@ -150,8 +151,8 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
          (int)saved.train_count, (int)trainer->train_count);
   }
   *trainer = saved;
-  trainer->rejected_in_a_row = 0;  // the user may have fixed the cause
-  // Sets the hyper-parameters as they were at the save, because shampoo_load() warns about any that differ.
+  trainer->rejected_in_a_row = 0;  // the user may have fixed the cause of the rejections
+  // Sets the hyper-parameters that the checkpoint has, because shampoo_load() warns about different values.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");
 }

@@ -14,15 +14,15 @@
 #include "trainer.h"
 #include "with_shampoo.h"
 
-// Saves a checkpoint named after trainer->step, then removes all but the last two. The last complete checkpoint
-// survives even if the program is killed at any moment.
+// Saves a checkpoint named after trainer->step, then removes all checkpoints except the last two. Even if the program
+// is killed at any moment, the last complete checkpoint remains.
 void checkpoint_save(const char* folder, const Trainer* trainer, const Network* net, const WithShampoo* shampoo);
 
 // Returns the step of the last checkpoint, or -1 if there is none.
 int checkpoint_last(const char* folder);
 
-// Loads the checkpoint of a step. Exits with an error if it was saved with other images, another order of images or
-// another schedule.
+// Loads the checkpoint of a step. Exits with an error if the checkpoint was saved with other images, another order of
+// images or another schedule.
 void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* net, WithShampoo* shampoo);
 
 #endif

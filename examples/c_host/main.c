@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A complete trainer: a network with its own BLAS, 16-bit gradients with a loss scale, a learning-rate schedule, and
-// checkpoints from which an interrupted run continues with bit-identical results.
+// A complete trainer: a network that uses the program's own BLAS, 16-bit gradients with a loss scale, a learning-rate
+// schedule, and checkpoints from which an interrupted run continues with bit-identical results.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime, sigaction
 #include <cblas.h>
 #include <signal.h>
@@ -28,7 +28,8 @@ static const int kSignals[] = {SIGINT, SIGTERM};
 enum { kSignalCount = sizeof kSignals / sizeof kSignals[0] };
 static volatile sig_atomic_t stop_signal;
 
-// The loop checks stop_signal before each step. A second signal, of either kind, ends the program at once.
+// Stores the signal for main(), which checks stop_signal before each step. Also restores the default actions of both
+// signals, so that a second signal, of either kind, ends the program at once.
 static void remember_signal(int number) {
   if (stop_signal == 0) stop_signal = number;
   for (int i = 0; i < kSignalCount; ++i) {
@@ -37,7 +38,8 @@ static void remember_signal(int number) {
   }
 }
 
-// A signal that is already ignored stays ignored: shells without job control start background jobs with SIGINT ignored.
+// Installs the handler, except for signals that are ignored when the program starts. For example, scripts start
+// background jobs with SIGINT ignored.
 static void catch_signals(void) {
   struct sigaction action, before;
   memset(&action, 0, sizeof action);
@@ -56,8 +58,8 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// The order of the images follows from the seed and the epoch. It is drawn again for every batch, so that checkpoints
-// need not contain it.
+// Copies the images and labels of the next batch. Computes the order of the images again for every batch, from the seed
+// and the epoch, so that checkpoints need not contain the order.
 static void take_batch(const Trainer* trainer, const Digits* digits, int* rows, float* x, int* labels) {
   const int s = trainer->step % trainer->steps_per_epoch;
   uint64_t random_state = trainer_random(trainer, 1 + trainer->step / trainer->steps_per_epoch);
@@ -75,9 +77,9 @@ static double test_accuracy(Network* net, const Digits* digits) {
                           digits->labels + digits->train_count);
 }
 
-// Handles a rejected step, which has changed nothing. If a gradient overflowed, reduces the loss scale, and the
-// training continues with the next batch. Exits with an error after --give-up rejections in a row. Also exits with an
-// error if all gradients are finite, because another scale does not help then.
+// Handles a rejected step, which has changed nothing. If a gradient is not finite, reduces the loss scale and returns,
+// so that training continues with the next batch. Exits with an error after --give-up rejections in a row, or if all
+// gradients are finite, because another loss scale does not help in that case.
 static void handle_rejection(Trainer* trainer, const Network* net, const Options* options) {
   if (network_gradients_finite(net)) {
     fail("batch %d was rejected although its gradients are finite; the last checkpoint is of step %d. The error:\n%s",
@@ -98,7 +100,7 @@ int main(int argc, char** argv) {
   Network net;
   WithShampoo shampoo;
 
-  // 1. Options and data. The host sets the threads of its own BLAS; this does not affect libshampoo.
+  // 1. Options and data. openblas_set_num_threads() affects the BLAS of this program, not the BLAS inside libshampoo.
   options_parse(&options, argc, argv);
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
@@ -131,7 +133,7 @@ int main(int argc, char** argv) {
   for (;;) {
     const int ends = stop_signal != 0 || trainer.step == steps;
     with_shampoo_prepare(&shampoo, trainer_share(&trainer), trainer.loss_scale);
-    // The first save is before the first step, so that a folder that cannot be written is detected now.
+    // The first checkpoint is saved before the first step, so that the run fails early if the folder is not writable.
     if (trainer.step != saved && (ends || trainer.step % options.checkpoint_every == 0)) {
       checkpoint_save(options.checkpoints, &trainer, &net, &shampoo);
       saved = trainer.step;

@@ -85,18 +85,18 @@ static half to_half(float x) {
   if (bits >= 0x477ff000u) return (half)(sign | kHalfInfinity);  // 65520 and above round to infinity
   // Below 2^-14, binary16 numbers are multiples of 2^-24.
   if (bits < 0x38800000u) return (half)(sign | (uint32_t)lrintf(fabsf(x) * 0x1p24f));
-  bits += 0x0fffu + (bits >> 13 & 1u);               // rounds away 13 bits; a carry goes into the exponent
-  return (half)(sign | (bits - 0x38000000u) >> 13);  // the exponent biases are 127 and 15
+  bits += 0x0fffu + (bits >> 13 & 1u);               // rounds off the low 13 bits; a carry goes into the exponent
+  return (half)(sign | (bits - 0x38000000u) >> 13);  // the exponent bias is 127 in float32, 15 in binary16
 }
 
-// Stores the gradient of a tensor as binary16.
+// Converts net->wide, the gradient of tensor t in float32, to binary16 and stores it in net->grads.
 static void store(Network* net, int t, int count) {
   for (int i = 0; i < count; ++i) net->grads[tensors[t].offset + i] = to_half(net->wide[i]);
 }
 
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale) {
-  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
-  // label and 0 elsewhere.
+  // The gradient with respect to the score of a class is (probability - is_label) / number of images, times loss_scale.
+  // is_label is 1 if the class is the label of the image, otherwise 0.
   for (int i = 0; i < count * kClasses; ++i) {
     const float probability = net->outputs[kLayers - 1][i];
     const int is_label = i % kClasses == labels[i / kClasses];
@@ -124,7 +124,7 @@ void network_backward(Network* net, int count, const float* x, const int* labels
 
 int network_gradients_finite(const Network* net) {
   for (int i = 0; i < kValues; ++i) {
-    if ((net->grads[i] & kHalfInfinity) == kHalfInfinity) return 0;  // the exponent is all ones
+    if ((net->grads[i] & kHalfInfinity) == kHalfInfinity) return 0;  // NaN and infinity have an exponent of ones
   }
   return 1;
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network, 64-128-64-10 with tanh between the layers. It uses the host's BLAS for matrix products. Parameters
-// are float32; gradients are binary16, multiplied by a loss scale.
+// A small network, 64-128-64-10 with tanh between the layers. It uses the program's own BLAS for matrix products.
+// Parameters are float32. Gradients are binary16, multiplied by a loss scale.
 #ifndef C_HOST_NETWORK_H
 #define C_HOST_NETWORK_H
 
@@ -14,7 +14,7 @@ enum { kHalfInfinity = 0x7c00, kHalfNaN = 0x7e00 };
 
 enum { kInputs = 64, kHidden1 = 128, kHidden2 = 64, kClasses = 10, kLayers = 3, kTensors = 2 * kLayers };
 
-// Offsets of the parameters in the flat buffers, and the length of the buffers.
+// Offsets of the parameters in the buffers `params` and `grads` of a Network, and the length of these buffers.
 enum {
   kWeight1 = 0,
   kBias1 = kWeight1 + kHidden1 * kInputs,
@@ -25,7 +25,7 @@ enum {
   kValues = kBias3 + kClasses
 };
 
-// A parameter. Weights have even indices, biases have odd ones.
+// A parameter. In `tensors`, weights have even indices and biases have odd indices.
 typedef struct {
   const char* name;
   int ndim;
@@ -39,27 +39,27 @@ typedef struct {
   float* params;              // [kValues]
   half* grads;                // [kValues], gradient of the loss times the loss scale
   float* wide;                // gradient of one tensor in float32
-  float* outputs[kLayers];    // [rows][width] of each layer; the scores of the last layer become probabilities
-  float* gradients[kLayers];  // gradients with respect to those outputs
+  float* outputs[kLayers];    // [rows][width] for each layer; softmax replaces the last layer's scores by probabilities
+  float* gradients[kLayers];  // gradients with respect to `outputs`, in the same shapes
 } Network;
 
-// Creates a network for passes of at most `rows` images. Weights are drawn uniformly from +-sqrt(6 / (inputs +
-// outputs)) of their layer (Glorot and Bengio, 2010); biases are 0.
+// Creates a network for passes of at most `rows` images. Biases are 0. Weights are drawn uniformly from [-b, b], with
+// b = sqrt(6 / (inputs + outputs of the layer)) (Glorot and Bengio, 2010).
 void network_create(Network* net, int rows, uint64_t* random_state);
 void network_free(Network* net);
 
-// Returns the sum of the cross entropies of `count` images x [count][64]. *correct receives how many are classified
-// correctly.
+// Returns the sum of the cross entropies of the images x [count][64]. *correct receives the number of images that are
+// classified correctly.
 double network_forward(Network* net, int count, const float* x, const int* labels, int* correct);
 
-// Computes the gradient of the mean cross entropy times loss_scale. Call it after network_forward() with the same
-// images.
+// Computes loss_scale times the gradient of the mean cross entropy, into net->grads. Call this function after
+// network_forward() with the same images.
 void network_backward(Network* net, int count, const float* x, const int* labels, float loss_scale);
 
 // Returns 0 if a gradient is NaN or infinite, otherwise 1.
 int network_gradients_finite(const Network* net);
 
-// Returns the share of any number of images that is classified correctly.
+// Returns the share of the images x [count][64] that are classified correctly. `count` may be any number.
 double network_accuracy(Network* net, int count, const float* x, const int* labels);
 
 #endif

@@ -7,7 +7,7 @@
 
 static const char kAbout[] =
     "Trains a 64-128-64-10 network on handwritten digits with 16-bit gradients, a loss scale, and checkpoints.\n"
-    "SIGINT and SIGTERM end the program with a checkpoint; the exit status is then 128 + the number of the signal.\n";
+    "On SIGINT or SIGTERM, the program saves a checkpoint and exits with status 128 + the number of the signal.\n";
 
 void options_parse(Options* options, int argc, char** argv) {
   *options = (Options){.epochs = 10,
@@ -32,15 +32,16 @@ void options_parse(Options* options, int argc, char** argv) {
       option_text("--checkpoints", "DIR", &options->checkpoints, "folder of the checkpoints"),
       option_integer("--checkpoint-every", &options->checkpoint_every, 1, INT_MAX, "steps between checkpoints"),
       option_flag("--resume", &options->resume, 1, "continue from the last checkpoint, if there is one"),
-      option_integer("--blas-threads", &options->blas_threads, 1, 4096, "threads of the host's own BLAS"),
+      option_integer("--blas-threads", &options->blas_threads, 1, 4096, "threads of the program's own BLAS"),
       option_integer("--log", &options->log, 0, 3,
-                     "messages of libshampoo: 0 errors, 1 warnings, 2 information, 3 all"),
+                     "print messages of libshampoo up to this level: 0 errors, 1 warnings, 2 information, 3 debugging"),
       settings_option(&options->settings),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
       option_text("--data", "FILE", &options->data, "the images"),
-      option_integer("--broken-from", &options->broken_from, 0, INT_MAX,
-                     "number of the first batch whose gradients get a NaN, to simulate a fault in a layer; 0: none"),
+      option_integer(
+          "--broken-from", &options->broken_from, 0, INT_MAX,
+          "first batch whose gradients get a NaN, to simulate a fault in a layer; if 0, no gradient gets one"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   settings_put_first(&options->settings, "lr", 0.03);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line.
+// The options of the program train_host, read from the command line.
 #ifndef C_HOST_OPTIONS_H
 #define C_HOST_OPTIONS_H
 
@@ -10,16 +10,16 @@
 typedef struct {
   int epochs;
   int batch;
-  int warmup;       // steps
+  int warmup;       // steps in which the learning rate grows
   int loss_scale;   // initial value
   int give_up;      // number of rejected batches in a row that ends the program
-  int broken_from;  // first batch whose gradients get a NaN, counted from 1; 0: none
+  int broken_from;  // first batch whose gradients get a NaN, counted from 1; if 0, no gradient gets one
   int blas_threads;
-  int log;
-  int checkpoint_every;  // steps
+  int log;               // messages of the library up to this level are printed
+  int checkpoint_every;  // steps between checkpoints
   int resume;
   int seed;
-  const char* checkpoints;
+  const char* checkpoints;  // folder
   const char* data;
   Settings settings;
 } Options;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of a run.
+// Prints the output of a run: settings, rejected batches, a row for each epoch, and a summary.
 #ifndef C_HOST_REPORT_H
 #define C_HOST_REPORT_H
 
@@ -12,11 +12,11 @@
 
 void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo);
 
-// Call it after trainer_rejected().
+// Reports a rejected batch. Call this function after trainer_rejected(), with the loss scale before that call.
 void report_rejected(const Trainer* trainer, double scale_before);
 void report_epoch(const Trainer* trainer, double accuracy);
 
-// gradient and update are in seconds.
+// Prints the summary. `gradient` and `update` are the seconds that gradients and steps took in this run.
 void report_end(const Trainer* trainer, const Network* net, const WithShampoo* shampoo, double gradient, double update);
 
 #endif

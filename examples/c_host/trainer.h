@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trainer's own state: the position in the data and the loss scale. Together with the parameters and the state of
-// the optimizer, it is all that a run needs to continue.
+// The trainer's own state, such as the position in the data and the loss scale. A run can continue from this state, the
+// parameters and the state of the optimizer.
 #ifndef C_HOST_TRAINER_H
 #define C_HOST_TRAINER_H
 
@@ -11,32 +11,33 @@
 #include "digits.h"
 #include "options.h"
 
-// Written to checkpoints byte by byte.
+// Checkpoints contain the bytes of this struct.
 typedef struct {
-  // These determine the order of the images and the schedule. A resumed run must have the same values.
+  // The next five fields determine the order of the images and the schedule. A resumed run must have equal values.
   int32_t seed, batch, epochs, warmup, train_count;
-  int32_t step;  // batches taken, including rejected ones
+  int32_t step;  // number of batches so far, including rejected batches
   int32_t steps_per_epoch;
   int32_t rejected;  // number of rejected batches
   int32_t rejected_in_a_row;
-  int32_t good_in_a_row;  // steps made since the last rejection or the last increase of the scale
+  int32_t good_in_a_row;  // steps since the last rejection or the last increase of the loss scale
   uint64_t data_hash;     // hash of the training images and labels
   double loss_scale;
-  double epoch_loss;  // sum over the images of this epoch so far
+  double epoch_loss;  // sum of the losses of the images of this epoch so far
 } Trainer;
 
 void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits);
-int trainer_steps(const Trainer* trainer);  // number of steps of the whole training
+int trainer_steps(const Trainer* trainer);  // number of batches of the whole training
 
-// Returns the learning rate of the next step relative to the largest one: linear warm-up, then cosine decay to 0.
+// Returns the learning rate of the next step as a share of the largest rate. The share grows linearly during the
+// warm-up, then falls to 0 along half a cosine.
 double trainer_share(const Trainer* trainer);
 
-// Returns the initial state of the random generator for an epoch, counted from 1. Epoch 0 means the initial weights.
-// The state depends on the seed and the epoch only, so checkpoints need not contain it.
+// Returns the initial state of the random generator for an epoch, counted from 1. Epoch 0 selects the state for drawing
+// the initial weights. The state depends only on the seed and the epoch, so checkpoints need not contain it.
 uint64_t trainer_random(const Trainer* trainer, int epoch);
 
-// Count the batch and adapt the loss scale: trainer_made() after a step that was made, trainer_rejected() after a step
-// that was rejected.
+// Both functions count the batch and adapt the loss scale. Call trainer_made() after a successful step, and
+// trainer_rejected() after a rejected step.
 void trainer_made(Trainer* trainer);
 void trainer_rejected(Trainer* trainer);
 

@@ -10,7 +10,8 @@
 #include "progress.h"
 #include "status.h"
 
-// May be called on several threads at once. A message is a single fprintf call, so messages do not mix.
+// The library may call this function on several threads at once. One fprintf call prints a whole message, so messages
+// do not mix.
 static void print_message(void* user, int32_t level, const char* message) {
   static const char* const levels[] = {"error", "warning", "information", "debugging"};
   (void)user;
@@ -20,8 +21,8 @@ static void print_message(void* user, int32_t level, const char* message) {
 
 void with_shampoo_log(int level) { check(shampoo_set_log(print_message, NULL, level), "log"); }
 
-// Adds the groups, whose configs are copies of the plan's own config with one change. The constants kHiddenWeights,
-// kBiases and kLastWeight are the numbers of the groups.
+// Adds the groups kBiases and kLastWeight. The config of each is a copy of the plan's own config, with one change. The
+// group kHiddenWeights is group 0, which every plan has. Its config is the plan's own config.
 static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
   for (int g = kHiddenWeights + 1; g < kGroups; ++g) {
     shampoo_config* own;
@@ -59,8 +60,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
     fail("on_nonfinite must be error: the loss scale is reduced when a step is rejected");
   }
 
-  // 2. The groups, and the shapes of the parameters. The plan predicts the memory: a host that is short of memory would
-  // try a smaller max_preconditioner_dim here.
+  // 2. The plan, from the groups and the shapes of the parameters. The plan predicts the memory. A program that is
+  // short of memory could now make another plan, with a smaller max_preconditioner_dim.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
@@ -70,12 +71,12 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
   check(shampoo_plan_bytes(plan, -1, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_bytes(plan, -1, "workspace", &shampoo->workspace_bytes), "plan");
 
-  // 3. The optimizer. It allocates everything here; steps allocate nothing.
+  // 3. The optimizer. Its creation allocates all memory; steps allocate nothing.
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   for (int g = 0; g < kGroups; ++g) check(shampoo_optimizer_get(shampoo->optimizer, g, "lr", &shampoo->lr[g]), "lr");
 
-  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
+  // 4. The buffers of parameters and gradients. Their addresses never change, so the buffers are bound only once.
   for (int t = 0; t < kTensors; ++t) {
     shampoo_buffers buffers = SHAMPOO_BUFFERS_INIT;
     buffers.param = buffers.out = net->params + tensors[t].offset;
@@ -97,7 +98,7 @@ void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale)
 
 int with_shampoo_step(WithShampoo* shampoo) {
   const shampoo_status status = shampoo_optimizer_step(shampoo->optimizer, NULL);
-  if (status != SHAMPOO_E_NUMERIC) check(status, "step");  // any other error is permanent
+  if (status != SHAMPOO_E_NUMERIC) check(status, "step");  // exits after any other error
   return status == SHAMPOO_OK;
 }
 

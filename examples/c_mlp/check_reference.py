@@ -5,10 +5,11 @@
 
     python3 check_reference.py --trainer build/train_digits_f64 ../../tests/golden/data/training/*.safetensors
 
-A case has the initial weights, the batches, the settings of the optimizer, and the losses of the reference
-implementation. For every step, loss_atol is the difference that is allowed in another float64 implementation. A case
-also has the losses of AdamW without weight decay, which are compared in the same way. If data.safetensors is among the
-files, the trainer's images are compared with the images in it. Needs NumPy. Exits with status 1 if anything differs.
+A file has one recorded case: the initial weights, the batches, the settings of the optimizer, and the losses of the
+reference implementation. The list loss_atol has the allowed difference for every step. A case also has the losses of
+AdamW without weight decay, which are compared with the same tolerances. The file data.safetensors has images instead
+of a case. The script compares them with the images of the trainer. Exits with status 1 if a comparison fails. Needs
+NumPy.
 """
 import argparse
 import json
@@ -39,7 +40,7 @@ def read_safetensors(path):
 
 
 def to_settings(case):
-    """Return the --set options that give the optimizer the keys of the case."""
+    """Return the --set options for the optimizer's settings in the case."""
     if len(case["groups"]) != 1 or case["param_dtype"] != "f64":
         raise ValueError("only float64 cases with one group can be compared")
     group = dict(case["groups"][0])
@@ -49,7 +50,7 @@ def to_settings(case):
         raise ValueError("only cases in float64 throughout can be compared")
     del group["params"]
     group["inverse_root_override"] = group.pop("inv_root_override")
-    # The preset sets the keys that the reference implementation does not have.
+    # The case has no values for keys that exist only in libshampoo. The preset sets these keys.
     settings = {"preset": "shampoo_2024", "grafting": grafting["type"]}
     settings.update({f"grafting_{key}": value for key, value in grafting.items() if key != "type"})
     settings.update({key: str(value).lower() if isinstance(value, bool) else value for key, value in group.items()})
@@ -57,7 +58,7 @@ def to_settings(case):
 
 
 def train(trainer, data, tensors, case):
-    """Return two columns of losses, one row per step: with Shampoo and with AdamW. Uses temporary files."""
+    """Run the trainer. Return one row for each step, with two columns: the losses of Shampoo and of AdamW."""
     batches = tensors.get("batches")
     if batches is None:  # all images in every step
         batches = np.tile(np.arange(TRAIN), (case["steps"], 1))
@@ -105,8 +106,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trainer", required=True, help="the program train_digits_f64")
     parser.add_argument("--data", default=folder / "data" / "digits.bin",
-                        help="images (default: data/digits.bin of the example)")
-    parser.add_argument("case", nargs="+", type=pathlib.Path, help="a .safetensors file")
+                        help="file with the images (default: data/digits.bin of the example)")
+    parser.add_argument("case", nargs="+", type=pathlib.Path,
+                        help="a .safetensors file with a recorded case, or data.safetensors")
     arguments = parser.parse_args()
     failures = 0
     for path in arguments.case:

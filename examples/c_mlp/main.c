@@ -28,7 +28,8 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Reads a file of numbers, each of `size` bytes in the machine's own byte order. *count receives how many there are.
+// Returns the contents of a file of numbers, each of `size` bytes in the machine's own byte order. *count receives the
+// length of the array. The caller frees the array.
 static void* read_numbers(const char* path, size_t size, size_t* count) {
   size_t capacity = 1 << 16, used = 0, got;
   char* bytes = allocate(capacity, 1);
@@ -45,7 +46,8 @@ static void* read_numbers(const char* path, size_t size, size_t* count) {
   return bytes;
 }
 
-// Fails before the training, not after it, if a file cannot be written.
+// Exits with an error if a file cannot be written. main() calls this function before the training, so that a run does
+// not fail at its end.
 static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }
@@ -53,7 +55,7 @@ static void check_writable(const char* path) {
 static void read_init(const char* path, real* params) {
   size_t count;
   double* values = read_numbers(path, sizeof(double), &count);
-  if (count != kValues) fail("%s has %zu numbers, not the %d of the network", path, count, kValues);
+  if (count != kValues) fail("%s has %zu numbers: expected %d, one for each parameter", path, count, kValues);
   for (int i = 0; i < kValues; ++i) params[i] = (real)values[i];
   free(values);
 }
@@ -62,7 +64,7 @@ static int32_t* read_batches(const char* path, int batch, int train_count, int* 
   size_t count;
   int32_t* rows = read_numbers(path, sizeof(int32_t), &count);
   if (count == 0 || count % (size_t)batch != 0)
-    fail("%s has %zu rows: expected a multiple of --batch %d", path, count, batch);
+    fail("%s has %zu image indices: expected a multiple of --batch %d", path, count, batch);
   for (size_t i = 0; i < count; ++i) {
     if (rows[i] < 0 || rows[i] >= train_count)
       fail("%s has the image index %d: there are %d training images", path, (int)rows[i], train_count);
@@ -101,7 +103,8 @@ int main(int argc, char** argv) {
   check_writable(options.csv);
   random_state = (uint64_t)options.seed;
 
-  // Step s of an epoch takes the images rows[s * batch ...]. An incomplete last batch is left out.
+  // Step s of an epoch uses the `batch` images rows[s * batch], rows[s * batch + 1], ... An incomplete last batch of an
+  // epoch is left out.
   int epochs = options.epochs, steps_per_epoch = digits.train_count / options.batch;
   int32_t* rows;
   if (options.batches != NULL) {

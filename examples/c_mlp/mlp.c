@@ -51,8 +51,8 @@ void mlp_init(Mlp* net, uint64_t* random_state) {
   }
 }
 
-// Returns the sum of a[i] * b[i]. Compilers compute the eight partial sums with vector instructions. They are not
-// allowed to split a single sum, because that would change the rounding.
+// Returns the sum of a[i] * b[i]. A compiler can compute the eight partial sums with vector instructions. It must not
+// split a single sum into partial sums, because the split would change the rounding.
 static real dot(int n, const real* a, const real* b) {
   real sums[8] = {0};
   int i = 0;
@@ -71,7 +71,7 @@ static void layer_forward(int n, int inputs, int outputs, const real* x, const r
 }
 
 // Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
-// dx may be NULL: the gradient with respect to the image is not needed.
+// dx is NULL in the first layer, because the gradient with respect to the images is not needed.
 static void layer_backward(int n, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                            real* db, real* dx) {
   memset(dw, 0, sizeof(real) * (size_t)(outputs * inputs));
@@ -131,8 +131,8 @@ double mlp_gradient(Mlp* net, int count, const real* x, const int* labels) {
   const double loss = forward(net, count, x, labels, &correct);
   const real* p = net->params;
   real* g = net->grads;
-  // The gradient with respect to a score is (probability - is_label) / number of images, where is_label is 1 at the
-  // label and 0 elsewhere.
+  // The gradient with respect to the score of a class is (probability - is_label) / number of images. is_label is 1 if
+  // the class is the label of the image, otherwise 0.
   for (int i = 0; i < count * kClasses; ++i) net->d3[i] = net->scores[i] / (real)count;
   for (int r = 0; r < count; ++r) net->d3[r * kClasses + labels[r]] -= 1 / (real)count;
   layer_backward(count, kHidden2, kClasses, net->hidden2, p + kW3, net->d3, g + kW3, g + kB3, net->d2);

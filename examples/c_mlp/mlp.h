@@ -1,11 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
+// A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
 //
-// All parameters are in one flat buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3:
+// One flat buffer contains all parameters, and another contains all gradients. Their order is W1 b1 W2 b2 W3 b3:
 //   W1 [128][64]   b1 [128]   W2 [64][128]   b2 [64]   W3 [10][64]   b3 [10]
-// A layer computes y = W x + b; W is row-major, a row per output.
+// A layer computes y = W x + b. W is row-major, with one row per output.
 #ifndef C_MLP_MLP_H
 #define C_MLP_MLP_H
 
@@ -38,7 +38,7 @@ typedef struct {
   real* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
   real* hidden2;  // [rows][64]
   real* scores;   // [rows][10]; softmax replaces them by probabilities
-  real* d1;       // gradients with respect to those outputs, in the same shapes
+  real* d1;       // gradients with respect to hidden1, hidden2 and scores, in the shapes of these arrays
   real* d2;
   real* d3;
 } Mlp;
@@ -47,14 +47,16 @@ typedef struct {
 void mlp_create(Mlp* net, int rows);
 void mlp_free(Mlp* net);
 
-// Draws weights uniformly from +-sqrt(6 / (inputs + outputs)) of their layer (Glorot and Bengio, 2010); biases are 0.
+// Sets biases to 0. Draws weights uniformly from [-b, b], with b = sqrt(6 / (inputs + outputs of the layer)) (Glorot
+// and Bengio, 2010).
 void mlp_init(Mlp* net, uint64_t* random_state);
 
-// Returns the mean cross entropy of `count` images (at most net->rows), x [count][64]. Writes its gradient to
-// net->grads.
+// Returns the mean cross entropy of the images x [count][64], and writes its gradient to net->grads. `count` is at most
+// net->rows.
 double mlp_gradient(Mlp* net, int count, const real* x, const int* labels);
 
-// Returns the mean cross entropy of any number of images. *correct receives how many are classified correctly.
+// Returns the mean cross entropy of the images x [count][64]. `count` may be any number. *correct receives the number
+// of images that are classified correctly.
 double mlp_evaluate(Mlp* net, int count, const real* x, const int* labels, int* correct);
 
 #endif

@@ -29,17 +29,18 @@ void options_parse(Options* options, int argc, char** argv) {
       option_number("--adamw-lr", &options->adamw_lr, "learning rate of AdamW"),
       option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both optimizers"),
       option_choice("--schedule", &options->cosine, kSchedules,
-                    "schedule of the learning rates; cosine falls to 0 along half a cosine"),
+                    "schedule of the learning rates; with cosine, the rates fall to 0 along half a cosine"),
       option_integer("--threads", &threads, 0, INT_MAX, "threads of a Shampoo step; 0: all processors"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
       settings_option(&options->settings),
       option_text("--data", "FILE", &options->data, "the images"),
-      option_text("--csv", "FILE", &options->csv, "receives the curves, which ../plot.py draws; \"\": not written"),
-      // For check_reference.py.
+      option_text("--csv", "FILE", &options->csv,
+                  "receives the curves, which ../plot.py draws; if \"\", no file is written"),
+      // check_reference.py uses the options below.
       option_text("--init", "FILE", &options->init, "initial weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major"),
       option_text("--batches", "FILE", &options->batches,
-                  "int32 indices of training images, --batch indices for each step; the whole file is one epoch"),
+                  "int32 indices of training images, with --batch indices for each step; the file is one epoch"),
       option_text("--step-losses", "FILE", &options->step_losses,
                   "receives the loss before each step, in full precision"),
       {0}};

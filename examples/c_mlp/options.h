@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line.
+// The options of the program train_digits, read from the command line.
 #ifndef C_MLP_OPTIONS_H
 #define C_MLP_OPTIONS_H
 
@@ -15,9 +15,9 @@ typedef struct {
   int cosine;  // 1: the learning rates fall to 0 along half a cosine; 0: they are constant
   int seed;
   const char* data;
-  const char* csv;  // "": not written
+  const char* csv;  // path of the CSV file; if "", no file is written
   Settings settings;
-  // For comparisons with recorded losses. NULL: not used.
+  // Files for comparisons with recorded losses; see check_reference.py. A path is NULL if its option is not set.
   const char* init;
   const char* batches;
   const char* step_losses;

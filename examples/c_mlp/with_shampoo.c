@@ -22,7 +22,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* s
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
 
-  // 2. The shapes of the parameters.
+  // 2. The plan, from the shapes of the parameters.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   check(shampoo_plan_create(&plan, config, &plan_desc), "plan");
@@ -30,12 +30,12 @@ void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* s
   check(shampoo_plan_finish(plan), "plan");
   check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
 
-  // 3. The optimizer. It allocates everything here; steps allocate nothing.
+  // 3. The optimizer. Its creation allocates all memory; steps allocate nothing.
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
 
-  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
+  // 4. The buffers of parameters and gradients. Their addresses never change, so the buffers are bound only once.
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

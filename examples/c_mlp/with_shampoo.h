@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls to libshampoo, except shampoo_version() and the calls in ../common.
+// The optimizer of libshampoo. All calls to the library are in with_shampoo.c, except shampoo_version() and the calls
+// in ../common.
 #ifndef C_MLP_WITH_SHAMPOO_H
 #define C_MLP_WITH_SHAMPOO_H
 
@@ -16,7 +17,7 @@ typedef struct {
   int64_t state_bytes;  // size of the state
 } WithShampoo;
 
-// Creates an optimizer for the parameters of the network, bound to their buffers.
+// Creates an optimizer for the parameters of the network, and binds the buffers of parameters and gradients.
 void with_shampoo_create(WithShampoo* shampoo, const Mlp* net, const Settings* settings);
 void with_shampoo_free(WithShampoo* shampoo);
 

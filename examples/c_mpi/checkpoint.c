@@ -9,7 +9,8 @@
 #include "disk.h"
 #include "status.h"
 
-// The name has the epoch, so that parameters and state match even if the program is killed between writing the two.
+// Each epoch has its own file, so that the parameters of the previous epoch are kept. If the program is killed before
+// the new state is saved, the previous state and the previous parameters are still a complete checkpoint.
 enum { kName = 32 };
 static void name_params(char name[kName], int epoch) { snprintf(name, kName, "parameters-%d.bin", epoch); }
 
@@ -34,7 +35,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "checkpoint_keep", &keep), "checkpoint_keep");
   if (ranks->rank == 0 && epoch > (int)keep) {
     char name[kName], path[kPath];
-    name_params(name, epoch - (int)keep);  // its checkpoint has been removed
+    name_params(name, epoch - (int)keep);  // shampoo_save() has removed the state of this epoch
     join_path(path, directory, name);
     remove(path);
   }
@@ -42,7 +43,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
 
 int checkpoint_load(const char* directory, const WithShampoo* shampoo, Mlp* net, int steps_per_epoch) {
   check(shampoo_load(&shampoo->optimizer, 1, shampoo->world, directory, NULL), "load");
-  double steps;  // steps of the only group. Its parameters have gradients in every step, so all steps are counted.
+  double steps;  // the step counter of the only group; it counts all steps, because all steps have gradients
   check(shampoo_optimizer_stat(shampoo->optimizer, "step.0", &steps), "step.0");
   const int epoch = (int)steps / steps_per_epoch;
   char name[kName], path[kPath];

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints. Except with --shards local, a run with another number of ranks can continue from them. The library saves
-// the state of the optimizer, and rank 0 saves the parameters.
+// Saves and loads checkpoints. The library saves the state of the optimizer, and rank 0 saves the parameters. A run
+// with another number of ranks can load a checkpoint, unless the option --shards is local.
 #ifndef C_MPI_CHECKPOINT_H
 #define C_MPI_CHECKPOINT_H
 
@@ -10,7 +10,7 @@
 #include "ranks.h"
 #include "with_shampoo.h"
 
-// Saves a checkpoint after an epoch. net has the whole parameters. Collective.
+// Saves a checkpoint after `epoch` completed epochs. net must contain the whole parameters. Collective.
 void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampoo* shampoo, const Mlp* net, int epoch);
 
 // Loads parameters and state. Returns the number of epochs that the saved run had completed. Collective.

@@ -3,19 +3,19 @@
 //
 // The division of the parameters into chunks: every rank holds one chunk of each flattened parameter. The chunks of a
 // parameter have the same size, except that the last ones may be shorter or empty. All chunks of a rank are in one
-// buffer, padded to the full size, so that the buffers of all ranks are equally large and one collective moves all
-// parameters.
+// buffer, in which each chunk is padded to the full chunk size. The buffers of all ranks are therefore equally large,
+// and one collective gathers all parameters.
 #ifndef C_MPI_CHUNKS_H
 #define C_MPI_CHUNKS_H
 
 // The part of a parameter that a rank holds.
 typedef struct {
   int begin;   // index of the first element in the flattened parameter
-  int count;   // elements; may be 0
+  int count;   // number of elements; may be 0
   int offset;  // index of the first element in the buffer of the rank
 } Chunk;
 
-// Returns the chunk of a parameter that a rank holds.
+// Returns the chunk that a rank holds of a parameter. tensor: index in mlp_tensors.
 Chunk chunk_of(int tensor, int rank, int world);
 
 // Returns the size of the buffer of a rank, in elements.

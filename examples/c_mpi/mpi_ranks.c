@@ -9,7 +9,7 @@ static MPI_Datatype real_type(void) { return sizeof(real) == sizeof(double) ? MP
 
 static MPI_Comm comm_of(const Ranks* ranks) { return *(const MPI_Comm*)ranks->comm; }
 
-// The results of these collectives need no checks, because MPI by default ends the job on an error.
+// The return codes of MPI_Allreduce and MPI_Allgather are not checked: by default, MPI ends the job on an error.
 void ranks_sum(const Ranks* ranks, real* values, int count) {
   MPI_Allreduce(MPI_IN_PLACE, values, count, real_type(), MPI_SUM, comm_of(ranks));
 }

@@ -17,7 +17,7 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
   const Option table[] = {
       option_choice(
           "--shards", &options->shards, kShards,
-          "how parameters are sharded; local: each chunk is a separate tensor; gather: blocks are gathered whole"),
+          "none: each rank holds all parameters; local: each chunk is a separate tensor; gather: blocks are gathered"),
       option_flag("--fsdp", &options->shards, 1, "the same as --shards local"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, on all ranks together"),
@@ -27,16 +27,17 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
       option_text("--checkpoint", "DIR", &options->checkpoint,
                   "saves the parameters and the state of the optimizer in DIR after every epoch"),
       option_flag("--resume", &options->resume, 1,
-                  "continues from DIR; the number of ranks and --shards may differ, except with --shards local"),
+                  "continues from the checkpoint in DIR; unless --shards is or was local, --shards and the number of "
+                  "ranks may differ from those of the saved run"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
-                     "ends after N epochs; a run with --resume continues from there. 0: runs all epochs"),
-      option_text("--data", "FILE", &options->data, "the images"),
+                     "ends the run after epoch N; a run with --resume can continue it; 0: runs all epochs"),
+      option_text("--data", "FILE", &options->data, "file with the images"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, more);
   if (options->resume && options->checkpoint == NULL) fail("--resume needs --checkpoint DIR, the folder to read from");
 
-  // The settings of c_mlp, with two exceptions: one thread per rank, because there are several ranks; and blocks of 64,
-  // which divide W1 and W2 into two equal blocks each, enough for four ranks.
+  // The hyper-parameters of c_mlp, with two exceptions. Each rank uses one thread. Blocks have at most 64 rows and
+  // columns: W1 and W2 then have two equal blocks each, so that each of four ranks has work.
   settings_put_first(&options->settings, "lr", 0.03);
   settings_put_first(&options->settings, "weight_decay", 0.1);
   settings_put_first(&options->settings, "threads", 1);

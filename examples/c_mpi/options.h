@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line.
+// The options on the command line of train_digits_mpi and of ../c_nccl's train_digits_nccl.
 #ifndef C_MPI_OPTIONS_H
 #define C_MPI_OPTIONS_H
 
@@ -10,12 +10,12 @@
 typedef struct {
   int epochs;
   int batch;   // images per step, on all ranks together
-  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): each holds a chunk of every parameter
+  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): each rank holds chunks
   int seed;
-  const char* data;
-  const char* checkpoint;  // directory to save into after every epoch; NULL: none
+  const char* data;        // file with the images
+  const char* checkpoint;  // folder of the checkpoints; NULL: the run saves none
   int resume;              // 1: continue from the checkpoint
-  int stop_after;          // number of epochs after which to exit, as if killed; 0: train to the end
+  int stop_after;          // number of the epoch after which the run ends; 0: the run trains to the end
   Settings settings;
 } Options;
 

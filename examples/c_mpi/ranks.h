@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives of the training: mpi_ranks.c implements them with MPI, ../c_nccl/nccl_ranks.c with NCCL. All functions
-// are collective and exit with an error on failure.
+// The collectives that the training calls. mpi_ranks.c implements them with MPI, and ../c_nccl/nccl_ranks.c implements
+// them with NCCL. All functions are collective. If a function fails, the program exits with an error.
 #ifndef C_MPI_RANKS_H
 #define C_MPI_RANKS_H
 
@@ -21,10 +21,10 @@ typedef struct {
 // Replaces values [count] by the sum of the values of all ranks.
 void ranks_sum(const Ranks* ranks, real* values, int count);
 
-// Gathers `own` [bytes] of every rank in `all` [world][bytes].
+// Copies the array `own` [bytes] of every rank to `all` [world][bytes], in the order of the ranks.
 void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes);
 
-// Fills ops with callbacks for libshampoo.
+// Fills ops with the collectives that libshampoo calls, for shampoo_comm_from_ops().
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops);
 
 #endif

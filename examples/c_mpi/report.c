@@ -49,7 +49,7 @@ typedef struct {
   uint64_t hash;  // hash of the bits of all parameters
 } Row;
 
-// Returns the FNV-1a hash.
+// Returns the FNV-1a hash of the bytes of the values.
 static uint64_t hash_of(const real* values, int count) {
   const unsigned char* bytes = (const unsigned char*)values;
   uint64_t hash = 0xcbf29ce484222325u;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of a run, on rank 0: a table during the training, and a table of the ranks at the end.
+// Prints the output of a run on rank 0: a row for each epoch during the training, and a row for each rank at the end.
 #ifndef C_MPI_REPORT_H
 #define C_MPI_REPORT_H
 

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fully sharded parameters: every rank holds its chunks, and the whole parameters are gathered for a forward pass.
+// Fully sharded parameters: every rank holds its chunks (chunks.h). The chunks of all ranks are gathered before
+// each forward pass.
 #ifndef C_MPI_SHARDS_H
 #define C_MPI_SHARDS_H
 
@@ -11,15 +12,15 @@
 
 typedef struct {
   int size;      // size of the buffer of a rank, in elements
-  real* params;  // [size], this rank's own
-  real* grads;   // [size]
-  real* all;     // [world][size], for the gather
+  real* params;  // [size], this rank's chunks of the parameters
+  real* grads;   // [size], this rank's chunks of the gradients
+  real* all;     // [world][size], the chunks of all ranks; scratch memory of shards_gather()
 } Shards;
 
 void shards_create(Shards* shards, const Ranks* ranks);
 void shards_free(Shards* shards);
 
-// Copy this rank's chunks out of the whole parameters of the network, or out of its gradients.
+// Copy this rank's chunks of the parameters or gradients of the network to shards->params or shards->grads.
 void shards_take_params(Shards* shards, const Ranks* ranks, const Mlp* net);
 void shards_take_grads(Shards* shards, const Ranks* ranks, const Mlp* net);
 

@@ -16,8 +16,9 @@
 #include "shards.h"
 #include "with_shampoo.h"
 
-// Computes this rank's contribution to the gradient of a batch from its part of the images, weighted so that the sum
-// over the ranks is the mean over the batch. x and labels are scratch memory.
+// Computes the gradient of this rank's part of a batch in net->grads. The gradient is weighted such that the sum over
+// all ranks is the gradient of the mean loss of the batch. rows: indices of the images of the batch. x and labels are
+// scratch memory.
 static void gradient_of_part(Mlp* net, const Ranks* ranks, const Digits* digits, const int* rows, int batch, real* x,
                              int* labels) {
   const int first = (int)((long long)batch * ranks->rank / ranks->world);
@@ -57,7 +58,7 @@ int train(const Options* options, const Ranks* ranks) {
   shards_create(&shards, ranks);
   shards_take_params(&shards, ranks, &net);
   with_shampoo_create(&shampoo, ranks, &net, options->shards ? &shards : NULL, &options->settings);
-  int done = 0;  // number of epochs before the checkpoint
+  int done = 0;  // number of epochs that were completed before the checkpoint
   if (options->resume) {
     done = checkpoint_load(options->checkpoint, &shampoo, &net, steps_per_epoch);
     shards_take_params(&shards, ranks, &net);
@@ -72,18 +73,18 @@ int train(const Options* options, const Ranks* ranks) {
     evaluate(&net, &digits, done);
   }
 
-  // Repeats the shuffles of the epochs before the checkpoint.
+  // Repeats the shuffles of the completed epochs, so that the later epochs have the same order as without a checkpoint.
   for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);
   const int last =
       options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
   for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {
-    // All ranks draw the same order of the images from the same seed, so nothing has to be sent.
+    // All ranks draw the same order of the images from the same seed, so they need not exchange it.
     random_shuffle(&random_state, digits.train_count, rows);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
       gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);
-      // With chunks, a reduce-scatter would send less, but it rounds differently. All modes use the same sum, so that
-      // their results can be compared bit by bit.
+      // With chunks, a reduce-scatter would send less, but would round differently. All modes use this sum, so that the
+      // results of the modes can be compared bit by bit.
       ranks_sum(ranks, net.grads, kValues);
       if (options->shards) shards_take_grads(&shards, ranks, &net);
       with_shampoo_step(&shampoo);

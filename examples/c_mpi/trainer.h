@@ -6,7 +6,8 @@
 #include "options.h"
 #include "ranks.h"
 
-// Trains on all ranks; rank 0 prints. Returns whether all ranks end with bit-identical parameters. Collective.
+// Trains the network on all ranks, and prints the results on rank 0. Returns whether all ranks end with
+// bit-identical parameters. Collective.
 int train(const Options* options, const Ranks* ranks);
 
 #endif

@@ -23,7 +23,7 @@ static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shard
 }
 
 static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampoo_plan_desc* plan_desc) {
-  // With "shard_mode" gather, blocks are assigned to shard ranks, and shampoo_plan_bytes() takes the shard rank.
+  // shampoo_plan_bytes() expects the shard rank if "shard_mode" is gather, and otherwise the replica rank.
   const int rank = shampoo->gathers ? plan_desc->shard_rank : plan_desc->replica_rank;
   int64_t count;
   check(shampoo_plan_bytes(plan, rank, "state", &shampoo->state_bytes), "plan");
@@ -41,13 +41,13 @@ static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampo
 
 void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
                          const Settings* settings) {
-  // 1. The hyper-parameters: the same on every rank.
+  // 1. The hyper-parameters, which must be the same on every rank.
   shampoo_config* config;
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
   shampoo->gathers = shards != NULL && strcmp(shampoo_config_get(config, "shard_mode"), "gather") == 0;
 
-  // 2. The plan: this rank, the shapes of the parameters, and the chunks that this rank holds.
+  // 2. The plan. It needs the number of this rank, the shapes of the parameters, and the chunks that this rank holds.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   if (shards == NULL) {
@@ -77,7 +77,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* ne
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "lr", &shampoo->lr), "lr");
 
-  // 5. The buffers: the whole parameters and gradients of the network, or this rank's chunks.
+  // 5. The buffers: the whole parameters and gradients of the network or, with shards, this rank's chunks of both.
   shampoo_buffers buffers[kTensors];
   for (int t = 0; t < kTensors; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

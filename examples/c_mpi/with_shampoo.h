@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizer: creates it, makes steps and changes the learning rate.
+// Creates the optimizer, makes its steps and changes its learning rate.
 #ifndef C_MPI_WITH_SHAMPOO_H
 #define C_MPI_WITH_SHAMPOO_H
 
@@ -14,17 +14,17 @@
 
 typedef struct {
   shampoo_optimizer* optimizer;
-  shampoo_comm* world;     // all ranks
+  shampoo_comm* world;     // connects all ranks
   double lr;               // initial learning rate
   int64_t state_bytes;     // memory of the state on this rank
   int64_t sent_bytes;      // bytes of gradients, parameters or updates that this rank sends per step
   int64_t blocks;          // number of blocks whose state this rank keeps
-  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of each parameter; -1: no blocks
+  int of_shard[kTensors];  // for each parameter: of_shard of its blocks (shampoo_block_info); -1: no blocks
   int gathers;             // 1: "shard_mode" is gather
 } WithShampoo;
 
 // Creates an optimizer on every rank. If shards is NULL, each rank holds all parameters in net, and the blocks are
-// divided among the ranks. Otherwise each rank holds its chunks. Collective.
+// divided among the ranks. Otherwise each rank holds the chunks in shards. Collective.
 void with_shampoo_create(WithShampoo* shampoo, const Ranks* ranks, const Mlp* net, const Shards* shards,
                          const Settings* settings);
 void with_shampoo_free(WithShampoo* shampoo);

@@ -11,22 +11,22 @@
 #include "network.h"
 
 typedef struct {
-  ncclComm_t comm;  // the GPUs that hold the chunks of one copy
+  ncclComm_t comm;  // connects the GPUs that together hold one copy of the parameters
   int rank, world;  // rank of this GPU in comm, and number of GPUs in comm
-  int size;         // size of the buffer of a GPU, in elements
-  float* params;    // [size], this GPU's own chunks
-  float* grads;     // [size]
-  float* all;       // [world][size], for the collectives
+  int size;         // number of elements in the buffer of a GPU, with padding
+  float* params;    // [size], this GPU's chunks of the parameters
+  float* grads;     // [size], this GPU's chunks of the summed gradients
+  float* all;       // [world][size], the chunks of all GPUs; scratch memory of the collectives
 } GpuShards;
 
-// Allocates the buffers, and copies this GPU's chunks of the network's parameters.
+// Allocates the buffers, and copies this GPU's chunks of the network's parameters to shards->params.
 void gpu_shards_create(GpuShards* shards, ncclComm_t comm, const DeviceMlp* net);
 void gpu_shards_free(GpuShards* shards);
 
-// Sums the gradients of the network over the GPUs. Each GPU receives the sums of its own chunks.
+// Sums the gradients of the network over the GPUs of comm. shards->grads receives the sums of this GPU's chunks.
 void gpu_shards_reduce(GpuShards* shards, const DeviceMlp* net);
 
-// Gathers the chunks of all GPUs into the whole parameters of the network.
+// Gathers shards->params of all GPUs into the whole parameters of the network.
 void gpu_shards_gather(GpuShards* shards, const DeviceMlp* net);
 
 // Exits with NCCL's error message if the result is not ncclSuccess.

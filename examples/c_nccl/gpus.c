@@ -3,8 +3,8 @@
 //
 // Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (data
 // parallel, DDP) or a chunk of each parameter (fully sharded, FSDP). With chunks, there may be several copies of the
-// parameters (hybrid, HSDP). The program creates an NCCL communicator, sums its gradients over it, passes it to
-// libshampoo, and destroys it. It also runs with one GPU.
+// parameters (hybrid, HSDP). The program creates an NCCL communicator, passes it to libshampoo, uses it to
+// sum the gradients, and destroys it. The program also runs with one GPU.
 #define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
@@ -29,7 +29,8 @@ const char program_name[] = "train_digits_gpus";
 
 static const char kAbout[] =
     "Trains a 64-128-64-10 network on handwritten digits with Shampoo, on several GPUs. Prints losses,\n"
-    "accuracies, and for each GPU the size of the state, the bytes that it sends and the time of a step.\n"
+    "accuracies, and for each GPU the size of its state, the bytes that it sends per step and the median\n"
+    "time of a step.\n"
     "The options --adamw-lr, --device, --gpt2, --steps and --layers have no effect.\n";
 
 // A row of the final table.
@@ -39,12 +40,13 @@ typedef struct {
   uint64_t hash;   // hash of the bits of all parameters
 } Row;
 
+// A rank: one GPU and the thread that uses it.
 typedef struct {
   pthread_t thread;
   int rank, world;
-  int shards;                  // GPUs that hold one copy of the parameters
-  ncclComm_t comm;             // all GPUs
-  pthread_barrier_t* barrier;  // all threads
+  int shards;                  // number of GPUs that together hold one copy of the parameters
+  ncclComm_t comm;             // connects all GPUs
+  pthread_barrier_t* barrier;  // for all threads
   const Options* options;
   const Digits* digits;
   Row row;
@@ -63,7 +65,7 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
 typedef struct {
   ncclComm_t shards;    // connects the GPUs that hold the chunks of the same copy
   ncclComm_t replicas;  // connects the GPUs that hold the same chunks
-  int split;            // 1: comms_create() made both; 0: they are the communicator of all GPUs, or NULL
+  int split;            // 1: comms_create() created both; 0: each of them is Worker.comm or NULL
 } Comms;
 
 static void comms_create(Comms* comms, const Worker* worker) {
@@ -88,7 +90,7 @@ static void comms_free(Comms* comms) {
   check_nccl(ncclCommDestroy(comms->replicas), "ncclCommDestroy");
 }
 
-// Creates the optimizer of a GPU. chunks: the chunks that this GPU holds; NULL: it holds all parameters.
+// Creates the optimizer of a GPU. If chunks is NULL, this GPU holds all parameters.
 static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Comms* comms, const DeviceMlp* net,
                            const GpuShards* chunks, const float* lr) {
   Tensor tensors[kTensors];
@@ -109,7 +111,7 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Com
       tensor->grad = chunks->grads + chunk.offset;
     }
   }
-  // With blocks of at most 64 rows and columns, W1 and W2 have two equal blocks each, so that several ranks have work.
+  // With blocks of at most 64 rows and columns, W1 and W2 have two equal blocks each: four ranks have work.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=64");
   for (int i = 0; i < worker->options->settings.count; ++i) settings_add(&settings, worker->options->settings.texts[i]);
@@ -168,7 +170,7 @@ static void* work(void* argument) {
 
   check_cuda(cudaSetDevice(worker->rank), "cudaSetDevice");
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  // This rank's part of each batch.
+  // This rank computes the gradient of the images [first, first + count) of each batch.
   const int first = (int)((long long)options->batch * worker->rank / worker->world);
   const int count = (int)((long long)options->batch * (worker->rank + 1) / worker->world) - first;
   const int steps_per_epoch = train_count / options->batch, steps = options->epochs * steps_per_epoch;
@@ -195,23 +197,23 @@ static void* work(void* argument) {
   int* rows = allocate((size_t)train_count, sizeof(int));
   int* device_rows = device_allocate((size_t)train_count, sizeof(int));
   for (int i = 0; i < train_count; ++i) rows[i] = i;
-  // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the others. If
-  // both happen at the same time, all of them may wait forever. So no GPU begins to train before all of them have
-  // allocated, and no GPU frees before all of them are done. The barriers do not protect the collectives inside
-  // ncclCommSplit() and shampoo_optimizer_create(): other threads may allocate during these calls.
+  // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the other GPUs.
+  // If both happen at the same time, all threads may wait forever. So no thread begins to train before all threads have
+  // allocated, and no thread frees before all threads have finished training. The barriers do not protect collectives
+  // inside ncclCommSplit() and shampoo_optimizer_create(): other threads may allocate during these calls.
   pthread_barrier_wait(worker->barrier);
   if (worker->rank == 0) {
     printf("\nepoch   training loss   test accuracy\n");
     evaluate(&net, digits, &images, 0);
   }
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    // All ranks draw the same order of the images from the same seed, so nothing has to be sent.
+    // All ranks draw the same order of the images from the same seed, so they need not exchange it.
     random_shuffle(&random_state, train_count, rows);
     device_upload(device_rows, rows, (size_t)train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       if (worker->rank == 0) show_progress(step, steps);
       check_cuda(cudaMemcpyAsync(lr, &rates[step], sizeof(float), cudaMemcpyDeviceToDevice, stream), "learning rate");
-      // With this scale, the sum over the ranks is the mean over the batch.
+      // With this scale, the sum of the ranks' gradients is the gradient of the mean loss of the batch.
       device_mlp_gradient(&net, &images, device_rows + s * options->batch + first, count, 1.0f / (float)options->batch);
       sum_gradients(&comms, &net, chunks);
       times_begin(&times, stream);
@@ -231,7 +233,7 @@ static void* work(void* argument) {
   cudaFree(device_rows);
   cudaFree(rates);
   with_shampoo_free(&shampoo);
-  comms_free(&comms);  // after the optimizer that uses them
+  comms_free(&comms);  // after with_shampoo_free(), because the optimizer uses comms
   if (chunks != NULL) gpu_shards_free(chunks);
   cudaFree(lr);
   times_free(&times);
@@ -247,7 +249,7 @@ int main(int argc, char** argv) {
   Digits digits;
   int world = 0, shards = 1, gather = 0, same = 1;
   const Option more[] = {
-      option_integer("--ranks", &world, 0, 1024, "GPUs that train together; 0: all"),
+      option_integer("--ranks", &world, 0, 1024, "number of GPUs that train together, one rank on each; 0: all GPUs"),
       option_integer("--shards", &shards, 0, 1024,
                      "GPUs that together hold one copy of the parameters, each GPU a chunk; 1: each GPU holds all "
                      "parameters; 0: all GPUs together hold one copy"),

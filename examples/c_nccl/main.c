@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains the network of c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates and
-// destroys the communicator. It uses the training of c_mpi.
+// destroys the communicator. ../c_mpi/trainer.c contains the training.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   int count = 4, host_memory = 0, same = 1;
   const Option more[] = {option_integer("--ranks", &count, 1, 1024, "ranks that train together, one thread for each"),
                          option_flag("--host-memory", &host_memory, 1,
-                                     "NCCL takes host memory: only for the stand-in of libshampoo's tests"),
+                                     "declares that NCCL takes host memory; only for the stand-in of the tests"),
                          {0}};
   options_parse(&options, argc, argv, more);
 

@@ -25,6 +25,6 @@ void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
 
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops) {
   check_nccl(shampoo_nccl_ops(of(ranks)->comm, ops), "shampoo_nccl_ops");
-  // The adapter sets SHAMPOO_CUDA, because NCCL takes device memory.
+  // shampoo_nccl_ops() has set device_type to SHAMPOO_CUDA, because NVIDIA's NCCL takes device memory.
   if (of(ranks)->host_memory) ops->device_type = SHAMPOO_CPU;
 }

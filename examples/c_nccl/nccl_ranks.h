@@ -13,7 +13,7 @@
 typedef struct {
   ncclComm_t comm;
   cudaStream_t stream;
-  int host_memory;  // 1: the NCCL takes host memory, like the stand-in of the tests
+  int host_memory;  // 1: this NCCL takes host memory, as the stand-in of libshampoo's tests does
 } NcclRank;
 
 // Exits with NCCL's error message if the result is not ncclSuccess.

@@ -46,7 +46,7 @@ static void move(const AdamW* adamw, double lr, double weight_decay, int64_t cou
   }
 }
 
-// Updates the values of one part of the flat buffers, parameter by parameter.
+// Updates part t of the flat buffers, one parameter after another, because only matrices have weight decay.
 static void share(void* argument, int64_t t) {
   const Work* work = argument;
   const AdamW* adamw = work->adamw;

@@ -18,7 +18,7 @@ typedef struct {
   real* second;  // [values], second moment: moving average of the squared gradient
 } AdamW;
 
-// Uses beta1 0.9, beta2 0.95 and epsilon 1e-8. Only matrices have weight decay, not gains and biases.
+// Uses beta1 0.9, beta2 0.95 and epsilon 1e-8. Matrices have weight decay; gains and biases have none.
 void adamw_create(AdamW* adamw, const Model* model, Pool* pool, double weight_decay);
 void adamw_free(AdamW* adamw);
 

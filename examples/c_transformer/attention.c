@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-// Replaces the scores of one head by weights: a softmax over the characters up to the character of the row, and 0 for
-// later characters.
+// Replaces the scores [length][length] of one head by weights. Row r contains the softmax of its columns 0 to r, and 0
+// in the later columns.
 static void causal_softmax(int length, real* scores) {
   for (int r = 0; r < length; ++r, scores += length) {
     const real top = largest(r + 1, scores);
@@ -16,8 +16,8 @@ static void causal_softmax(int length, real* scores) {
   }
 }
 
-// Replaces the gradient of the weights by the gradient of the scores: d_score = weight * (d_weight - sum of
-// weight * d_weight).
+// Replaces d, the gradient with respect to the weights, by the gradient with respect to the scores:
+// d_score = weight * (d_weight - sum of weight * d_weight over the row).
 static void causal_softmax_backward(int length, const real* weights, real* d) {
   for (int r = 0; r < length; ++r, weights += length, d += length) {
     const real mean = dot(r + 1, weights, d);

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch on all threads. Each thread computes some of the sequences, then a part of the sum of the gradients.
+// Computes loss and gradient of a batch on all threads. Each thread computes the gradient of some of the sequences.
+// Then each thread adds the gradients of all threads, for a part of the parameters.
 #ifndef C_TRANSFORMER_BATCH_H
 #define C_TRANSFORMER_BATCH_H
 
@@ -13,17 +14,17 @@ typedef struct {
   Pool* pool;
   int threads;
   Memory* memories;  // [threads]
-  real** grads;      // [threads][values]
+  real** grads;      // [threads][values], gradients of the sequences of each thread
   double* losses;    // [threads]
 } Batch;
 
-// Each thread computes `at_once` sequences at a time: enough for fast products, but few enough that the outputs of the
-// layers stay in the cache.
+// Each thread computes `at_once` sequences at a time. The number should be large enough for fast matrix products, and
+// so small that the outputs of the layers stay in the cache.
 void batch_create(Batch* batch, const Model* model, Pool* pool, int at_once);
 void batch_free(Batch* batch);
 
-// Returns the mean of -log(probability) per character over `count` texts of context + 1 characters. If grads is not
-// NULL, writes the gradient to it: model->values elements.
+// Returns the mean of -log(probability) over all predicted characters of `count` texts, each of context + 1 characters.
+// If grads is not NULL, writes the gradient of this mean to grads [model->values].
 double batch_loss(Batch* batch, const real* params, int count, const uint8_t* const* texts, real* grads);
 
 #endif

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the gradient of every parameter with central differences, in float64, in a small model that has all kinds of
-// layers. Exits with status 1 if a gradient is wrong.
+// Compares the gradient of every parameter of a small model with central differences of the loss, in float64. Exits
+// with status 1 if a gradient is wrong.
 #include <stdio.h>
 #include <stdlib.h>
 

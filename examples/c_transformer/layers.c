@@ -23,7 +23,7 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
   }
 }
 
-// Adds to d_x, with h = (x - mean) * scale and e = gain * d_y: scale * (e - mean of e - h * mean of (e * h)).
+// With h = (x - mean) * scale and e = gain * d_y, adds scale * (e - mean of e - h * mean of (e * h)) to d_x.
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x) {
   for (int r = 0; r < n; ++r, x += width, d_y += width, d_x += width) {
@@ -70,7 +70,7 @@ void gelu_backward(size_t count, const real* x, real* d) {
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale) {
   double loss = 0;
   for (int r = 0; r < n; ++r, scores += vocab) {
-    const real top = largest(vocab, scores);  // subtracted first so that no exponential overflows
+    const real top = largest(vocab, scores);  // subtracted from each score, so that no exponential overflows
     const double target_score = (double)(scores[targets[r]] - top);
     for (int c = 0; c < vocab; ++c) scores[c] = exponential(scores[c] - top);
     const real total = sum(vocab, scores);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layers of the model, forward and backward. A row is one character; n is the number of rows. Gradients of
-// parameters (d_weight, d_gain, ...) are accumulated, because a batch is computed in pieces.
+// parameters (d_weight, d_gain, ...) are added to the previous values, because a batch is computed in pieces.
 #ifndef C_TRANSFORMER_LAYERS_H
 #define C_TRANSFORMER_LAYERS_H
 
@@ -20,17 +20,18 @@ void linear_backward(int n, int inputs, int outputs, const real* x, const real* 
 // Computes a layer norm (Ba et al., arXiv 1607.06450) of each row: y [n][width] = gain * (x - mean) / deviation + bias.
 // stats [n][2] keeps mean and 1 / deviation for the backward pass.
 void norm_forward(int n, int width, const real* x, const real* gain, const real* bias, real* y, real* stats);
-// Adds the gradient with respect to x to d_x [n][width].
+// Computes the gradient with respect to x, and adds it to d_x [n][width].
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x);
 
-// Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form; tanh(z) is 2 * sigmoid(2 * z) - 1.
+// Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form, as x * sigmoid(2 * z), because
+// (1 + tanh(z)) / 2 is sigmoid(2 * z).
 void gelu_forward(size_t count, const real* x, real* y);
 // Replaces d [count], the gradient with respect to y, by the gradient with respect to x.
 void gelu_backward(size_t count, const real* x, real* d);
 
 // Returns the sum over the rows of -log(probability of the target). Replaces scores [n][vocab] by scale times the
-// gradient of this sum.
+// gradient of this sum with respect to the scores.
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale);
 
 #endif

@@ -18,7 +18,7 @@ static const char* const kNames[kOptimizers] = {"AdamW", "Shampoo", "SOAP", "KL-
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
 
-// Fails before the training, not after it, if a file cannot be written.
+// Exits with an error if the file cannot be written. Called before the training, so that no training is wasted.
 static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }

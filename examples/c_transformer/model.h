@@ -1,15 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parameters of the model, a character-level decoder. All are in one flat buffer, and all gradients in another, in
-// the order of this table:
+// The parameters of the model, a character-level decoder. All parameters are in one flat buffer, and all gradients are
+// in another. Both buffers have the order of this table:
 //
 //   token_embedding [vocab][width]   position_embedding [context][width]
 //   of every layer: norm1_gain, norm1_bias [width], qkv [3][width][width], project [width][width],
 //                   norm2_gain, norm2_bias [width], up [4 * width][width], down [width][4 * width]
 //   final_gain, final_bias [width]   output [vocab][width]
 //
-// A layer computes y = W x; W is row-major, a row per output. Only the norms have biases.
+// A matrix W computes y = W x. W is row-major and has one row per output. Only the norms have biases.
 #ifndef C_TRANSFORMER_MODEL_H
 #define C_TRANSFORMER_MODEL_H
 
@@ -42,7 +42,7 @@ typedef struct {
   int stacked;  // 1: the first dim stacks separate matrices (query, key and value)
   int ndim;
   int shape[3];
-  size_t offset;  // into the flat buffers
+  size_t offset;  // index of the first value in the flat buffers
   size_t count;   // number of values
 } Tensor;
 
@@ -50,7 +50,7 @@ typedef struct {
   int vocab;    // number of distinct characters
   int context;  // number of characters in a sequence
   int width;
-  int heads;  // divides width
+  int heads;  // number of attention heads, a divisor of width
   int layers;
   int tensor_count;
   Tensor tensors[kMaxTensors];
@@ -60,12 +60,12 @@ typedef struct {
 // Sets the sizes of the model and fills its table of tensors.
 void model_create(Model* model, int vocab, int context, int width, int heads, int layers);
 
-// Returns the index of a parameter in the table. layer is ignored for roles that occur only once.
+// Returns the index of a parameter in model->tensors. layer is ignored for roles that occur only once.
 int model_tensor(const Model* model, Role role, int layer);
 
 // Draws initial values: gains are 1, biases are 0, and all others are uniform around 0. The standard deviation is 0.02
-// for embeddings and output, 1 / sqrt(inputs) for qkv and up, and 1 / sqrt(2 * layers * inputs) for project and down:
-// the residual stream sums the outputs of these 2 * layers matrices.
+// for embeddings and output, 1 / sqrt(inputs) for qkv and up, and 1 / sqrt(2 * layers * inputs) for project and down,
+// because the residual stream sums the outputs of these 2 * layers matrices.
 void model_init(const Model* model, real* params, uint64_t* random_state);
 
 #endif

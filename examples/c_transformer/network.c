@@ -87,7 +87,7 @@ static void forward(const Model* model, const real* p, Memory* memory, int seque
   linear_forward(n, w, model->vocab, memory->norm, param(model, p, kOutput, 0), 0, memory->scores);
 }
 
-// Expects the gradient of the scores in memory->scores.
+// Adds the gradient of the parameters to g. memory->scores must contain the gradient with respect to the scores.
 static void backward(const Model* model, const real* p, Memory* memory, int sequences, const uint8_t* const* texts,
                      real* g) {
   const int context = model->context, n = sequences * context, w = model->width;

@@ -1,13 +1,13 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loss and gradient of a few sequences, on one thread.
+// Computes loss and gradient of a few sequences, on one thread.
 #ifndef C_TRANSFORMER_NETWORK_H
 #define C_TRANSFORMER_NETWORK_H
 
 #include "model.h"
 
-// Values that a layer keeps for the backward pass. n is sequences * context.
+// Values that the forward pass of a layer stores for the backward pass. n is sequences * context.
 typedef struct {
   real* in;       // [n][width], the residual stream before the layer
   real* norm1;    // [n][width]
@@ -15,24 +15,25 @@ typedef struct {
   real* qkv;      // [n][3 * width]
   real* weights;  // [sequences][heads][context][context]
   real* mixed;    // [n][width], output of the attention
-  real* middle;   // [n][width], the stream between attention and MLP
+  real* middle;   // [n][width], the residual stream between attention and MLP
   real* norm2;    // [n][width]
   real* stats2;   // [n][2]
   real* up;       // [n][4 * width]
   real* gelu;     // [n][4 * width]
 } LayerMemory;
 
+// Everything that a forward and a backward pass write, except the gradients of the parameters.
 typedef struct {
   int sequences;  // largest number of sequences in a pass
   LayerMemory layers[kMaxLayers];
-  real* last;       // [n][width], the stream after the last layer
+  real* last;       // [n][width], the residual stream after the last layer
   real* norm;       // [n][width]
   real* stats;      // [n][2]
   real* scores;     // [n][vocab]
   real* d_stream;   // [n][width], gradient of the residual stream
-  real* d_small;    // [n][width]
-  real* d_large;    // [n][4 * width]
-  real* d_weights;  // [context][context]
+  real* d_small;    // [n][width], scratch memory
+  real* d_large;    // [n][4 * width], scratch memory
+  real* d_weights;  // [context][context], scratch memory
 } Memory;
 
 // Allocates memory for passes of at most `sequences` sequences.
@@ -40,8 +41,8 @@ void memory_create(Memory* memory, const Model* model, int sequences);
 void memory_free(Memory* memory, const Model* model);
 
 // Returns the sum of -log(probability) over all predicted characters of `sequences` texts. A text has context + 1
-// characters: all except the first one are predicted, from those before them. If grads [model->values] is not NULL,
-// adds scale times the gradient of the sum to grads.
+// characters. Each character except the first is predicted from the characters before it. If grads [model->values]
+// is not NULL, adds scale times the gradient of the sum to grads.
 double network_loss(const Model* model, const real* params, Memory* memory, int sequences, const uint8_t* const* texts,
                     real scale, real* grads);
 

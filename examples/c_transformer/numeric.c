@@ -20,7 +20,7 @@ void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const r
 }
 
 void multiply_on_calling_threads(int threads) {
-  // A serial build has one scratch allocator without a lock: concurrent products overwrite each other's operands.
+  // A serial build of OpenBLAS has one scratch memory without a lock: concurrent products overwrite each other's data.
   if (threads > 1 && openblas_get_parallel() == OPENBLAS_SEQUENTIAL) {
     fail(
         "the BLAS is a serial build, which gives wrong results when several threads call it: %s; expected an OpenBLAS "

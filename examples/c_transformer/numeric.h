@@ -10,20 +10,21 @@
 
 #include "real.h"
 
-// Whether a factor of a product is used as it is stored or transposed.
+// How multiply() uses a stored matrix A or B: as it is, or transposed.
 typedef enum { kAsIs, kTransposed } Form;
 
-// Computes C [m][n] = alpha * A B + beta * C. A is m x k and B is k x n; with kTransposed, the transpose of the factor
-// is stored. The rows of a stored matrix begin a_stride (b_stride, c_stride) values apart. With beta 0, C is not read.
+// Computes C [m][n] = alpha * A B + beta * C. A is m x k and B is k x n. If a_form is kTransposed, a contains the
+// transpose of A; the same holds for b_form and b. The rows of a, b and c begin a_stride, b_stride and c_stride values
+// apart. If beta is 0, C is not read.
 void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const real* a, int a_stride, const real* b,
               int b_stride, real beta, real* c, int c_stride);
 
 // Makes each product run on the thread that calls multiply, because this program runs whole sequences in parallel.
-// threads: how many threads will call multiply. Exits with an error if there are several and the BLAS is serial.
+// threads: how many threads will call multiply. If threads is above 1 and the BLAS is serial, exits with an error.
 void multiply_on_calling_threads(int threads);
 
-// Number of partial sums. Compilers compute partial sums with vector instructions. They are not allowed to split a
-// single sum, because that would change the rounding.
+// Number of partial sums in sum() and dot(). Compilers compute partial sums with vector instructions. Compilers are not
+// allowed to split a single sum, because that would change the rounding.
 enum { kLanes = 16 };
 
 static inline real add_lanes(real* lanes) {
@@ -65,9 +66,9 @@ static inline real largest(int n, const real* a) {
   return lanes[0];
 }
 
-// Returns exp(x). For floats it uses the series around the nearest power of two, with a relative error of about 2e-7.
-// It makes no calls, so that compilers can turn loops over it into vector instructions. The result is clamped to the
-// range of floats.
+// Returns exp(x). If real is float, the function uses the series around the nearest power of two, with a relative error
+// of about 2e-7. It then calls no other function, so that compilers can vectorize loops that call exponential(). It
+// clamps x to [-87, 88], so that the result is in the range of floats.
 static inline real exponential(real x) {
   union {
     float value;
@@ -75,11 +76,11 @@ static inline real exponential(real x) {
   } power;
   if (sizeof(real) == sizeof(double)) return (real)exp((double)x);
   const float y = (float)(x < -87 ? -87 : x > 88 ? 88 : x);
-  // Adding 1.5 * 2^23 rounds to an integer, the exponent of the power of two. It is then in the low bits of the sum.
+  // Adding 1.5 * 2^23 rounds to an integer, the exponent of the power of two. The low bits of the sum are this integer.
   power.value = y * 1.44269504f + 12582912.0f;
   const float powers = power.value - 12582912.0f;
   power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;      // the exponent field of 2^powers
-  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts; the first is exact
+  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // two parts of ln 2; the first is exact
   const float series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r / 720)))));
   return (real)(series * power.value);
 }

@@ -15,7 +15,7 @@ static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", "
 static const double kLr[kOptimizers] = {
     [kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.008, [kMuon] = 0.02};
 
-// Limit of sizes and counts. Practical values are far smaller.
+// Largest value of each size and count on the command line. Practical values are far smaller.
 enum { kLargest = 1 << 24 };
 
 void options_parse(Options* options, int argc, char** argv) {
@@ -35,20 +35,20 @@ void options_parse(Options* options, int argc, char** argv) {
   const Option table[] = {
       option_choice("--optimizer", &options->optimizer, kNames, "optimizer to train with"),
       option_flag("--compare", &options->what, kCompare,
-                  "instead of one optimizer: all of them, from the same weights and on the same batches"),
+                  "trains with all optimizers, from the same weights and on the same batches"),
       option_flag("--compare-frequencies", &options->what, kCompareFrequencies,
-                  "instead of one optimizer: AdamW, and Shampoo with precondition_frequency 1, 10 and 50"),
-      option_flag("--search", &options->what, kSearch, "instead of one learning rate: five, side by side"),
+                  "trains with AdamW, and with Shampoo with precondition_frequency 1, 10 and 50"),
+      option_flag("--search", &options->what, kSearch, "trains with five learning rates, side by side"),
       option_integer("--steps", &options->steps, 1, kLargest, "steps of the training"),
       option_integer("--warmup", &options->warmup, 0, kLargest,
-                     "steps in which the learning rate rises; then it falls to 0 along half a cosine"),
+                     "steps in which the learning rate rises; in later steps it falls to 0 along half a cosine"),
       option_integer("--every", &options->every, 0, kLargest,
                      "steps between evaluations of the validation loss; 0: a fifteenth of all steps"),
       option_integer("--batch", &options->batch, 1, kLargest, "sequences in a step"),
       option_integer("--context", &options->context, 1, kLargest, "characters of a sequence"),
       option_integer("--width", &options->width, 1, kLargest, "width of the residual stream"),
       option_integer("--heads", &options->heads, 1, kLargest, "attention heads; must divide the width"),
-      option_integer("--layers", &options->layers, 1, kLargest, "layers"),
+      option_integer("--layers", &options->layers, 1, kLargest, "layers of the model"),
       option_number("--lr", &options->lr[kShampoo], "largest learning rate of Shampoo"),
       option_number("--soap-lr", &options->lr[kSoap], "largest learning rate of SOAP"),
       option_number("--kl-shampoo-lr", &options->lr[kKlShampoo], "largest learning rate of KL-Shampoo"),

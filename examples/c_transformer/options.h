@@ -1,26 +1,27 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line.
+// The options on the command line of train_text. options.c describes each option.
 #ifndef C_TRANSFORMER_OPTIONS_H
 #define C_TRANSFORMER_OPTIONS_H
 
 #include "settings.h"
 
+// What to train: one optimizer, or several of them side by side (--compare, --compare-frequencies, --search).
 enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
 // Optimizers. AdamW is the baseline of this example; the others are methods of libshampoo.
 enum { kAdamw, kShampoo, kSoap, kKlShampoo, kMuon, kOptimizers };
 
 typedef struct {
   int what;       // kTrainOne, kCompare, ...
-  int optimizer;  // with kTrainOne: kAdamw, kShampoo, ...
+  int optimizer;  // with kTrainOne and kSearch: kAdamw, kShampoo, ...
   int steps, warmup, every;
   int batch;  // sequences in a step
   int context, width, heads, layers;
   double lr[kOptimizers];  // largest learning rates
   double weight_decay;
   int seed, threads;
-  const char* csv;  // "": not written
+  const char* csv;  // file for the curves; "": no file is written
   Settings settings;
 } Options;
 

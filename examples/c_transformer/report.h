@@ -1,14 +1,15 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Output of a run: a table while it trains, then times, comparisons, and the curves as CSV.
+// Prints a table while a run trains. After the training, prints times and comparisons, and writes the curves as CSV. A
+// contender is an optimizer with its settings (see train.h).
 #ifndef C_TRANSFORMER_REPORT_H
 #define C_TRANSFORMER_REPORT_H
 
 #include "train.h"
 
-// Print the head of the table, and a row with the newest evaluation of each contender.
 void report_head(const Training* training);
+// Prints a row of the table, with the newest evaluation of each contender.
 void report_evaluation(const Training* training);
 
 // Shows the progress line on a terminal. The next row of the table replaces it.

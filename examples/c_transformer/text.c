@@ -31,7 +31,8 @@ static const char* const kPlaces[] = {"river", "old mill", "forest", "market", "
 static const char* const kNear[] = {"near", "behind", "above", "inside"};
 static const char* const kKinds[] = {"small", "grey", "clever", "hungry", "sleepy", "proud", "quiet"};
 
-// Use PICK at most once in an expression: if there were two, compilers could evaluate them in either order.
+// Draws a random element of a list. Use PICK at most once in an expression, because compilers may evaluate two calls in
+// either order.
 #define PICK(writer, list) (list)[random_below(&(writer)->random_state, (int)(sizeof(list) / sizeof((list)[0])))]
 
 static int chance(Writer* w, double share) { return random_uniform(&w->random_state) < share; }
@@ -65,7 +66,8 @@ static void place(Writer* w) {
   write(w, "%s", PICK(w, kPlaces));
 }
 
-// Writes a noun phrase and returns 1 if it is plural. A relative clause may separate the noun from its verb.
+// Writes a noun phrase and returns 1 if it is plural. The phrase may end in a relative clause, which then separates the
+// noun from its verb.
 static int noun_phrase(Writer* w, int depth) {
   const int plural = chance(w, 0.5);
   write(w, "the ");
@@ -116,7 +118,7 @@ static void sentence_of_numbers(Writer* w) {
   }
 }
 
-// Writes nested brackets. Each bracket repeats its opening letter before it closes.
+// Writes nested brackets. The letter after an opening bracket is repeated before its closing bracket.
 static void brackets(Writer* w, int depth) {
   const int kind = random_below(&w->random_state, 4), letter = 'a' + random_below(&w->random_state, 26);
   write(w, "%c%c", "([{<"[kind], letter);

@@ -1,12 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The text: about a million characters of short stories that a grammar generates. They are the same in every run.
+// The text: about a million characters of short stories that a grammar generates. The text is the same in every run.
 //
-// Predicting the next character requires several kinds of knowledge, at different ranges: words and their order;
-// whether a verb is singular or plural if a relative clause separates it from its subject; names that recur in a story,
-// and the pronoun that their last letter determines; matching brackets; correct sums; and how many apples each person
-// has, over a whole story.
+// Predicting the next character requires several kinds of knowledge, at different ranges:
+// - words and their order;
+// - whether a verb is singular or plural, also if a relative clause separates the verb from its subject;
+// - names that recur in a story, and the pronoun of each name, which the last letter of the name determines;
+// - matching brackets and correct sums;
+// - how many apples each person has, over a whole story.
 #ifndef C_TRANSFORMER_TEXT_H
 #define C_TRANSFORMER_TEXT_H
 

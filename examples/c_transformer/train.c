@@ -10,10 +10,10 @@
 #include "check.h"
 #include "random.h"
 
-// Number of characters that a thread computes at a time.
+// Number of characters that a thread processes at a time, unless a single sequence is longer.
 enum { kRowsAtOnce = 512 };
 
-// Presets of libshampoo by optimizer. NULL: the library's defaults.
+// The preset of libshampoo for each optimizer, or NULL if the library's defaults apply.
 static const char* const kPresets[kOptimizers] = {[kSoap] = "soap", [kKlShampoo] = "kl_shampoo", [kMuon] = "muon"};
 
 static double seconds(void) {
@@ -74,7 +74,8 @@ double training_schedule(const Options* options, int step) {
   return 0.5 * (1 + cos(3.14159265358979323846 * (step - options->warmup) / (options->steps - options->warmup)));
 }
 
-// Evaluates every contender: the loss of the whole validation text, divided into sequences.
+// Adds a point to the curve of each contender: the time, and the losses on training and validation text. The
+// validation text is divided into sequences.
 static void evaluate(Training* training) {
   const Text* text = training->text;
   const int context = training->model->context, count = (int)((text->validation_count - 1) / (size_t)context);
@@ -119,8 +120,7 @@ static void make_step(Training* training, Contender* contender, const uint8_t* c
 
 void training_run(Training* training, void (*on_evaluation)(const Training*), void (*on_step)(const Training*)) {
   const Options* options = training->options;
-  uint64_t random_state =
-      (uint64_t)options->seed + 1000000007;  // draws the batches; the weights are drawn with the seed itself
+  uint64_t random_state = (uint64_t)options->seed + 1000000007;  // not the seed with which the weights are drawn
   const uint8_t** texts = allocate((size_t)options->batch, sizeof(uint8_t*));
   const int starts = (int)(training->text->count - (size_t)training->model->context);
   evaluate(training);

@@ -8,11 +8,11 @@
 #include "check.h"
 #include "status.h"
 
-// Parameter groups. Matrices have weight decay; gains and biases do not.
+// Parameter groups. Only matrices have weight decay. Vectors (gains and biases) have none.
 enum { kMatrices, kVectors, kGroups };
 
-// With Muon, the library's Adam updates parameters with another role than SHAMPOO_HIDDEN, and all gains and biases. The
-// other methods precondition all matrices here, so their parameters get no roles.
+// Returns the role of a parameter. Roles are set only for Muon: the library then updates the embeddings and the output
+// layer with Adam. For the other methods, this program sets no roles, so that they precondition all matrices.
 static int32_t role_of(const Tensor* tensor) {
   if (strstr(tensor->name, "embedding") != NULL) return SHAMPOO_EMBEDDING;
   return strcmp(tensor->name, "output") == 0 ? SHAMPOO_HEAD : SHAMPOO_HIDDEN;
@@ -22,7 +22,7 @@ static void add_param(shampoo_plan* plan, const Tensor* tensor, int has_role) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   desc.name = tensor->name;
   desc.ndim = tensor->ndim;
-  desc.stack_dims = tensor->stacked;  // three matrices (query, key, value), each with its own factor matrices
+  desc.stack_dims = tensor->stacked;  // stacked matrices (query, key, value) have separate factor matrices
   for (int d = 0; d < tensor->ndim; ++d) desc.shape[d] = tensor->shape[d];
   desc.param_dtype = desc.grad_dtype = sizeof(real) == sizeof(double) ? SHAMPOO_F64 : SHAMPOO_F32;
   desc.group = tensor->ndim > 1 ? kMatrices : kVectors;
@@ -38,8 +38,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   if (preset != NULL) check(shampoo_config_set_str(config, "preset", preset), "preset");
   settings_apply(settings, config);
   if (frequency > 0) check(shampoo_config_set_i64(config, "precondition_frequency", frequency), "frequency");
-  // Each step sets lr again. With Muon, Adam's rate is adam_lr * lr / peak_lr, and peak_lr is the value that is set
-  // here.
+  // Each step sets lr again. With Muon, Adam's learning rate is adam_lr * lr / peak_lr. By default, peak_lr is the lr
+  // that is set here.
   check(shampoo_config_set_f64(config, "lr", lr), "lr");
   check(shampoo_config_clone(&vectors, config), "config");
   check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");
@@ -56,7 +56,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   check(shampoo_plan_bytes(plan, 0, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_block_count(plan, &shampoo->blocks), "plan");
 
-  // 3. The optimizer. It allocates everything here; steps allocate nothing. It runs on the threads of this program.
+  // 3. The optimizer. All memory is allocated here; steps allocate nothing. Steps run on the threads of `pool`.
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   shampoo_executor executor = SHAMPOO_EXECUTOR_INIT;
   executor.user = pool;

@@ -18,14 +18,14 @@ typedef struct {
 } WithShampoo;
 
 // Creates an optimizer for the parameters of the model, and binds it to params and grads, which have model->values
-// elements each. Steps run on the pool. If `preset` is not NULL, its defaults apply to keys that are not in the
-// settings. If `frequency` is above 0, it replaces the precondition_frequency of the settings. `lr` is the largest
-// learning rate.
+// elements each. Steps run on the threads of the pool. If `preset` is not NULL, its defaults apply to keys that are not
+// in the settings. If `frequency` is above 0, it replaces the precondition_frequency of the settings. `lr` is the
+// largest learning rate.
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
                          const char* preset, const Settings* settings, int frequency, double lr);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// Makes one step: reads the gradients and updates the parameters.
+// Makes one step with learning rate `lr`: reads the gradients and updates the parameters.
 void with_shampoo_step(WithShampoo* shampoo, double lr);
 
 // Returns a counter of the optimizer, such as "root_computed", "root_retried" or "root_reused".

@@ -26,7 +26,7 @@ void adamw_free(AdamW* adamw) {
 
 void adamw_step(AdamW* adamw, real* params, const real* grads) {
   adamw->step += 1;
-  // Bias correction: both averages start at 0.
+  // Bias correction, because the moving averages `first` and `second` start at 0.
   const double correction1 = 1 - pow(adamw->beta1, adamw->step), correction2 = 1 - pow(adamw->beta2, adamw->step);
   const real beta1 = (real)adamw->beta1, beta2 = (real)adamw->beta2, epsilon = (real)adamw->epsilon;
   const real step_size = (real)(adamw->lr / correction1), root_scale = (real)(1 / sqrt(correction2));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW, the baseline: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
+// AdamW, to which Shampoo is compared: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101).
 #ifndef EXAMPLES_ADAMW_H
 #define EXAMPLES_ADAMW_H
 

@@ -8,17 +8,18 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// Name that messages begin with. Each program defines it.
+// Name of the program, with which its error messages begin. Each program defines this name.
 extern const char program_name[];
 
-// Prints the program's name and the message, formatted as by printf, to stderr and exits with status 1.
+// Formats a message as printf does, prints the program's name and the message to stderr, and exits with status 1.
 void fail(const char* format, ...);
 
 // Calls calloc. Exits with an error instead of returning NULL.
 void* allocate(size_t count, size_t size);
 
-// Call fopen and fclose. Exit with an error if the file cannot be opened, or if an earlier read or write failed.
+// Calls fopen. Exits with an error if the file cannot be opened.
 FILE* open_file(const char* path, const char* mode);
+// Calls fclose. Exits with an error if fclose, or an earlier read or write of the file, failed.
 void close_file(FILE* file, const char* path);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef EXAMPLES_COMMAND_LINE_H
 #define EXAMPLES_COMMAND_LINE_H
 
-// One row of the table. The functions below make a row; a row of zeros ends the table.
+// An option: one row of the table. Each option_ function below returns a row. The last row of a table is all zeros.
 typedef struct {
   const char* name;   // such as "--epochs"
   const char* value;  // what --help shows after the name, such as "N"; NULL: the option takes no value
@@ -17,22 +17,22 @@ typedef struct {
   void (*take)(void* address, const char* value);
 } Option;
 
-// Stores `content` if the option is given.
+// An option without a value. Stores `content` if the option is on the command line.
 Option option_flag(const char* name, int* address, int content, const char* help);
-// Accepts integers in [smallest, largest].
+// An option whose value is an integer in [smallest, largest].
 Option option_integer(const char* name, int* address, int smallest, int largest, const char* help);
-// Accepts finite numbers that are not negative. A negative default is not shown by --help.
+// An option whose value is a finite number of at least 0. --help does not show a negative default.
 Option option_number(const char* name, double* address, const char* help);
-// Accepts any text.
+// An option whose value is any string.
 Option option_text(const char* name, const char* value, const char** address, const char* help);
-// Accepts one of the names, and stores its index.
+// An option whose value is one of the strings in `choices`. Stores the index of this string.
 Option option_choice(const char* name, int* address, const char* const* choices, const char* help);
-// Calls `take` each time the option is given.
+// An option that may be repeated. Calls take(address, value) each time.
 Option option_call(const char* name, const char* value, void (*take)(void*, const char*), void* address,
                    const char* help);
 
-// Parses all arguments. Prints the help and exits with status 0 after --help; exits with an error if an argument is
-// wrong. `more` is a second table, or NULL.
+// Parses all arguments. If one of them is --help, prints the help, which begins with `about`, and exits with status 0.
+// If an argument is wrong, exits with an error. `more` is a second table, or NULL.
 void command_line_parse(int argc, char** argv, const char* about, const Option* table, const Option* more);
 
 #endif

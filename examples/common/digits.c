@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Format of the file:
+// Format of the file that digits_load() reads:
 //   "digits8\n"                       8 bytes that identify the format
 //   train_count, test_count           2 bytes each, little-endian
 //   per image: 64 pixels, its label   65 bytes; a pixel is 0 (paper) to 16 (ink)

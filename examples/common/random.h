@@ -10,7 +10,6 @@
 // Returns the next number of the generator splitmix64, in [0, 1).
 double random_uniform(uint64_t* random_state);
 
-// Shuffles `rows`.
 void random_shuffle(uint64_t* random_state, int count, int* rows);
 
 #endif

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number type of a program: float, or double with -DREAL=double.
+// The floating-point type of an example: float, or double if the compiler gets -DREAL=double.
 #ifndef EXAMPLES_REAL_H
 #define EXAMPLES_REAL_H
 

@@ -29,7 +29,7 @@ static void take(void* settings, const char* text) { settings_add(settings, text
 
 Option settings_option(Settings* settings) {
   return option_call("--set", "KEY=VALUE", take, settings,
-                     "any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated");
+                     "sets a hyper-parameter of libshampoo (docs/keys.md lists them); may be repeated");
 }
 
 void settings_free(Settings* settings) {

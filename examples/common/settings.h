@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hyper-parameters of libshampoo as strings "key=value", in the spelling of docs/keys.md. They are applied in their
-// order: a later setting of a key replaces an earlier one.
+// Hyper-parameters of libshampoo as strings "key=value". docs/keys.md lists the keys. Settings are applied in order: a
+// later setting of a key replaces an earlier one.
 #ifndef EXAMPLES_SETTINGS_H
 #define EXAMPLES_SETTINGS_H
 
@@ -17,7 +17,7 @@ typedef struct {
   char* texts[kMaxSettings];
 } Settings;
 
-// Appends a copy of the string.
+// Appends a copy of the string `text`, "key=value".
 void settings_add(Settings* settings, const char* text);
 // Inserts a setting before all others, so that the others take precedence.
 void settings_put_first(Settings* settings, const char* key, double value);
@@ -25,7 +25,7 @@ void settings_put_first(Settings* settings, const char* key, double value);
 Option settings_option(Settings* settings);
 void settings_free(Settings* settings);
 
-// Applies all settings to a config. Exits with an error if libshampoo rejects one.
+// Applies all settings to a config. Exits with an error if libshampoo rejects a setting.
 void settings_apply(const Settings* settings, shampoo_config* config);
 
 #endif

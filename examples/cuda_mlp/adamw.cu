@@ -42,7 +42,7 @@ void device_adamw_free(DeviceAdamW* adamw) {
 
 void device_adamw_step(DeviceAdamW* adamw, float* params, const float* grads, cudaStream_t stream) {
   adamw->step += 1;
-  // Bias correction: both averages start at 0.
+  // Bias correction, because the moving averages `first` and `second` start at 0.
   const double correction1 = 1 - std::pow(adamw->beta1, adamw->step);
   const double correction2 = 1 - std::pow(adamw->beta2, adamw->step);
   Scalars scalars;

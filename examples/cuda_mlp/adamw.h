@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// AdamW on a GPU, the baseline: all parameters in one kernel, which reads and writes each number once.
+// AdamW on a GPU, to which Shampoo is compared. One kernel updates all parameters, and reads and writes each number
+// once.
 #ifndef CUDA_MLP_ADAMW_H
 #define CUDA_MLP_ADAMW_H
 
@@ -22,7 +23,7 @@ typedef struct {
   float* second;  // [count], second moment: moving average of the squared gradient
 } DeviceAdamW;
 
-// Uses beta1 0.9, beta2 0.999 and epsilon 1e-8, like ../common/adamw.h.
+// Uses beta1 0.9, beta2 0.999 and epsilon 1e-8, like ../common/adamw.h. `lr` is in GPU memory; each step reads it.
 void device_adamw_create(DeviceAdamW* adamw, int64_t count, const float* lr, double weight_decay);
 void device_adamw_free(DeviceAdamW* adamw);
 

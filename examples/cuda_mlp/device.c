@@ -43,7 +43,7 @@ void* device_allocate(size_t count, size_t size) {
     fail("out of memory on the GPU: %zu elements of %zu bytes", count, size);
   }
   check_cuda(cudaMemset(memory, 0, count * size), "cudaMemset");
-  check_cuda(cudaDeviceSynchronize(), "cudaMemset");  // other streams do not wait for cudaMemset
+  check_cuda(cudaDeviceSynchronize(), "cudaMemset");  // non-blocking streams do not wait for cudaMemset
   return memory;
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPUs that libshampoo can use, GPU memory, and error handling of CUDA calls.
+// Finds the GPUs that libshampoo can use, allocates and copies GPU memory, and checks CUDA calls for errors.
 #ifndef CUDA_MLP_DEVICE_H
 #define CUDA_MLP_DEVICE_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// Exits with an error if the call failed. what: the operation, for the message.
+// Exit with an error if a call returned an error. The error message contains `what`, the name of the operation.
 void check_cuda(cudaError_t error, const char* what);
 void check_cublas(cublasStatus_t status, const char* what);
 
@@ -24,7 +24,7 @@ int device_count(void);
 // Allocates zero-initialized memory on the current GPU. Exits with an error instead of returning NULL.
 void* device_allocate(size_t count, size_t size);
 
-// Copy between host and GPU in the order of the stream, and wait for the copy.
+// Copy from the host to the GPU, or back, in the order of the stream. They wait until the copy is done.
 void device_upload(void* device, const void* host, size_t bytes, cudaStream_t stream);
 void device_download(void* host, const void* device, size_t bytes, cudaStream_t stream);
 

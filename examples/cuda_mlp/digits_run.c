@@ -24,7 +24,7 @@ static void evaluate(DeviceMlp* net, const Digits* digits, const DeviceDigits* i
   curve->accuracy[epoch] = (double)correct / digits->test_count;
 }
 
-// Checks that the gradient of a batch equals that of c_mlp's code on the host, up to rounding.
+// Checks that the gradient of a batch equals, up to rounding, the gradient that c_mlp's code computes on the host.
 static void check_gradient(DeviceMlp* net, Mlp* host, const Digits* digits, const DeviceDigits* images, const int* rows,
                            const int* device_rows) {
   const int count = net->rows;
@@ -43,7 +43,7 @@ static void check_gradient(DeviceMlp* net, Mlp* host, const Digits* digits, cons
     largest = fmax(largest, fabs((double)host->grads[i]));
     difference = fmax(difference, fabs((double)(host->grads[i] - device_grads[i])));
   }
-  printf("gradient    differs from that of the host by at most %.1e of its largest element\n", difference / largest);
+  printf("gradient    differs from the host's gradient by at most %.1e of its largest element\n", difference / largest);
   if (!(difference < 1e-4 * largest)) fail("the gradients differ by more than rounding");
   free(device_grads);
   free(labels);
@@ -77,7 +77,8 @@ void digits_run(const Options* options) {
     curves[c].accuracy = allocate((size_t)options->epochs + 1, sizeof(double));
   }
 
-  // rates: the learning rates of all steps. lr: the learning rate of the next step, which the optimizers read.
+  // rates[c] contains the learning rates of all steps of optimizer c. The optimizer reads lr[c], to which the learning
+  // rate is copied before each step.
   float* rates[kContenders];
   float* lr = device_allocate(kContenders, sizeof(float));
   const double highest[kContenders] = {options->lr, options->adamw_lr};

@@ -18,16 +18,17 @@ enum {
   kContext = 1024,
   kWidth = 768,
   kTensorsOfLayer = 12,
-  kWarmUp = 10,  // steps that are not timed
+  kWarmUp = 10,  // number of first steps, whose times are not reported
 };
 
-// The parameters, in one flat buffer.
+// The parameters of GPT-2. Their values are in one flat buffer, and their gradients in another.
 typedef struct {
   int count;
   Tensor* tensors;
   int64_t values;  // number of values of all tensors
 } Model;
 
+// Adds a parameter. If columns is 0, the parameter is a vector. The other arguments give its name, as for printf.
 static void add(Model* model, int64_t rows, int64_t columns, const char* format, ...) {
   Tensor* tensor = &model->tensors[model->count++];
   va_list arguments;
@@ -40,7 +41,7 @@ static void add(Model* model, int64_t rows, int64_t columns, const char* format,
   model->values += rows * (columns == 0 ? 1 : columns);
 }
 
-// Sets the names and shapes of the published model.
+// Sets the names and shapes of the parameters, as in the published GPT-2 models.
 static void model_create(Model* model, int layers) {
   model->count = 0;
   model->values = 0;

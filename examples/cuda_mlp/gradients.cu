@@ -4,7 +4,8 @@
 
 namespace {
 
-// Fills values with sums of the four 16-bit parts of splitmix64(index). The sums are nearly normally distributed.
+// Each value is a scaled sum of the four 16-bit parts of a random number, which splitmix64 computes from seed and
+// index. Such sums are nearly normally distributed.
 __global__ void Random(int64_t count, float* values, float scale, uint64_t seed) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= count) return;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random gradients, for timing without a network.
+// Random gradients, to measure the time of a step without a network.
 #ifndef CUDA_MLP_GRADIENTS_H
 #define CUDA_MLP_GRADIENTS_H
 

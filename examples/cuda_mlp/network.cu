@@ -25,7 +25,7 @@ __global__ void Fill(int count, float* values, float value) {
   if (i < count) values[i] = value;
 }
 
-// Gathers x [count][kInputs] and labels [count] of the images whose indices are in rows.
+// Copies the images whose indices are in rows [count] to x [count][kInputs], and their labels to labels [count].
 __global__ void Gather(int count, const int* rows, const float* images, const int* all_labels, float* x, int* labels) {
   const int i = Index();
   if (i >= count * kInputs) return;
@@ -39,15 +39,15 @@ __global__ void AddBiasAndTanh(int count, int outputs, const float* bias, float*
   if (i < count) y[i] = tanhf(y[i] + bias[i % outputs]);
 }
 
-// Uses tanh' = 1 - tanh^2; y is the output of tanh.
+// Multiplies dy by the derivative of tanh, which is 1 - y^2, because y is the output of tanh.
 __global__ void TanhBackward(int count, const float* y, float* dy) {
   const int i = Index();
   if (i < count) dy[i] *= 1 - y[i] * y[i];
 }
 
-// Processes one image per thread. The loss of an image is `scale` times its cross entropy. Replaces the ten scores by
-// the gradient of this loss with respect to them. The largest score is subtracted first so that no exponential
-// overflows.
+// Processes one image per thread. Adds the bias to the ten scores of the image, writes the cross entropy to losses, and
+// replaces the scores by the gradient of `scale` times the cross entropy. Writes 1 to hits if the image is classified
+// correctly, otherwise 0. The largest score is subtracted from all scores so that no exponential overflows.
 __global__ void Softmax(int count, const float* bias, const int* labels, float scale, float* scores, float* losses,
                         int* hits) {
   const int r = Index();
@@ -66,7 +66,8 @@ __global__ void Softmax(int count, const float* bias, const int* labels, float s
   hits[r] = best == labels[r];
 }
 
-// Computes y [n][outputs] = x [n][inputs] W^T. cuBLAS is column-major, so it sees the transposes of our matrices.
+// Computes y [n][outputs] = x [n][inputs] W^T. cuBLAS is column-major, so it reads each row-major matrix as its
+// transpose.
 void Forward(const DeviceMlp& net, int n, int inputs, int outputs, const float* x, const float* w, float* y) {
   const float one = 1, zero = 0;
   check_cublas(cublasSgemm(net.blas, CUBLAS_OP_T, CUBLAS_OP_N, outputs, n, inputs, &one, w, inputs, x, inputs, &zero, y,
@@ -75,7 +76,7 @@ void Forward(const DeviceMlp& net, int n, int inputs, int outputs, const float* 
 }
 
 // Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
-// dx may be null: the gradient with respect to the image is not needed.
+// If dx is null, does not compute dx: the first layer does not need it.
 void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float* x, const float* w, const float* dy,
               float* dw, float* db, float* dx) {
   const float one = 1, zero = 0;
@@ -90,7 +91,7 @@ void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float*
                "dx = dy W");
 }
 
-// Computes scores, losses and hits of n images, and the gradient of the scores.
+// Computes the losses and hits of n images, and writes the gradient with respect to the scores to net->d3.
 void AllForward(DeviceMlp* net, int n, const float* x, const int* labels, float scale) {
   const float* p = net->params;
   Forward(*net, n, kInputs, kHidden1, x, p + At(kW1), net->hidden1);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The network of ../c_mlp/mlp.h on a GPU, with the same shapes and the same flat buffers. Matrix products use cuBLAS;
-// the rest are kernels. All functions enqueue their work on the network's stream.
+// The network of ../c_mlp/mlp.h on a GPU, with parameters of the same shapes in flat buffers of the same layout. cuBLAS
+// computes the matrix products, and kernels everything else. All work of a network is enqueued on its stream.
 #ifndef CUDA_MLP_NETWORK_H
 #define CUDA_MLP_NETWORK_H
 
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-// All images and labels, in GPU memory.
+// The images and labels of a Digits (digits.h), in GPU memory.
 typedef struct {
   float* images;  // [train_count + test_count][64]
   int* labels;
@@ -26,23 +26,23 @@ typedef struct {
   cublasHandle_t blas;
   float* params;   // [kValues]
   float* grads;    // [kValues]
-  float* x;        // [rows][64], a batch
+  float* x;        // [rows][64], images of a batch
   int* labels;     // [rows]
-  float* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
-  float* hidden2;  // [rows][64]
-  float* d1;       // gradients with respect to those outputs, in the same shapes
-  float* d2;
-  float* d3;      // [rows][10], scores, then their gradient
-  float* ones;    // [rows]
-  float* losses;  // [rows], cross entropy of each image
-  int* hits;      // [rows], 1: classified correctly
+  float* hidden1;  // [rows][128], outputs of the first layer, kept for the backward pass
+  float* hidden2;  // [rows][64], outputs of the second layer
+  float* d1;       // [rows][128], gradient with respect to hidden1, then to hidden1 before tanh
+  float* d2;       // [rows][64], gradient with respect to hidden2, then to hidden2 before tanh
+  float* d3;       // [rows][10], scores of the ten digits, then the gradient with respect to them
+  float* ones;     // [rows], all 1: a product with this vector computes the gradient of a bias
+  float* losses;   // [rows], cross entropy of each image
+  int* hits;       // [rows], 1 if the image is classified correctly, otherwise 0
 } DeviceMlp;
 
 void device_digits_create(DeviceDigits* on_device, const Digits* digits, cudaStream_t stream);
 void device_digits_free(DeviceDigits* on_device);
 
-// Allocates a network for passes of at most `rows` images on the current GPU, and copies the parameters from params in
-// host memory.
+// Allocates a network on the current GPU. A pass has at most `rows` images. Copies the initial parameters from params,
+// which is in host memory.
 void device_mlp_create(DeviceMlp* net, int rows, const float* params, cudaStream_t stream);
 void device_mlp_free(DeviceMlp* net);
 
@@ -50,8 +50,8 @@ void device_mlp_free(DeviceMlp* net);
 // `scale` times the sum of the cross entropies. rows [count], in GPU memory, are the indices of the images.
 void device_mlp_gradient(DeviceMlp* net, const DeviceDigits* digits, const int* rows, int count, float scale);
 
-// Returns the mean cross entropy of images first ... first + count - 1. *correct receives how many are classified
-// correctly. Waits for the result.
+// Returns the mean cross entropy of the images [first, first + count). *correct receives the number of these images
+// that are classified correctly. Waits for the GPU.
 double device_mlp_evaluate(DeviceMlp* net, const DeviceDigits* digits, int first, int count, int* correct);
 
 #ifdef __cplusplus

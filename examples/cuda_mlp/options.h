@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line.
+// The command line of train_digits_cuda. A program of ../c_nccl uses it with additional options.
 #ifndef CUDA_MLP_OPTIONS_H
 #define CUDA_MLP_OPTIONS_H
 
@@ -16,7 +16,7 @@ typedef struct {
   int seed;
   int device;
   const char* data;
-  int gpt2;    // 1: parameters in the shapes of GPT-2 and random gradients, instead of the digits
+  int gpt2;    // 1: measure the time of a step on the shapes of GPT-2; 0: train on the digits
   int steps;   // number of timed steps if gpt2 is 1
   int layers;  // number of layers if gpt2 is 1
   Settings settings;

@@ -1,16 +1,16 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two modes of this program, both on the current GPU.
+// The two modes of this program. Each of them uses the current GPU.
 #ifndef CUDA_MLP_RUNS_H
 #define CUDA_MLP_RUNS_H
 
 #include "options.h"
 
-// Trains on the digits, with both optimizers.
+// Trains on the digits, once with Shampoo and once with AdamW.
 void digits_run(const Options* options);
 
-// Times steps of both optimizers with the parameters of a large model.
+// Measures the time of a step of Shampoo and of AdamW, on parameters with the shapes of GPT-2.
 void gpt2_run(const Options* options);
 
 #endif

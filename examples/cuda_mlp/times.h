@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of intervals of work on a stream, measured by CUDA events.
+// Measures how long intervals of work on a CUDA stream take, with a pair of CUDA events for each interval.
 #ifndef CUDA_MLP_TIMES_H
 #define CUDA_MLP_TIMES_H
 
@@ -10,7 +10,7 @@
 typedef struct {
   int capacity, count;
   cudaEvent_t* begin;  // [capacity]
-  cudaEvent_t* end;
+  cudaEvent_t* end;    // [capacity]
 } Times;
 
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
 void times_create(Times* times, int capacity);
 void times_free(Times* times);
 
-// Record the start and the end of an interval, without waiting.
+// Enqueue events at the start and at the end of an interval. They do not wait for the GPU.
 void times_begin(Times* times, cudaStream_t stream);
 void times_end(Times* times, cudaStream_t stream);
 

@@ -55,7 +55,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   check(shampoo_plan_bytes(plan, -1, "state", &shampoo->state_bytes), "plan");
   check(shampoo_plan_bytes(plan, -1, "comm", &shampoo->sent_bytes), "plan");
 
-  // 3. The optimizer. It allocates everything here, in the order of the stream; steps allocate nothing.
+  // 3. The optimizer. All memory is allocated here, in the order of the stream; steps allocate nothing.
   shampoo_comm *replicas = make_comm(placement->replicas), *shards = make_comm(placement->shards);
   shampoo_optimizer_desc optimizer_desc = SHAMPOO_OPTIMIZER_DESC_INIT;
   optimizer_desc.device_type = SHAMPOO_CUDA;
@@ -78,7 +78,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   check(shampoo_optimizer_bind(shampoo->optimizer, 0, count, buffers), "bind");
   free(buffers);
 
-  // 5. The learning rate. Steps read it from GPU memory, so a schedule can run there without the host.
+  // 5. The learning rate. Steps read it from GPU memory, where the GPU can change it between two steps.
   check(shampoo_optimizer_bind_scalar(shampoo->optimizer, 0, "lr", SHAMPOO_F32, placement->lr), "lr");
 
   shampoo_plan_destroy(plan);
@@ -93,7 +93,7 @@ void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream) {
 
 double with_shampoo_roots(const WithShampoo* shampoo) {
   double roots;
-  // Errors of a step are reported by a later call, and no step follows the last one.
+  // A step reports the errors of earlier steps. No step follows the last one, so this call reports its errors.
   check(shampoo_optimizer_status(shampoo->optimizer, 1, NULL), "the last step");
   check(shampoo_optimizer_stat(shampoo->optimizer, "root_computed", &roots), "root_computed");
   return roots;

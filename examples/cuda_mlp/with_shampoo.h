@@ -16,7 +16,7 @@ typedef struct {
   char name[32];
   int ndim;
   int64_t shape[2];
-  int64_t begin, count;  // elements of the flattened parameter that this GPU holds; used only with shards
+  int64_t begin, count;  // with shards, this GPU holds elements [begin, begin + count) of the flattened parameter
   float* param;
   float* grad;
 } Tensor;
@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   int device;           // index of the GPU
   cudaStream_t stream;  // stream on which memory is allocated
-  const float* lr;      // the learning rate, in GPU memory, which every step reads
+  const float* lr;      // learning rate in GPU memory; every step reads it
   // Communicator of the ranks that hold the same parameters. NULL: only this rank holds them.
   const shampoo_comm_ops* replicas;
   // Communicator of the ranks that each hold a part of the same parameters. NULL: this rank holds all of them.
@@ -36,10 +36,10 @@ typedef struct {
   shampoo_optimizer* optimizer;
   int64_t state_bytes;  // size of the state on the GPU
   int64_t sent_bytes;   // bytes that this rank sends per step
-  char frequency[16];   // precondition_frequency, as text
+  char frequency[16];   // precondition_frequency, as a string
 } WithShampoo;
 
-// Creates an optimizer for the tensors, bound to their buffers.
+// Creates an optimizer for the tensors, and binds it to their params and grads.
 void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
                          const Placement* placement);
 void with_shampoo_free(WithShampoo* shampoo);
@@ -47,7 +47,7 @@ void with_shampoo_free(WithShampoo* shampoo);
 // Enqueues one step on the stream: reads the gradients and updates the parameters.
 void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream);
 
-// Returns the number of inverse roots computed so far.
+// Waits for all steps, and returns the number of inverse roots that they computed.
 double with_shampoo_roots(const WithShampoo* shampoo);
 
 #endif

@@ -21,14 +21,14 @@ SIZES = (64, 128, 64, 10)
 
 
 def make(seed: int) -> list[dict[str, jax.Array]]:
-    """Draw weights by Glorot's rule; biases are 0."""
+    """Return initial parameters: weights are drawn by Glorot's rule, and biases are 0."""
     keys = jax.random.split(jax.random.key(seed), len(SIZES) - 1)
     draw = jax.nn.initializers.glorot_uniform()
     return [{"w": draw(key, shape), "b": jnp.zeros(shape[1])} for key, shape in zip(keys, zip(SIZES, SIZES[1:]))]
 
 
 def scores_of(params: Any, images: jax.Array) -> jax.Array:
-    """Return the scores of the ten digits."""
+    """Return the scores of the ten digits for each image."""
     for layer in params[:-1]:
         images = jnp.tanh(images @ layer["w"] + layer["b"])
     return images @ params[-1]["w"] + params[-1]["b"]
@@ -41,19 +41,19 @@ def loss_of(params: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def step(tx: optax.GradientTransformation, params: Any, state: Any, images: jax.Array, labels: jax.Array) -> Any:
-    """Make one step in place: the parameters and the state are donated."""
+    """Return the new parameters and state. They reuse the memory of the old ones, which are donated."""
     updates, state = tx.update(jax.grad(loss_of)(params, images, labels), state, params)
     return optax.apply_updates(params, updates), state
 
 
 @jax.jit
 def evaluate(params: Any, images: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return the loss, and the share of images that are classified correctly."""
+    """Return the mean loss, and the fraction of the images that are classified correctly."""
     return loss_of(params, images, labels), (scores_of(params, images).argmax(axis=1) == labels).mean()
 
 
 def main() -> None:
-    """Train both, side by side on the same batches."""
+    """Train with Shampoo and with AdamW, side by side on the same batches."""
     options = read_options(__doc__)
     images, labels = load_digits(options.data)
     schedule = optax.cosine_decay_schedule(options.lr, options.steps)

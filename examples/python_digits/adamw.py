@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW in NumPy, the baseline."""
+"""AdamW in NumPy, to which Shampoo is compared."""
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +16,7 @@ class AdamW:
         self.second = {name: np.zeros_like(value) for name, value in params.items()}
 
     def step(self, grads: dict[str, np.ndarray]) -> None:
-        """Step all parameters in place."""
+        """Update all parameters in place."""
         self.steps += 1
         correction1, correction2 = 1 - 0.9**self.steps, 1 - 0.999**self.steps
         for name, value in self.params.items():

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
+TRAIN = 1437  # number of training images; the last 360 of the 1797 images are the test images
 
 
 def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the images, with pixels from 0 to 1, and the labels. If path is None, they come from scikit-learn."""
+    """Return images, with pixels from 0 to 1, and labels, from scikit-learn or, if path is not None, from a file."""
     if path is not None:
         content = Path(path).read_bytes()
         train, test = struct.unpack_from("<HH", content, 8)
@@ -29,23 +29,23 @@ def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_options(description: str | None) -> argparse.Namespace:
-    """Read the command line and add the number of steps as `steps`."""
+    """Return the options of the command line, with the total number of steps in the attribute `steps`."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", help="a file with the images; by default they come from scikit-learn")
+    parser.add_argument("--data", help="file of the images; by default, scikit-learn provides the images")
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--preset", default="shampoo", help="preset of libshampoo, such as soap or kl_shampoo")
-    parser.add_argument("--csv", default="curves.csv", help="receives the curves; empty: not written")
+    parser.add_argument("--csv", default="curves.csv", help="file for the curves; if empty, no file is written")
     options = parser.parse_args()
     options.steps = options.epochs * (TRAIN // options.batch)
     return options
 
 
 def batches(options: argparse.Namespace) -> Iterator[tuple[int, np.ndarray, bool]]:
-    """Yield for each step its number, the rows of its images, and whether it ends an epoch."""
+    """For each step, yield its number, the indices of its images, and whether the step is the last of an epoch."""
     random = np.random.default_rng(options.seed)
     per_epoch = TRAIN // options.batch
     for step in range(options.steps):

@@ -11,7 +11,7 @@ Params = dict[str, np.ndarray]
 
 
 def make(seed: int) -> Params:
-    """Draw weights by Glorot's rule; biases are 0."""
+    """Return initial parameters: weights are drawn by Glorot's rule, and biases are 0."""
     random = np.random.default_rng(seed)
     params: Params = {}
     for layer, (inputs, outputs) in enumerate(zip(SIZES, SIZES[1:]), 1):
@@ -22,7 +22,7 @@ def make(seed: int) -> Params:
 
 
 def forward(params: Params, images: np.ndarray) -> list[np.ndarray]:
-    """Return the images and the output of each layer."""
+    """Return a list of the images and the outputs of the three layers."""
     layers = [images]
     for layer in (1, 2, 3):
         scores = layers[-1] @ params[f"W{layer}"].T + params[f"b{layer}"]
@@ -43,7 +43,7 @@ def loss_of(scores: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def gradient(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[float, Params]:
-    """Return the loss and the gradient of each parameter."""
+    """Return the mean loss, and its gradient with respect to each parameter."""
     layers = forward(params, images)
     loss, back = loss_of(layers[3], labels)
     grads: Params = {}
@@ -55,6 +55,6 @@ def gradient(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[fl
 
 
 def evaluate(params: Params, images: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Return the loss, and the share of images that are classified correctly."""
+    """Return the mean loss, and the fraction of the images that are classified correctly."""
     scores = forward(params, images)[3]
     return loss_of(scores, labels)[0], float((scores.argmax(axis=1) == labels).mean())

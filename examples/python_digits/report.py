@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The progress line, the table, and the numbers as CSV."""
+"""Shows the progress line, prints the table of results, and writes the results to a CSV file."""
 from __future__ import annotations
 
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass
 class Curve:
-    """Loss on the training images and accuracy on the test images, at the start and after each epoch."""
+    """Training loss and test accuracy of one optimizer, at the start and after each epoch."""
 
     name: str
     loss: list[float] = field(default_factory=list)
@@ -18,7 +18,7 @@ class Curve:
 
 
 def show_progress(step: int, steps: int) -> None:
-    """Show the progress line on a terminal."""
+    """Show the progress line if stderr is a terminal."""
     if sys.stderr.isatty():
         width = 40 * (step + 1) // steps
         print(f"\r[{'#' * width}{'.' * (40 - width)}] {100 * (step + 1) // steps:3d} %", end="", file=sys.stderr)
@@ -36,7 +36,7 @@ def show_table(curves: list[Curve]) -> None:
 
 
 def write_csv(path: str, curves: list[Curve]) -> None:
-    """Write the numbers of the table as CSV."""
+    """Write the numbers of the table to a CSV file."""
     names = [curve.name.lower() for curve in curves]
     columns = [f"{name}_{kind}" for kind in ("train_loss", "test_accuracy") for name in names]
     lines = [",".join(["epoch", *columns])]
@@ -47,7 +47,7 @@ def write_csv(path: str, curves: list[Curve]) -> None:
 
 
 def report(curves: list[Curve], csv: str) -> None:
-    """Print the table, and write it as CSV if a path is given."""
+    """Print the table. If csv is not empty, also write the table to the CSV file csv."""
     show_table(curves)
     if csv:
         write_csv(csv, curves)

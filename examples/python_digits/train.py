@@ -13,7 +13,7 @@ from report import Curve, report, show_progress
 
 
 def main() -> None:
-    """Train both, side by side on the same batches."""
+    """Train with Shampoo and with AdamW, side by side on the same batches."""
     options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [network.make(options.seed), network.make(options.seed)]

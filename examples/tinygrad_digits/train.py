@@ -18,7 +18,7 @@ from report import Curve, report, show_progress  # noqa: E402
 
 
 def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Tensor], list[Tensor]]:
-    """Return the compiled part of a step, which computes row-major gradients that Shampoo can read in place."""
+    """Return a compiled function that computes the gradients, row-major so that Shampoo can read them in place."""
 
     @TinyJit
     def backward(images: Tensor, labels: Tensor) -> list[Tensor]:
@@ -30,7 +30,7 @@ def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Te
 
 
 def main() -> None:
-    """Train both, side by side on the same batches."""
+    """Train with Shampoo and with AdamW, side by side on the same batches."""
     options = read_options(__doc__)
     images, labels = load_digits(options.data)
     nets = [Network(options.seed), Network(options.seed)]
@@ -46,7 +46,7 @@ def main() -> None:
     ]
     print(opts[0].optimizer)
     backwards = [make_backward(net, opt) for net, opt in zip(nets, opts)]
-    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # a step of Shampoo is a call to the library, which needs no JIT
+    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # Shampoo's step calls the library, so it needs no JIT
 
     def evaluate() -> None:
         for net, curve in zip(nets, curves):

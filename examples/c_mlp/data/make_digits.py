@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Writes digits.bin, the images of the example, from the copy in scikit-learn.
+"""Converts the handwritten digits of scikit-learn to digits.bin, which several examples read.
 
     pip install scikit-learn && python3 make_digits.py
 
-The file is already in the repository; this script documents how it was made. common/digits.c describes its format.
+digits.bin is already in the repository; this script documents how it was made. ../../common/digits.c
+describes its format.
 """
 import pathlib
 import struct
@@ -13,7 +14,7 @@ import struct
 import numpy as np
 from sklearn.datasets import load_digits
 
-TRAIN = 1437  # four fifths of the 1797 images; the others are for the test
+TRAIN = 1437  # number of training images, of 1797; the others are test images
 
 digits = load_digits()
 rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)

@@ -3,7 +3,7 @@
 
 import java.nio.DoubleBuffer;
 
-/** AdamW, the baseline, with decoupled weight decay, beta1 0.9, beta2 0.999 and epsilon 1e-8. */
+/** AdamW, to which Shampoo is compared: with decoupled weight decay, beta1 0.9, beta2 0.999 and epsilon 1e-8. */
 final class AdamW {
   private static final double BETA1 = 0.9;
   private static final double BETA2 = 0.999;
@@ -24,7 +24,7 @@ final class AdamW {
 
   void step(DoubleBuffer params, DoubleBuffer grads) {
     ++step;
-    // Bias correction: both averages start at 0.
+    // Bias correction, because the moving averages firstMoment and secondMoment start at 0.
     double stepSize = lr / (1 - Math.pow(BETA1, step));
     double rootScale = 1 / Math.sqrt(1 - Math.pow(BETA2, step));
     double keep = 1 - lr * weightDecay;

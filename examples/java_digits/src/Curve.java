@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/** Results of one optimizer: loss and accuracy at the start and after each epoch, and the times of its steps. */
+/** Results of one optimizer: training loss and test accuracy at the start and after each epoch, and total times. */
 final class Curve {
   final String name;
   final double[] loss;

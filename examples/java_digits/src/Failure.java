@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/** An error that ends the program, with its message. */
+/** An exception that ends the program. Train.main prints its message. */
 final class Failure extends RuntimeException {
   private static final long serialVersionUID = 1;
 

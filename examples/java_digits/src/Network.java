@@ -6,10 +6,10 @@ import java.util.Arrays;
 import io.github.libshampoo.Shampoo;
 
 /**
- * A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
+ * A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
  *
- * <p>All parameters are in one direct buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3; W is
- * row-major, a row per output. Computations use arrays, because Java compiles faster loops for them.
+ * <p>All parameters are in one direct buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3. Matrices are
+ * row-major, with one row per output. Computations use arrays, because Java compiles faster loops for arrays.
  */
 final class Network {
   static final int INPUTS = 64;
@@ -30,13 +30,13 @@ final class Network {
   private final double[] p = new double[VALUES];
   private final double[] g = new double[VALUES];
 
-  /** outputs[k]: outputs of layer k for each image, kept for the backward pass. outputs[0] are the images. */
+  /** outputs[k] has the outputs of layer k, kept for the backward pass. outputs[0] has the images. */
   private final double[][] outputs = new double[LAYERS + 1][];
 
-  /** Gradients with respect to the outputs, in the same shapes. */
+  /** d[k] is the gradient of the loss with respect to the outputs of layer k before tanh. */
   private final double[][] d = new double[LAYERS + 1][];
 
-  /** Number of images that the last forward pass classified correctly. */
+  /** Number of correctly classified images, which forward() increases and evaluate() resets. */
   private int correct;
 
   /** Result of an evaluation. */
@@ -78,7 +78,7 @@ final class Network {
   /** Returns the sum of a[i] * b[i], computed from eight partial sums in the order of c_mlp. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
-    for (int i = 0; i < n; i += 8) { // all layers have a multiple of 8 inputs
+    for (int i = 0; i < n; i += 8) { // the number of inputs of each layer is a multiple of 8
       s0 += a[a0 + i] * b[b0 + i];
       s1 += a[a0 + i + 1] * b[b0 + i + 1];
       s2 += a[a0 + i + 2] * b[b0 + i + 2];
@@ -91,7 +91,7 @@ final class Network {
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
   }
 
-  /** Computes outputs[k + 1] [n][to] = outputs[k] [n][from] W^T + b, with tanh except in the last layer. */
+  /** Computes outputs[k + 1] = tanh(outputs[k] W^T + b) for n images. The last layer has no tanh. */
   private void layerForward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -105,7 +105,7 @@ final class Network {
     }
   }
 
-  /** Computes the gradients of W and b, and d[k] unless k is 0, from d[k + 1] [n][to]. */
+  /** Computes the gradients with respect to W and b from d[k + 1], for n images. Computes d[k], too, if k is not 0. */
   private void layerBackward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -131,9 +131,9 @@ final class Network {
     }
   }
 
-  /** Replaces a row of scores by probabilities and returns the cross entropy. The largest score is subtracted first. */
+  /** Replaces the scores of an image, from scores[first] on, by probabilities, and returns the cross entropy. */
   private static double softmax(double[] scores, int first, int label) {
-    double largest = scores[first];
+    double largest = scores[first]; // subtracted from all scores, so that no exponential overflows
     double sum = 0;
     for (int c = 1; c < CLASSES; ++c) {
       largest = Math.max(largest, scores[first + c]);
@@ -148,7 +148,7 @@ final class Network {
     return Math.log(sum) - lossScore;
   }
 
-  /** Returns the sum of the cross entropies of the n images in outputs[0]. */
+  /** Runs the network on the n images in outputs[0], and returns the sum of their cross entropies. */
   private double forward(int n, int[] labels, int firstLabel) {
     for (int k = 0; k < LAYERS; ++k) {
       layerForward(n, k);
@@ -171,7 +171,7 @@ final class Network {
     params.get(0, p);
     System.arraycopy(x, 0, outputs[0], 0, count * INPUTS);
     double loss = forward(count, labels, 0);
-    // The gradient with respect to a score is the probability, minus 1 at the label, divided by the number of images.
+    // The gradient with respect to a score is p / count, or (p - 1) / count for the label, where p is the probability.
     for (int i = 0; i < count * CLASSES; ++i) {
       d[LAYERS][i] = outputs[LAYERS][i] / count;
     }
@@ -185,7 +185,10 @@ final class Network {
     return loss / count;
   }
 
-  /** Returns the mean cross entropy of images [first, first + count), and how many are classified correctly. */
+  /**
+   * Returns the mean cross entropy of the images [first, first + count), and the number of these images that are
+   * classified correctly.
+   */
   Result evaluate(Digits digits, int first, int count) {
     params.get(0, p);
     correct = 0;

@@ -15,15 +15,15 @@ final class Options {
 
         --epochs N           passes over the training images (25)
         --batch N            images per step (64)
-        --lr X               learning rate of Shampoo (0.03)
-        --adamw-lr X         learning rate of AdamW (0.03)
-        --weight-decay X     decoupled weight decay of both (0.1)
+        --lr X               largest learning rate of Shampoo (0.03)
+        --adamw-lr X         largest learning rate of AdamW (0.03)
+        --weight-decay X     decoupled weight decay of both optimizers (0.1)
         --threads N          threads of a Shampoo step; 0: all processors (0)
         --seed N             seed of the initial weights and of the order of the images (1)
-        --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
-        --data FILE          the images (../c_mlp/data/digits.bin)
-        --csv FILE           receives the curves, which ../plot.py draws (curves.csv); "": not written
-        --step-losses FILE   receives the loss before each step
+        --set KEY=VALUE      sets a hyper-parameter of libshampoo (docs/keys.md lists them); may be repeated
+        --data FILE          file of the images (../c_mlp/data/digits.bin)
+        --csv FILE           file for the curves, which ../plot.py draws (curves.csv); if "", no file is written
+        --step-losses FILE   file for the loss of the batch before each step
         --help               this text
       """;
 
@@ -40,7 +40,7 @@ final class Options {
   final List<String> settings =
       new ArrayList<>(List.of("lr=0.03", "weight_decay=0.1"));
 
-  /** Returns the options. For --help, prints the help and returns null. */
+  /** Returns the options. If an argument is --help, prints the help and returns null. */
   static Options parse(String[] args) {
     Options options = new Options();
     for (int i = 0; i < args.length; i += 2) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-/** The generator splitmix64. */
+/** Random numbers of the generator splitmix64. */
 final class Random {
   private long state;
 
@@ -17,7 +17,6 @@ final class Random {
     return ((z ^ (z >>> 31)) >>> 11) * 0x1p-53;
   }
 
-  /** Shuffles rows. */
   void shuffle(int[] rows) {
     for (int i = rows.length - 1; i > 0; --i) {
       int j = (int) (uniform() * (i + 1));

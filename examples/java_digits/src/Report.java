@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;
 
-/** The progress line, the table, and the numbers as CSV. */
+/** Prints the progress line and the table of results, and writes the results to a CSV file. */
 final class Report {
   private static final int BAR = 40;
 
@@ -18,7 +18,7 @@ final class Report {
     System.out.flush();
   }
 
-  /** Shows the progress line on a terminal. */
+  /** Shows the progress line if the program runs on a terminal. */
   static void showProgress(int step, int steps) {
     if (System.console() != null) {
       int done = (int) ((double) step / steps * BAR);

@@ -7,7 +7,7 @@ use crate::mlp::{CLASSES, INPUTS};
 use crate::options::Result;
 
 pub struct Digits {
-    /// Number of training images, which come first. The others are test images.
+    /// Number of training images. They come first; all images after them are test images.
     pub train_count: usize,
     /// 64 pixels of each image, row by row, each in [0, 1].
     pub images: Vec<f32>,
@@ -19,9 +19,9 @@ const MAGIC: &[u8] = b"digits8\n";
 const INK: u8 = 16;
 
 impl Digits {
-    /// Reads a file that ../c_mlp/data/make_digits.py wrote: 8 bytes that identify the format, the numbers of training
-    /// and test images (2 bytes each, little-endian), and for each image 64 pixels, 0 (paper) to 16 (ink), and its
-    /// label.
+    /// Reads a file that ../c_mlp/data/make_digits.py wrote. The file starts with 8 bytes that identify the format, and
+    /// the numbers of training and test images, 2 bytes each, little-endian. Then each image has 64 bytes for the
+    /// pixels, from 0 (paper) to 16 (ink), and 1 byte for the label.
     pub fn load(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() < 12 || !bytes.starts_with(MAGIC) {

@@ -56,7 +56,7 @@ fn evaluate(net: &mut Mlp, digits: &Digits, curve: &mut Curve) {
     curve.accuracy.push(correct as f64 / test_labels.len() as f64);
 }
 
-/// Fails before the training, not after it, if a file cannot be written.
+/// Checks that a file can be written, so that the program fails before the training and not after it.
 fn check_writable(path: &str) -> Result<()> {
     if !path.is_empty() {
         File::options().append(true).create(true).open(path).map_err(|error| format!("{path}: {error}"))?;
@@ -83,7 +83,7 @@ fn run(options: &Options) -> Result<()> {
     let mut shampoo = WithShampoo::new(&options.settings)?;
     let mut adamw = AdamW::new(VALUES, options.adamw_lr, options.weight_decay);
 
-    // An incomplete last batch is left out.
+    // An epoch leaves out the last images if they do not fill a batch.
     let steps_per_epoch = digits.train_count / options.batch;
     let steps = options.epochs * steps_per_epoch;
     let (major, minor, patch) = libshampoo::version();

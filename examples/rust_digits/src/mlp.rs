@@ -1,10 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! A small network, 64-128-64-10 with tanh between the layers: the mean cross entropy and its gradient.
+//! Computes the loss (the mean cross entropy) and its gradient for a small network, 64-128-64-10 with tanh between the
+//! layers.
 //!
 //! All parameters are in one flat buffer and all gradients in another, in the order of [`TENSORS`]. A layer computes
-//! y = W x + b; W is row-major, a row per output. All sums are computed in the order of ../c_mlp/mlp.c.
+//! y = W x + b. W is row-major and has one row per output. All sums have the same order as in ../c_mlp/mlp.c.
 
 pub const INPUTS: usize = 64;
 const HIDDEN1: usize = 128;
@@ -13,7 +14,7 @@ pub const CLASSES: usize = 10;
 /// Number of parameter values.
 pub const VALUES: usize = HIDDEN1 * (INPUTS + 1) + HIDDEN2 * (HIDDEN1 + 1) + CLASSES * (HIDDEN2 + 1);
 
-/// A parameter.
+/// Name and shape of a parameter.
 pub struct Tensor {
     pub name: &'static str,
     pub shape: &'static [usize],
@@ -53,20 +54,20 @@ pub fn random_uniform(state: &mut u64) -> f64 {
 pub struct Mlp {
     pub params: Vec<f32>,
     pub grads: Vec<f32>,
-    /// Largest number of images in a pass.
+    /// Largest number of images in a forward or backward pass.
     rows: usize,
-    /// Outputs of the layers, kept for the backward pass; the scores become probabilities.
+    /// Outputs of the three layers, kept for the backward pass. softmax() replaces `scores` by probabilities.
     hidden1: Vec<f32>,
     hidden2: Vec<f32>,
     scores: Vec<f32>,
-    /// Gradients with respect to those outputs, in the same shapes.
+    /// Gradients of the loss with respect to hidden1, hidden2 and scores, in the same shapes.
     d1: Vec<f32>,
     d2: Vec<f32>,
     d3: Vec<f32>,
 }
 
 impl Mlp {
-    /// Creates a network for passes of at most `rows` images. Its parameters are zeros.
+    /// Creates a network for passes of at most `rows` images. All parameters are 0.
     pub fn new(rows: usize) -> Self {
         let zeros = |count: usize| vec![0.0; count];
         Mlp {
@@ -123,8 +124,8 @@ impl Mlp {
         let n = labels.len();
         let (d1, d2) = (&mut self.d1[..n * HIDDEN1], &mut self.d2[..n * HIDDEN2]);
         let d3 = &mut self.d3[..n * CLASSES];
-        // The gradient with respect to a score is the probability, minus 1 at the label, divided by the number of
-        // images.
+        // The gradient with respect to a score is (p - 1) / n for the score of the label, and p / n for all other
+        // scores, where p is the probability that softmax() computed from the score.
         for (d, score) in d3.iter_mut().zip(&self.scores) {
             *d = score / n as f32;
         }
@@ -154,7 +155,7 @@ impl Mlp {
     }
 }
 
-/// Returns the sum of a[i] * b[i], computed from eight partial sums that compilers turn into vector instructions.
+/// Returns the sum of a[i] * b[i]. With eight partial sums, compilers can use vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
@@ -179,8 +180,8 @@ fn layer_forward(inputs: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) 
     }
 }
 
-/// Writes the gradients of W and b to g: first dW [outputs][inputs] = dy^T x, then db [outputs] = the column sums of dy
-/// [n][outputs]. If dx is given, also computes dx [n][inputs] = dy W.
+/// Writes the gradients of W and b to g: first dW [outputs][inputs] = dy^T x, then db [outputs], the column sums of
+/// dy [n][outputs]. If dx is not None, also computes dx [n][inputs] = dy W.
 fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32], mut dx: Option<&mut [f32]>) {
     let (dw, db) = g.split_at_mut(w.len());
     dw.fill(0.0);
@@ -204,7 +205,7 @@ fn layer_backward(inputs: usize, x: &[f32], w: &[f32], dy: &[f32], g: &mut [f32]
     }
 }
 
-/// Uses tanh' = 1 - tanh^2; y is the output of tanh.
+/// Multiplies dy by the derivative of tanh, which is 1 - y^2 where y is the output of tanh.
 fn tanh_backward(y: &[f32], dy: &mut [f32]) {
     for (dy, y) in dy.iter_mut().zip(y) {
         *dy *= 1.0 - y * y;

@@ -15,14 +15,14 @@ with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and a
   --batch N            images per step (64)
   --lr X               learning rate of Shampoo (0.03)
   --adamw-lr X         learning rate of AdamW (0.03)
-  --weight-decay X     decoupled weight decay of both (0.1)
-  --schedule NAME      cosine (default): the learning rates fall to 0 along half a cosine; or constant
+  --weight-decay X     decoupled weight decay of both optimizers (0.1)
+  --schedule NAME      constant, or cosine (default): the learning rates fall to 0 along half a cosine
   --threads N          threads of a Shampoo step; 0: all processors (0)
   --seed N             seed of the initial weights and of the order of the images (1)
-  --set KEY=VALUE      any hyper-parameter of libshampoo, by the names of docs/keys.md; may be repeated
+  --set KEY=VALUE      sets a hyper-parameter of libshampoo; docs/keys.md lists the keys; may be repeated
   --data FILE          the images (../c_mlp/data/digits.bin)
-  --csv FILE           receives the curves, which ../plot.py draws (curves.csv); \"\": not written
-  --step-losses FILE   receives the loss before each step, in full precision
+  --csv FILE           receives the curves, which ../plot.py draws (curves.csv); if \"\", nothing is written
+  --step-losses FILE   receives the losses of each step, computed before the update, in full precision
   --help               this text
 ";
 
@@ -35,7 +35,7 @@ pub struct Options {
     pub cosine: bool,
     pub seed: u64,
     pub data: String,
-    /// "": not written.
+    /// File for the curves. If it is "", the curves are not written.
     pub csv: String,
     pub step_losses: Option<String>,
     /// Hyper-parameters of libshampoo as keys and values; a later value of a key replaces an earlier one.
@@ -73,7 +73,7 @@ impl Options {
         }
     }
 
-    /// Returns the defaults, changed by the command line. Exits after --help.
+    /// Returns the defaults with the changes of the command line. Ends the program if an argument is --help.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
         let mut options = Options::defaults();
         while let Some(name) = arguments.next() {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The progress line, shown on a terminal only.
+//! Shows a progress line if the standard output is a terminal.
 
 use std::io::Write;
 use std::os::raw::c_int;
@@ -11,11 +11,11 @@ extern "C" {
 }
 
 fn on_terminal() -> bool {
-    // SAFETY: isatty accepts any number; 1 is the standard output. (std::io::IsTerminal needs Rust 1.70.)
+    // SAFETY: isatty accepts any number; 1 is the standard output. std::io::IsTerminal would need Rust 1.70.
     unsafe { isatty(1) == 1 }
 }
 
-/// Removes the line so that something else can be printed in its place.
+/// Removes the progress line, so that something else can be printed in its place.
 pub fn clear_progress() {
     if on_terminal() {
         print!("\r\x1b[K");

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Output of a run: a table while it trains, and the curves as CSV at the end.
+//! Output of a run: a table during the training; at the end, the mean times of a step and the curves as CSV.
 
 use crate::options::Result;
 use crate::progress::clear_progress;
@@ -12,21 +12,21 @@ pub const SHAMPOO: usize = 0;
 pub const ADAMW: usize = 1;
 const NAMES: [&str; 2] = ["Shampoo", "AdamW"];
 
-/// Results of one optimizer: an entry for the start and one for each epoch.
+/// Results of one optimizer. `loss` and `accuracy` have one entry for the start and one for each epoch.
 #[derive(Default)]
 pub struct Curve {
     /// Mean cross entropy of all training images.
     pub loss: Vec<f64>,
     /// Share of the test images that are classified correctly.
     pub accuracy: Vec<f64>,
-    /// All forward and backward passes.
+    /// Time of all forward and backward passes.
     pub gradient_seconds: f64,
-    /// All steps of the optimizer.
+    /// Time of all steps of the optimizer.
     pub update_seconds: f64,
 }
 
 impl Curve {
-    /// Returns mean times of a step in milliseconds: gradient and update.
+    /// Returns the mean milliseconds per step that the gradient and the update take.
     fn times(&self, steps: usize) -> (f64, f64) {
         (1e3 * self.gradient_seconds / steps as f64, 1e3 * self.update_seconds / steps as f64)
     }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! The calls to libshampoo, except `libshampoo::version()`.
+//! All calls to libshampoo, except `libshampoo::version()`.
 
 use crate::mlp::TENSORS;
 use crate::options::Result;
@@ -11,7 +11,7 @@ pub struct WithShampoo {
     optimizer: Optimizer,
     /// Initial learning rate.
     pub lr: f64,
-    /// Size of the state.
+    /// Size of the optimizer's state.
     pub state_bytes: usize,
 }
 
