@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The context and the functions that all parts of the benchmarks use."""
+"""The class Context, and functions that several parts of the benchmarks use."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ from sizes import Size
 
 
 class Context:
-    """The runner, the sizes, and the folders of data and results."""
+    """What every part of the benchmarks needs: the runner, the sizes, the text, and the folders of data and results."""
 
     def __init__(self, runner: Runner, size: Size, results: Path, data: Path, texts: list[Path]) -> None:
         self.runner, self.size, self.results, self.data, self.texts = runner, size, results, data, texts
@@ -26,7 +26,7 @@ class Context:
 
     @property
     def corpus(self) -> Corpus:
-        """Return the text. It is read when a part first needs it."""
+        """Return the text of the language model. The first use reads the files of the text."""
         if self.known_corpus is None:
             self.known_corpus = Corpus(self.data / "text", self.texts)
         return self.known_corpus
@@ -42,7 +42,7 @@ class Context:
                 "processors": machine.processor_count(), "settings": size._asdict()}  # fmt: skip
 
     def write(self, summary: dict[str, Any]) -> None:
-        """Write the results of a part."""
+        """Write the results of a part to its JSON file."""
         self.results.mkdir(parents=True, exist_ok=True)
         path = self.results / f"{summary['part']}.json"
         whole = path.with_suffix(".new")
@@ -62,7 +62,7 @@ def json_text(summary: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value for JSON, with null for numbers that are not finite."""
+    """Return a copy of a value for JSON, in which None replaces numbers that are not finite."""
     if isinstance(value, dict):
         return {str(name): plain(content) for name, content in value.items()}
     if isinstance(value, (list, tuple)):
@@ -71,12 +71,12 @@ def plain(value: Any) -> Any:
 
 
 def chosen(names: Iterable[str]) -> list[Method]:
-    """Return methods by their names."""
+    """Return the methods with these names."""
     return [by_name(name) for name in names]
 
 
 def single(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of the only method of a run."""
+    """Return the entries of the method in the result of a run that has only one method."""
     return result["methods"][0] if "methods" in result else result
 
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The text of the language model, in three parts. Each file is in one part."""
+"""Divides the text of the language model by file into parts for training, tuning and judging."""
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +15,7 @@ sys.path.append(str(ROOT / "docs" / "measure"))
 import stdlib_text  # noqa: E402
 
 PARTS = ("training", "tuning", "judging")
-PERIOD = 20  # of 20 files, one is for tuning and another one for judging
+PERIOD = 20  # of 20 files, one is for tuning, one for judging, and 18 for training
 
 
 def part_of(index: int, period: int) -> str:
@@ -37,13 +37,13 @@ def split_files(files: Sequence[Path]) -> dict[str, list[Path]]:
 
 
 class Corpus:
-    """Files with the parts of a text, and the description of these parts for reports."""
+    """A text in three files, one for each part, and the description of these parts for reports."""
 
     def __init__(self, folder: Path, files: Sequence[Path]) -> None:
-        """Write the parts into the folder. Without files, the text is the sources of Python's standard library."""
+        """Write the parts into the folder. If `files` is empty, use the sources of Python's standard library."""
         self.paths: dict[str, Path] = {}
         self.description: dict[str, Any] = {
-            "source": "given files" if files else f"sources of the standard library of Python {sys.version.split()[0]}"
+            "source": "--text files" if files else f"sources of the standard library of Python {sys.version.split()[0]}"
         }
         folder.mkdir(parents=True, exist_ok=True)
         for name, members in split_files(sorted(files) or stdlib_text.source_files()).items():

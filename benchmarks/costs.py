@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the seconds of training runs from the times that the part cost has measured."""
+"""Computes the seconds of training runs from the results of the part `cost`, which measures the times of steps."""
 from __future__ import annotations
 
 import statistics
@@ -10,14 +10,14 @@ Summary = dict[str, Any]
 
 
 def row_of(summary: Summary, name: str) -> Summary | None:
-    """Return the row of a method."""
+    """Return the row of a method, or None if there is none."""
     return next((row for row in summary["methods"] if row["name"] == name), None)
 
 
 def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
-    """Return the seconds of all updates of a training.
+    """Return the seconds that the updates of a method take in a training of `steps` steps, or None if unknown.
 
-    A step that was not measured counts with the mean time of the second half of the measured steps.
+    The time of a step that was not measured is the mean of the second half of the measured steps.
     """
     row = row_of(cost, name)
     if row is None or not row["update_ms_of_steps"]:
@@ -28,7 +28,7 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
 
 
 def gradient_ms(cost: Summary, tokens: float) -> float:
-    """Return the time of a gradient, by linear interpolation between the measured tokens per batch."""
+    """Return the time of a gradient in ms, interpolated linearly between the measured numbers of tokens per batch."""
     context: int = cost["model"]["context"]
     points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
@@ -38,14 +38,20 @@ def gradient_ms(cost: Summary, tokens: float) -> float:
 
 
 def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -> float | None:
-    """Return the seconds of a training: gradients and updates. `tokens` is the number of tokens per batch."""
+    """Return the seconds of a training, or None if unknown.
+
+    `tokens` is the number of tokens per batch; None selects the batch of the part `language_model`.
+    """
     updates = update_seconds(cost, name, steps)
     gradient = cost["gradient_ms"] if tokens is None else gradient_ms(cost, tokens)
     return None if updates is None else updates + 1e-3 * gradient * steps
 
 
 def crossing(cost: Summary, race: Summary, name: str) -> str | None:
-    """Return, as text, the tokens per batch from which a method reaches the target sooner than AdamW."""
+    """Return a description of the fewest tokens per batch with which a method reaches the target sooner than AdamW.
+
+    `race` has the results of the part `language_model`. Return None for AdamW and for a method without results.
+    """
     row, base = row_of(race, name), race["methods"][0]
     if row is None or row is base:
         return None
@@ -58,7 +64,7 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
     saved = base["reached"] - row["reached"]
     if saved <= 0:
         return "never" if own >= other else "any number of tokens"
-    least = 1e3 * (own - other) / saved  # in ms: the method is faster if a gradient takes at least this time
+    least = 1e3 * (own - other) / saved  # the method is faster if a gradient takes at least this time in ms
     context = cost["model"]["context"]
     points = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     if points[0][1] >= least:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The handwritten digits in three parts: for training, tuning and judging."""
+"""Divides the images of handwritten digits into parts for training, tuning and judging."""
 from __future__ import annotations
 
 import struct
@@ -11,11 +11,11 @@ from machine import ROOT
 SOURCE = ROOT / "examples" / "c_mlp" / "data" / "digits.bin"
 MAGIC = b"digits8\n"
 IMAGE_BYTES = 65
-TRAINING, TUNING = 300, 300  # the rest is for judging
+TRAINING, TUNING = 300, 300  # numbers of images; all other images are for judging
 
 
 def read_images() -> list[bytes]:
-    """Return all images with their labels. They are in a random order."""
+    """Return all images with their labels, in the order of the file, which is random."""
     content = SOURCE.read_bytes()
     counts = struct.unpack("<HH", content[len(MAGIC) : len(MAGIC) + 4])
     body = content[len(MAGIC) + 4 :]

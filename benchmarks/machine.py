@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The processor, and the commit of the measured sources."""
+"""Functions that identify the processor and the commit of the measured sources."""
 from __future__ import annotations
 
 import hashlib
@@ -32,13 +32,13 @@ def processor_count() -> int:
 
 
 def git(*arguments: str) -> str:
-    """Return the output of git; "" if it fails."""
+    """Run git and return its output, or "" if git fails."""
     done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def commit() -> str:
-    """Return the last commit that changed a measured source. If there are uncommitted changes, append their hash."""
+    """Return the last commit that changed a measured source. Append a hash of uncommitted changes."""
     found = git("log", "-1", "--format=%h", "--abbrev=12", "--", *MEASURED)
     if not found:
         return "unknown"

@@ -31,7 +31,7 @@ PARTS = {"known_answers": part_known_answers, "convolution": part_convolution, "
 
 
 def check(context: Context, parts: list[str], count: int) -> int:
-    """Repeat some stored runs of each part. Return the number of runs with other losses."""
+    """Repeat `count` stored runs of each part. Return the number of runs whose losses differ from the stored ones."""
     files = list(context.corpus.paths.values()) + list(part_convolution.Contest(context).paths.values())
     return sum(context.runner.repeat(part, files, count) for part in parts)
 
@@ -42,11 +42,11 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
     parser.add_argument("--trainers", type=Path, required=True, help="folder of the built trainers")
     parser.add_argument("--size", choices=list(SIZES), default="full")
-    parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes, in minutes")
+    parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes, for minutes")
     parser.add_argument("--text", type=Path, nargs="+", default=[], help="files of the text of the language model")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
-    parser.add_argument("--results", type=Path, help="folder of results; default of the full size: benchmarks/results")
-    parser.add_argument("--check", type=int, metavar="N", help="repeat N stored runs of each part, compare losses")
+    parser.add_argument("--results", type=Path, help="folder of results; default for --size full: benchmarks/results")
+    parser.add_argument("--check", type=int, metavar="N", help="only repeat N stored runs of each part, compare losses")
     parser.add_argument("--budget", action="store_true", help="only print the budgets")
     options = parser.parse_args()
     for name in options.parts:
@@ -68,7 +68,7 @@ def main() -> int:
             context.write(PARTS[name].measure(context))
         except OnlyBudgetError:
             continue
-        report.write_all(results, results)  # some tables use the results of other parts
+        report.write_all(results, results)  # all parts, because some tables use the results of several parts
         print(f"\n{name}: finished in {duration(time.monotonic() - start)}: {results / name}.json, .md and .svg")
     return 0
 

@@ -10,13 +10,13 @@ ADAMW = "preset=adamw beta2=0.95"
 
 
 class Method(NamedTuple):
-    """A method: the options for the matrices of a model, and whether AdamW updates all other parameters."""
+    """A method, with its options for the matrices of a model."""
 
     name: str
     label: str
     options: str
-    usual_rate: float  # the middle of the first three rates of a search; found with the language model
-    adamw_rest: bool = False  # AdamW updates embeddings, output layer and vectors
+    usual_rate: float  # middle of the first three rates of a search; from short runs of the language model
+    adamw_rest: bool = False  # whether AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to the matrices
 
     @property
@@ -25,7 +25,7 @@ class Method(NamedTuple):
         return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
 
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:
-        """Return the arguments of a trainer."""
+        """Return the arguments that select this method in a trainer. `rest_rate` is the learning rate of AdamW."""
         options = f"{self.options} lr={rate:.6g} weight_decay={decay if self.decays else 0:g}"
         listed = ["--optimizer", options]
         if self.adamw_rest:
@@ -48,5 +48,5 @@ METHODS = (
 
 
 def by_name(name: str) -> Method:
-    """Return a method."""
+    """Return the method with this name."""
     return next(method for method in METHODS if method.name == name)

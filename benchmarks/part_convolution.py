@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part convolution: a convolutional network that learns from 300 digits and is tested on the others."""
+"""Part convolution: a convolutional network that learns from 300 digits and is tested on other digits."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,7 +16,7 @@ PART = "convolution"
 
 
 class Contest:
-    """The runs of the part."""
+    """The runs of this part, and the learning rate of AdamW in methods that use it for some parameters."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.convolution
@@ -24,7 +24,7 @@ class Contest:
         self.rest_rate = chosen(["adamw"])[0].usual_rate
 
     def run(self, method: Method, rate: float, seed: int, is_judging: bool) -> Run:
-        """Return a run. Tuning and judging have test images of their own."""
+        """Return a run. If is_judging is true, the test images are those for judging, otherwise those for tuning."""
         size = self.size
         arguments = (*method.arguments(rate, size.decay, self.rest_rate), "--epochs", str(size.epochs), "--batch",
                      str(size.batch), "--seed", str(seed))  # fmt: skip

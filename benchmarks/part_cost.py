@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part cost: the times of all methods, measured in interleaved runs of the language model."""
+"""Part cost: the time of a step with each method. In each run of the language model, all methods take turns."""
 from __future__ import annotations
 
 import statistics
@@ -27,7 +27,7 @@ def make_run(context: Context, seed: int) -> Run:
 
 
 def medians(columns: list[list[float]]) -> list[float]:
-    """Return, for each index, the median over several lists of the same length."""
+    """Return, for each index, the median of the numbers at this index in several lists of the same length."""
     return [round(statistics.median(values), 4) for values in zip(*columns)]
 
 

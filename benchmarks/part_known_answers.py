@@ -14,14 +14,14 @@ PART = "known_answers"
 # Limits of the distance to the answer, relative to the distance at the start. A method passes if its distance is at
 # most the limit with every seed.
 TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
-SCALE = "1e-6"
-# A method passes with scaled gradients if the mean distance is at most this multiple of the mean without scaling.
+SCALE = "1e-6"  # factor of the scaled gradients
+# To pass with scaled gradients, the mean distance may be at most this multiple of the mean distance without scaling.
 SCALED_FACTOR = 1.1
-OUTSIDE = 0.01  # share of the movement that may be outside of the span of the gradients
+OUTSIDE = 0.01  # largest allowed share of the movement outside of the span of the gradients
 
 
 def make_run(context: Context, method: Method, problem: str, rate: float, seed: int, scale: str = "1") -> Run:
-    """Return a run."""
+    """Return the run of a method on a problem."""
     steps = context.size.known_answers.steps
     arguments = (*method.arguments(rate, 0, 0), "--problem", problem, "--scale", scale,
                  "--steps", str(steps), "--seed", str(seed))  # fmt: skip
@@ -29,7 +29,7 @@ def make_run(context: Context, method: Method, problem: str, rate: float, seed: 
 
 
 def solve(context: Context, method: Method) -> dict[str, Any]:
-    """Return the row of a method."""
+    """Make all runs of a method and return its results."""
     size, runner = context.size.known_answers, context.runner
     row: dict[str, Any] = {"name": method.name, "label": method.label, "options": method.options, "problems": {}}
     for problem, tolerance in TOLERANCES.items():

@@ -22,12 +22,12 @@ def model_arguments(size: LanguageModel) -> list[str]:
 
 
 def horizon_arguments(steps: int) -> list[str]:
-    """Return the arguments of a horizon: the steps, and a warmup of a tenth of them."""
+    """Return the arguments for a training of this number of steps, a tenth of which are the warmup."""
     return ["--steps", str(steps), "--warmup", str(steps // 10)]
 
 
 class Race:
-    """The runs of the part."""
+    """The runs of this part. A horizon is the number of steps of a training, and T0 is the horizon size.steps."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.language_model
@@ -35,7 +35,7 @@ class Race:
         self.ladder = sorted({max(2, round(self.size.steps * part)) for part in self.size.ladder})
 
     def run(self, method: Method, rate: float, seed: int, steps: int, is_judging: bool) -> Run:
-        """Return a run. Tuning and judging have validation files of their own."""
+        """Return a run. Its validation files are those for judging if is_judging is true, or else those for tuning."""
         size, paths = self.size, self.context.corpus.paths
         arguments = [*method.arguments(rate, size.decay, self.rest_rate), *model_arguments(size),
                      *horizon_arguments(steps), "--seed", str(seed)]  # fmt: skip
@@ -50,7 +50,7 @@ class Race:
         return self.context.mean_loss(runs)
 
     def judge(self, method: Method, rate: float, steps: int, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Return the results of unseen seeds on the judging files."""
+        """Return the results of runs with these seeds, which tuning has not used, on the judging files."""
         return self.context.runner.results([self.run(method, rate, seed, steps, True) for seed in seeds])
 
     def most_runs(self, method: Method) -> int:
@@ -59,7 +59,7 @@ class Race:
         count = size.tries * len(size.tuning_seeds)
         if method.name == "adamw":
             return count + len(size.target_seeds)
-        # Judging takes the horizon T0 and at most three candidates.
+        # A method is judged at the horizon T0, and at up to three candidates for the shortest horizon.
         return count + tuning.most_horizon_runs(self.ladder) * len(size.tuning_seeds) + 4 * len(size.seeds)
 
     def begin(self) -> None:
@@ -71,20 +71,20 @@ class Race:
 
 
 def tune(race: Race, method: Method) -> tuning.Search:
-    """Return the best learning rate at the horizon T0."""
+    """Search for the best learning rate at the horizon T0."""
     return tuning.search_rate(lambda rate: race.tuning_loss(method, rate, race.size.steps), method.usual_rate,
                               race.size.tries)  # fmt: skip
 
 
 def losses_row(results: list[dict[str, Any]], steps: int, seeds: tuple[int, ...]) -> dict[str, Any]:
-    """Return the losses of a horizon."""
+    """Return the losses of runs with the same horizon, by seed."""
     losses = [loss_of(result) for result in results]
     return {"steps": steps, "seeds": seeds, "losses": losses, "mean": mean(losses),
             "curves": [single(result)["curve"] for result in results]}  # fmt: skip
 
 
 def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, Any]:
-    """Return the part of a row that comes from tuning."""
+    """Return the entries of a method's row that tuning determines."""
     rest = method.arguments(0, race.size.decay, race.rest_rate)[3:]
     return {"name": method.name, "label": method.label, "options": method.options, "rest": "".join(rest),
             "rate": search.rate, "grid": search.losses, "is_at_end": search.is_at_end, "tries": len(search.losses)}
@@ -92,7 +92,10 @@ def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, A
 
 def compete(race: Race, method: Method, search: tuning.Search, tuning_target: float,
             baseline: list[float]) -> dict[str, Any]:  # fmt: skip
-    """Return the row of a method, with the shortest horizon whose mean loss is significantly below the target."""
+    """Return the row of a method, with the shortest horizon whose mean loss is significantly below the target.
+
+    The target is the mean of `baseline`, the losses of AdamW. `tuning_target` is AdamW's loss in tuning runs.
+    """
     size, target = race.size, mean(baseline)
     row = method_row(method, search, race)
     found: dict[int, float] = {}

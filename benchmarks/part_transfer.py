@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part transfer: the best learning rate of Muon in models of several widths, for three rules of scaling."""
+"""Part transfer: the best learning rate of Muon in models of several widths, for three rules that scale its updates."""
 from __future__ import annotations
 
 from typing import Any
@@ -21,7 +21,7 @@ HEAD_WIDTH = 32
 
 
 def make_run(context: Context, rule: Method, width: int, rate: float, seed: int) -> Run:
-    """Return a run."""
+    """Return the run of a rule at a width."""
     size, model, paths = context.size.transfer, context.size.language_model, context.corpus.paths
     model = model._replace(width=width, heads=max(1, width // HEAD_WIDTH))
     arguments = (*rule.arguments(rate, model.decay, size.rest_rate), *model_arguments(model),
@@ -31,7 +31,7 @@ def make_run(context: Context, rule: Method, width: int, rate: float, seed: int)
 
 
 def label_of(rule: Method, width: int) -> str:
-    """Return the label of a run in the progress."""
+    """Return the name of a run in messages about progress."""
     return f"{rule.label}, width {width}"
 
 

@@ -52,8 +52,8 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
         times = [costs.seconds(cost, row["name"], row["reached"]) if row["reached"] else None
                  for row in summary["methods"]]  # fmt: skip
         panels.append(ablation_chart.Panel("seconds to AdamW's loss", [finite([time]) for time in times]))
-    note = ("a bar: least to largest of the seeds; a line across it: the median; an arrow: not reached, or beyond the"
-            " axis; dashed: AdamW")  # fmt: skip
+    note = ("bar: range over the seeds; line in a bar: median; arrow: loss not reached, or value beyond the axis;"
+            " dashed line: AdamW")  # fmt: skip
     ablation_chart.write(str(path), rows_of(summary), panels, note=note,
                          title="A language model: steps and seconds to AdamW's loss")  # fmt: skip
     curves(summary, cost, path.with_name("language_model_curves.svg"))
@@ -75,7 +75,7 @@ def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
 
 
 def curves(summary: Summary, cost: Summary | None, path: Path) -> None:
-    """Draw the validation losses of the unseen seeds by steps and by seconds, for the horizon of each method."""
+    """Draw the validation losses that ranges() returns for each method, by steps and by seconds."""
     rows = {row["label"]: (row["name"], ranges(row)) for row in summary["methods"]}
     late = [most for _, points in rows.values() for _, _, _, most in points[len(points) // 3 :]]
     if not late:
@@ -97,8 +97,9 @@ def curves(summary: Summary, cost: Summary | None, path: Path) -> None:
         end = max(points[-1][0] for points in lines.values() if points)
         panels.append(plot.Panel(title, unit, lines, plot.Axis(0, end), axis, bands=bands,
                                  reference=[(0.0, summary["target"]), (end, summary["target"])]))  # fmt: skip
-    notes = ["Each method at the shortest horizon that reaches AdamW's final loss (dashed), or at AdamW's horizon",
-             "Lines are means of unseen seeds; areas are their ranges"]  # fmt: skip
+    notes = ["A line shows the shortest training that reaches AdamW's final loss (dashed line) or, if none does, one of"
+             " AdamW's length",
+             "Lines are means over the seeds, and areas are ranges over the seeds"]  # fmt: skip
     path.write_text(plot.picture(panels, "A language model", notes), encoding="utf-8")
 
 
@@ -114,7 +115,7 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the best learning rate against the width, and the excess loss at the best rate of the narrowest model."""
+    """Draw the best rate of each width, and the loss at the narrowest model's best rate minus the lowest loss."""
     del others
     rates: Lines = {}
     excess: Lines = {}
@@ -138,7 +139,7 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
 
 
 def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[float, float]]:
-    """Return the seconds to the target relative to AdamW, by tokens per batch; empty if the target is not reached."""
+    """Return pairs of tokens per batch and seconds to the target relative to AdamW; none if it is not reached."""
     row, base = costs.row_of(race, name), race["methods"][0]
     points: list[tuple[float, float]] = []
     if row is None or row["reached"] is None:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tables and pictures from the JSON of the benchmarks, and fills the sections of pages that show them.
+"""Makes tables and pictures from the JSON of the benchmarks, and writes them into sections of pages.
 
     python3 benchmarks/report.py            makes all tables and pictures in benchmarks/results
-    python3 benchmarks/report.py --fill     also writes the tables into README.md of benchmarks and docs/comparison.md
+    python3 benchmarks/report.py --fill     also writes the tables into benchmarks/README.md and docs/comparison.md
     python3 benchmarks/report.py --check    exits with status 1 if a table, a picture or a page is not up to date
 
 A section of a page begins with a comment "BENCHMARK part" and ends with a comment "END BENCHMARK".
@@ -36,7 +36,7 @@ def read(results: Path) -> dict[str, dict[str, Any]]:
 
 
 def write(results: Path, part: str, folder: Path | None = None) -> None:
-    """Write the table and the picture of a part into the folder, by default that of the results."""
+    """Write the table and the picture of a part into the folder, by default into the folder of the results."""
     folder = folder or results
     found = read(results)
     (folder / f"{part}.md").write_text(tables.TABLES[part](found[part], found) + "\n", encoding="utf-8")
@@ -91,7 +91,7 @@ def main() -> int:
     """Make or check the reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fill", action="store_true", help="write the tables into the pages")
-    parser.add_argument("--check", action="store_true", help="only compare")
+    parser.add_argument("--check", action="store_true", help="only check that all files are up to date")
     options = parser.parse_args()
     if options.check:
         found = outdated(RESULTS)

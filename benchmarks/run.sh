@@ -8,7 +8,7 @@
 # library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
 # language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
-#   --quick           sizes so small that all parts take five minutes; too small for any conclusion
+#   --quick           small sizes, with which all parts take five minutes; they are too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
 #   --budget          instead of a benchmark: prints the largest number of runs of each method, and the seconds of a run
@@ -42,7 +42,7 @@ bash cmake/install_packages.sh cmake ninja-build ccache gcc g++ pkg-config libc6
   libopenblas-pthread-dev liblapacke-dev libxxhash-dev nlohmann-json3-dev python3
 
 echo "building the library and the trainers in build/benchmarks"
-# The benchmarks run on the CPU.
+# The benchmarks need no CUDA, because they run on the CPU.
 logged configure cmake --preset release -B "$folder/library" -DCMAKE_INSTALL_PREFIX="$folder/install" -DSHAMPOO_CUDA=OFF
 logged build cmake --build "$folder/library"
 logged install cmake --install "$folder/library"

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs trainers in parallel, on all cores. Runs that are in the store are not repeated."""
+"""Runs trainers in parallel, on all cores. Runs that are in the store (store.py) are not repeated."""
 from __future__ import annotations
 
 import hashlib
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import machine
 from store import Store
 
-# Variables that a run does not inherit, because they change the kernels or the threads of the BLAS.
+# Environment variables that a run does not inherit, because they change the kernels or the threads of the BLAS.
 LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
 
-SHORT = 5.0  # a run is measured as a whole if it takes at most this many seconds
+SHORT = 5.0  # if a run takes at most this many seconds, its whole time is measured, not estimated
 
 
 class Run(NamedTuple):
-    """A run of a trainer."""
+    """The description of a run of a trainer."""
 
     part: str
     label: str  # name of the method in messages
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         return int(self.arguments[self.arguments.index("--threads") + 1]) if "--threads" in self.arguments else 1
 
     def shortened(self, steps: int) -> Run:
-        """Return the same run with fewer steps. If its trainer has no option --steps, it still makes all steps."""
+        """Return the same run with fewer steps. If the trainer has no option --steps, the run still makes all steps."""
         arguments = list(self.arguments)
         if "--steps" in arguments:
             arguments[arguments.index("--steps") + 1] = str(steps)
@@ -93,7 +93,7 @@ class Progress:
         return sum(count * self.seconds[label] for label, count in self.left.items()) / self.at_once
 
     def count(self, label: str, seconds: float | None = None) -> None:
-        """Count a finished run. The measured seconds of new runs replace the estimate."""
+        """Count a finished run. For a new run, pass its seconds: the mean over new runs replaces the estimate."""
         self.done += 1
         self.left[label] = max(self.left.get(label, 0) - 1, 0)
         if seconds is not None:
@@ -101,11 +101,11 @@ class Progress:
             self.seconds[label] = sum(self.measured[label]) / len(self.measured[label])
 
     def finish(self, label: str) -> None:
-        """Record that a method needs no more runs."""
+        """Record that the method with this label needs no more runs."""
         self.left[label] = 0
 
     def show(self, text: str) -> None:
-        """Print a line about a run. On a terminal, it replaces the previous one."""
+        """Print a line about a run. On a terminal, the line replaces the previous line."""
         line = f"[{self.part} {self.done}/{self.total}] {text}; at most {duration(self.remaining())} left"
         if sys.stdout.isatty():
             print(f"\r\033[K{line[:118]}", end="", flush=True)
@@ -137,7 +137,7 @@ class Runner:
         }  # fmt: skip
 
     def execute(self, run: Run) -> tuple[dict[str, Any], float]:
-        """Return the result of a run and its seconds."""
+        """Make a run. Return its result and its time in seconds."""
         command = [str(self.trainers / run.program), *run.arguments]
         for option, path in run.files:
             command += [option, str(path)]
@@ -165,7 +165,7 @@ class Runner:
                             self.at_once(runs[0]))  # fmt: skip
 
     def result(self, run: Run) -> dict[str, Any]:
-        """Return the result of a run, from the store if it is there."""
+        """Return the result of a run and count the run. If the run is not in the store, make it first."""
         is_new = self.store.find(self.settings(run)) is None
         record = self.record(run)
         result: dict[str, Any] = record["result"]
@@ -179,7 +179,7 @@ class Runner:
         return result
 
     def results(self, runs: Sequence[Run]) -> list[dict[str, Any]]:
-        """Return the results of runs. Those that are not in the store are made in parallel."""
+        """Return the results of runs. Make the runs that are not in the store, in parallel."""
         with ThreadPoolExecutor(self.at_once(runs[0])) as pool:
             return list(pool.map(self.result, runs))
 
@@ -189,11 +189,11 @@ class Runner:
         return max(1, machine.processor_count() // run.threads)
 
     def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
-        """Return the seconds of a run: estimated if the run is long, otherwise measured.
+        """Return the seconds of a run: estimated if the run is long and new, otherwise measured.
 
         If the run is not in the store and its trainer has the option --steps, two shorter runs give an estimate. An
-        estimate above SHORT is returned. In all other cases, the run is made if it is not in the store, and its
-        measured seconds are returned.
+        estimate above SHORT is returned. In all other cases, the function makes the run if it is not in the store,
+        and returns its measured seconds.
         """
         if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
             few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
@@ -204,7 +204,7 @@ class Runner:
         return float(self.record(run)["seconds"])  # not estimated, because starting takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
-        """Repeat stored runs of a part and compare their losses. Return the number of runs that differ."""
+        """Repeat at most `count` stored runs of a part. Return how many have other losses than the stored ones."""
         known = {self.hash_of(path): path for path in files}
         records = [
             record for record in self.store.records.values()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of the benchmarks: full, quick for the long tests, and smoke for the short tests.
 
-Seeds for tuning and seeds for judging are never the same.
+No seed is used for both tuning and judging.
 """
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ ALL = tuple(method.name for method in METHODS)
 class LanguageModel(NamedTuple):
     """Sizes of the part language_model."""
 
-    steps: int = 300  # T0, the horizon of AdamW that defines the target
+    steps: int = 300  # T0: AdamW's loss after this number of steps is the target
+    # Horizons (numbers of steps) at which a method may reach the target, as multiples of `steps`.
     ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25)
     batch: int = 12
     context: int = 128
     width: int = 96
     heads: int = 3
     layers: int = 3
-    windows: int = 256  # sequences of the validation text in an evaluation
+    windows: int = 256  # number of sequences of the validation text that an evaluation uses
     decay: float = 0.1
     tries: int = 7
     tuning_seeds: tuple[int, ...] = (101, 102)
     target_seeds: tuple[int, ...] = tuple(range(1, 11))
     seeds: tuple[int, ...] = tuple(range(11, 16))
-    points: int = 10  # evaluations in a judging run
+    points: int = 10  # approximate number of evaluations in a judging run
     methods: tuple[str, ...] = ALL
     threads: int = 2
 
@@ -73,7 +74,7 @@ class Cost(NamedTuple):
 
     steps: int = 300
     batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48)
-    seeds: tuple[int, ...] = (1, 2, 3)  # one run for each; the methods take turns in it
+    seeds: tuple[int, ...] = (1, 2, 3)  # there is one run for each seed, in which all methods take turns
     methods: tuple[str, ...] = ALL
 
 
@@ -89,7 +90,7 @@ class Size(NamedTuple):
 
 
 def small(steps: int, methods: tuple[str, ...], **model: Any) -> dict[str, Any]:
-    """Return changes that make the language model small."""
+    """Return arguments of LanguageModel for a small model and few runs."""
     return {"steps": steps, "batch": 4, "context": 32, "width": 48, "heads": 2, "layers": 1, "windows": 16, "tries": 2,
             "tuning_seeds": (101,), "target_seeds": (1, 2), "seeds": (11, 12), "ladder": (0.5, 1.0), "points": 2,
             "methods": methods, **model}  # fmt: skip

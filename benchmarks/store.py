@@ -10,12 +10,12 @@ from typing import Any
 
 
 def key_of(settings: dict[str, Any]) -> str:
-    """Return a text that identifies a run. It does not depend on the order of the settings."""
+    """Return a string that identifies a run. The string does not depend on the order of the settings."""
     return json.dumps(settings, sort_keys=True)
 
 
 class Store:
-    """Runs by their settings. A run is appended to the file when it has finished, so a killed benchmark can be
+    """Finished runs by their settings. A run is appended to the file when it has finished, so a killed benchmark can be
     continued."""
 
     def __init__(self, path: Path) -> None:
@@ -43,6 +43,6 @@ class Store:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
             file.flush()
-            if seconds > 1:  # waiting for the disk may take longer than a short run
+            if seconds > 1:  # not for a short run: waiting for the disk may take longer than repeating the run
                 os.fsync(file.fileno())
         return record

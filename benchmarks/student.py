@@ -57,7 +57,7 @@ def quantile(probability: float, degrees: float) -> float:
 
 
 def p_below(values: Sequence[float], target: float) -> float:
-    """Return the p-value of the one-sided test that the mean of the values is below a target.
+    """Return the p-value of the one-sided t-test of whether the mean of the values is below a target.
 
     Return 1 if a value is not finite, or if there are fewer than two values.
     """
@@ -70,7 +70,7 @@ def p_below(values: Sequence[float], target: float) -> float:
 
 
 def p_below_others(values: Sequence[float], others: Sequence[float]) -> float:
-    """Return the p-value of the one-sided test of Welch that the first mean is below the second one."""
+    """Return the p-value of Welch's one-sided test of whether the mean of `values` is below that of `others`."""
     if min(len(values), len(others)) < 2 or not all(map(math.isfinite, [*values, *others])):
         return 1.0
     difference = statistics.fmean(values) - statistics.fmean(others)

@@ -14,8 +14,9 @@ import student
 
 Summary = dict[str, Any]
 PROBLEMS = {
-    "kronecker": "Kronecker least squares", "scaled": "the same, gradients times 1e-6", "low_rank": "low rank",
-    "rank_deficient": "rank-deficient gradients", "span": "movement outside of the span of the gradients",
+    "kronecker": "Kronecker least squares", "scaled": "Kronecker least squares, gradients times 1e-6",
+    "low_rank": "low rank", "rank_deficient": "rank-deficient gradients",
+    "span": "movement outside of the span of the gradients",
 }  # fmt: skip
 RATE_HEAD = "best learning rate (rates tried)"
 
@@ -59,7 +60,7 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 
 def origin(summary: Summary) -> str:
-    """Return the line that says how the numbers were made."""
+    """Return the sentence that says how the numbers of a table were made."""
     size = "" if summary["size"] == "full" else f", with the sizes of --{summary['size']}, too small for any conclusion"
     return (f"Made by `{summary['command']}` on {summary['processors']} processors ({summary['processor']}), commit "
             f"{summary['commit']}{size}.")  # fmt: skip
@@ -73,7 +74,7 @@ def grid_text(row: Summary) -> str:
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
-    """Return the number of tuning runs of a method. steps: the horizon of the runs that chose the learning rate."""
+    """Return the number of tuning runs of a method. `steps` is the horizon at which the learning rate was tuned."""
     horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
     return (len(row["grid"]) + len(horizons)) * len(seeds)
 
@@ -87,7 +88,7 @@ def text_line(text: Summary) -> str:
     """Return the source of the text, and the size and the hash of each part."""
     parts = "; ".join(f"{name}: {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
                       for name in ("training", "tuning", "judging"))  # fmt: skip
-    return f"Text: {text['source']}. The parts, each with the first digits of its SHA-256: {parts}."
+    return f"The text consists of {text['source']}. Its parts and the first digits of their SHA-256: {parts}."
 
 
 def language_model(summary: Summary, others: dict[str, Summary]) -> str:
@@ -114,16 +115,17 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["method", f"loss after {settings['steps']} steps: mean ± 95 % interval (least to largest)",
              "steps to the target (relative to AdamW)", "p of the t-test, p of Welch's test",
              "seconds to the target (relative to AdamW)", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
-    timed = (f"Seconds are the sum of the times of the steps to the target, measured by `{cost['command']}` on "
-             f"{cost['processor']}, commit {cost['commit']}."
-             if cost else "Seconds need the part cost: `bash benchmarks/run.sh cost`.")  # fmt: skip
+    timed = (f"Seconds are the sum of the times of the steps to the target. `{cost['command']}` measured these times "
+             f"on {cost['processor']}, commit {cost['commit']}."
+             if cost else "To add seconds, run `bash benchmarks/run.sh cost`.")  # fmt: skip
     notes = [
         origin(summary),
-        f"Target: {summary['target']:.4f}, the mean of AdamW's seeds {seeds_text(settings['target_seeds'])}. "
-        f"Tuning seeds: {seeds_text(settings['tuning_seeds'])}. Other methods are judged with the seeds "
-        f"{seeds_text(settings['seeds'])}. Horizons, which are the lengths of the training runs in steps: "
-        f"{', '.join(map(str, summary['horizons']))}. Both tests are one-sided. The t-test compares the mean of a "
-        f"method with the target as a fixed number. Welch's test also includes the spread of AdamW's seeds.",
+        f"The target is {summary['target']:.4f}, the mean loss of AdamW with the seeds "
+        f"{seeds_text(settings['target_seeds'])}. All methods are tuned with the seeds "
+        f"{seeds_text(settings['tuning_seeds'])}. Methods other than AdamW are judged with the seeds "
+        f"{seeds_text(settings['seeds'])}. The horizons (numbers of steps of a training run) are "
+        f"{', '.join(map(str, summary['horizons']))}. Both tests are one-sided. The t-test treats the target as "
+        f"exact. Welch's test also includes the spread of AdamW's seeds.",
         timed, text_line(summary["text"]),
     ]  # fmt: skip
     return with_notes(table(heads, rows), notes)
@@ -139,9 +141,10 @@ def convolution(summary: Summary, others: dict[str, Summary]) -> str:
             for index, row in enumerate(summary["methods"])]  # fmt: skip
     heads = ["method", "test error in %: mean (least to largest)", "p that the error is below AdamW's", "test loss",
              "training loss", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
-    note = (f"{images['training']} training images; {images['tuning']} others for tuning, with the seeds "
-            f"{seeds_text(settings['tuning_seeds'])}; {images['judging']} others for the test, with the seeds "
-            f"{seeds_text(settings['seeds'])}. p is computed by Welch's one-sided test.")  # fmt: skip
+    note = (f"The network is trained on {images['training']} images. Learning rates are tuned on {images['tuning']} "
+            f"other images, with the seeds {seeds_text(settings['tuning_seeds'])}. The results are those of another "
+            f"{images['judging']} images, with the seeds {seeds_text(settings['seeds'])}. p is computed by Welch's "
+            f"one-sided test.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -159,9 +162,10 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
                      str(sum(tuning_runs(one, settings["seeds"]) for one in rule["widths"].values()))])  # fmt: skip
     heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest", "rates tried",
              "runs"]  # fmt: skip
-    note = (f"Best learning rates after {settings['steps']} steps: the minimum of the parabola through the best of "
-            f"{settings['tries']} rates and its neighbors. Seeds {seeds_text(settings['seeds'])}. AdamW updates "
-            f"embeddings, output layer and vectors with the learning rate {settings['rest_rate']:g}.")  # fmt: skip
+    note = (f"The table shows the best learning rates for {settings['steps']} steps. Each of them is at the minimum of "
+            f"the parabola through the losses of the best of {settings['tries']} rates and of its two neighbors. "
+            f"Losses are means over the seeds {seeds_text(settings['seeds'])}. AdamW updates embeddings, output layer "
+            f"and vectors with the learning rate {settings['rest_rate']:g}.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -182,15 +186,16 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
                      "; ".join(grid_text(found) for found in tuned),
                      f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
-    note = (f"Each number is the largest one over the seeds {seeds_text(settings['seeds'])}. The first four numbers "
-            f"are distances to the answer, relative to the distance at the start. The fifth number is the share of the "
-            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. Limits: "
-            f"{limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
+    note = (f"Each number is the largest over the seeds {seeds_text(settings['seeds'])}. The first four numbers are "
+            f"distances to the answer, relative to the distance at the start. The fifth number is the share of the "
+            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. The limits "
+            f"are {limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
             f"{limits['rank_deficient']:g} for the fourth and {limits['span']:g} for the fifth. The second number "
-            f"passes if its mean over the seeds is at most {limits['scaled']:g} times the mean of the first. Rates: "
-            f"the best of {settings['tries']} with the seeds {seeds_text(settings['tuning_seeds'])}, after "
-            f"{settings['steps']} steps. The three problems are Kronecker least squares, low rank, and rank-deficient "
-            f"gradients. The rate of the first one is also used for the scaled gradients.")  # fmt: skip
+            f"passes if its mean over the seeds is at most {limits['scaled']:g} times the mean of the first. The "
+            f"learning rate of a problem is the best of {settings['tries']} with the seeds "
+            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps. The three problems are "
+            f"Kronecker least squares, low rank, and rank-deficient gradients. The rate of the first problem is also "
+            f"used for the scaled gradients.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -207,14 +212,15 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
         rows.append([row["label"], number(row["update_ms"], ".2f"),
                      f"{min(row['update_ms_of_runs']):.2f} to {max(row['update_ms_of_runs']):.2f}",
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
-    heads = ["method", "update, ms", "means of the runs", "bytes of state per parameter",
+    heads = ["method", "mean update, ms", "mean update of a run, ms: least to largest", "bytes of state per parameter",
              *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
     note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. For each of the "
             f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
             f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "
-            f"share of the update in a training step with this number of tokens per batch. The last column shows the "
-            f"tokens per batch from which a method reaches AdamW's loss sooner than AdamW. It uses the steps of the "
-            f"part language_model, measured with {summary['model']['batch'] * context} tokens per batch.")  # fmt: skip
+            f"share of the update in the time of a training step with this number of tokens per batch. The last column "
+            f"shows the tokens per batch from which a method reaches AdamW's loss sooner than AdamW. These numbers are "
+            f"computed from the steps to the target in the part language_model, where a batch has "
+            f"{summary['model']['batch'] * context} tokens.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 

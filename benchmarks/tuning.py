@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of learning rates and horizons. Both depend only on the losses of tuning runs."""
+"""Chooses learning rates and horizons (numbers of training steps), only from the losses of tuning runs."""
 from __future__ import annotations
 
 import math
@@ -17,7 +17,7 @@ class Search(NamedTuple):
 
 
 def grid_rate(usual: float, index: int, factor: float = 2**0.5) -> float:
-    """Return a learning rate of the grid, rounded to four digits."""
+    """Return a learning rate of the grid, rounded to four significant digits."""
     return float(f"{usual * factor**index:.4g}")
 
 
@@ -49,8 +49,8 @@ def search_rate(loss: Callable[[float], float], usual: float, tries: int, factor
 def candidate_horizons(loss: Callable[[int], float], target: float, ladder: Sequence[int], most: int = 3) -> list[int]:
     """Return at most `most` horizons to be judged, the shortest first.
 
-    The ladder is the list of all horizons, in ascending order. The first candidate is the shortest horizon whose tuning
-    loss is at or below the target, found by bisection. The next longer horizons follow. The list is empty if the
+    The ladder is the list of all horizons, in ascending order. Bisection finds the first candidate: the shortest
+    horizon whose tuning loss is at most the target. The next longer horizons follow. The list is empty if the
     longest horizon of the ladder does not reach the target.
     """
     first, last = 0, len(ladder) - 1
@@ -71,9 +71,10 @@ def most_horizon_runs(ladder: Sequence[int]) -> int:
 
 
 def smooth_best(losses: dict[float, float]) -> float:
-    """Return the minimum of the parabola through the best rate and its neighbors, on a logarithmic axis.
+    """Return the rate at the minimum of the parabola through the losses of the best rate and of its neighbors.
 
-    Return the best rate itself if it is at an end of the grid or a neighbor diverged.
+    The parabola is a function of the logarithm of the rate. Return the best rate itself if it is at an end of the grid,
+    or if a neighbor diverged.
     """
     rates = sorted(losses)
     best = min(range(len(rates)), key=lambda i: (losses[rates[i]], i))

@@ -3,10 +3,10 @@
 #ifndef BENCHMARKS_CLOCK_H
 #define BENCHMARKS_CLOCK_H
 
-// Returns the seconds of a clock that never goes back.
+// Returns the time in seconds of a clock that never goes back.
 double seconds(void);
 
-// Returns the median; sorts the values.
+// Sorts the values in place, and returns their median. Returns 0 if there are no values.
 double median(int count, double* values);
 
 #endif

@@ -14,7 +14,7 @@ static uint8_t token_of(uint8_t byte) {
 
 void corpus_read(Corpus* corpus, const char* path, size_t least) {
   FILE* file = open_file(path, "rb");
-  if (fseek(file, 0, SEEK_END) != 0) fail("%s: cannot find its end", path);
+  if (fseek(file, 0, SEEK_END) != 0) fail("%s: cannot find the end of the file", path);
   const long size = ftell(file);
   rewind(file);
   if (size <= 0 || (size_t)size <= least) fail("%s has %ld bytes; expected more than %zu", path, size, least);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A text as tokens: a token for each printable character of ASCII, the tab and the newline, and one for all other
-// bytes.
+// A text as a sequence of tokens, one for each byte. Each printable ASCII character, the tab and the newline have a
+// token of their own. All other bytes have the same token.
 #ifndef BENCHMARKS_CORPUS_H
 #define BENCHMARKS_CORPUS_H
 
@@ -16,7 +16,7 @@ typedef struct {
   uint8_t* tokens;
 } Corpus;
 
-// Reads a file. Exits with an error unless it has more than `least` bytes.
+// Reads a file. Exits with an error unless the file has more than `least` bytes.
 void corpus_read(Corpus* corpus, const char* path, size_t least);
 void corpus_free(Corpus* corpus);
 

@@ -10,7 +10,7 @@
 #include "clock.h"
 #include "random.h"
 
-// Number of tokens that a thread computes at a time.
+// Number of tokens in the sequences that a thread processes at a time.
 enum { kRowsAtOnce = 512 };
 
 // Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). The names of these
@@ -111,8 +111,8 @@ static void draw(const Training* training, uint64_t* random_state, int count, co
 
 void training_run(Training* training, int count, const int* batches, double* times) {
   const TrainingOptions* options = training->options;
-  uint64_t random_state =
-      (uint64_t)options->seed + 1000000007;  // draws the batches; the weights are drawn with the seed itself
+  // The initial weights were drawn with the seed itself. The batches need other random numbers.
+  uint64_t random_state = (uint64_t)options->seed + 1000000007;
   uint64_t timed_state = random_state + 1;
   int largest = options->batch;
   for (int b = 0; b < count; ++b) largest = batches[b] > largest ? batches[b] : largest;

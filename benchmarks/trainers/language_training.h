@@ -15,21 +15,21 @@ enum { kMaxPoints = 64, kMaxBatches = 16 };
 
 typedef struct {
   int steps, warmup;
-  int every;    // steps between evaluations; 0: only at the end
+  int every;    // steps between evaluations; 0: evaluate only after the last step
   int batch;    // sequences in a step
   int seed;     // seed of the initial weights and of the batches
-  int windows;  // sequences of the validation text that are evaluated, at equal distances
+  int windows;  // number of sequences of the validation text in an evaluation, at equal distances
 } TrainingOptions;
 
-// A method in training.
+// The training with one method. Sizes of arrays are in brackets; [values] is the number of elements of all parameters.
 typedef struct {
   Optimizer optimizer;
   real* params;              // [values]
-  double* losses;            // [steps], training loss before each step
+  double* losses;            // [steps], training loss of the batch of each step, before the step
   double* gradient_seconds;  // [steps]
   double* update_seconds;    // [steps]
-  int steps;                 // steps made
-  int diverged;              // 1: a loss or an update was not finite, and no more steps are made
+  int steps;                 // number of steps that were made
+  int diverged;              // 1: a loss, gradient or update was not finite, so no more steps are made
   int point_count;
   int point_steps[kMaxPoints];
   double point_losses[kMaxPoints];  // validation losses
@@ -42,18 +42,18 @@ typedef struct {
   const Model* model;
   Pool* pool;
   Batch batch;
-  real* grads;  // [values], of the current contender
+  real* grads;  // [values], of the contender whose turn it is
   int count;
   Contender contenders[kMaxMethods];
 } Training;
 
-// Creates the contenders. All start from the same weights, and use the same batches.
+// Creates a contender for each method. All contenders start from the same weights, and use the same batches.
 void training_create(Training* training, const TrainingOptions* options, const Corpus* text, const Corpus* validation,
                      const Model* model, Pool* pool, const MethodList* methods);
 void training_free(Training* training);
 
 // Makes all steps. Contenders take turns step by step, so that other load on the machine affects all of them equally.
-// Before each step, also measures how long a gradient takes with other batch sizes: for each i below count,
+// Before each step, the function also measures the time of a gradient with `count` other batch sizes:
 // times[i * steps + step] receives the seconds for the gradient of batches[i] sequences.
 void training_run(Training* training, int count, const int* batches, double* times);
 

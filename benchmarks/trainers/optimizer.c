@@ -94,12 +94,12 @@ double schedule_share(int step, int steps, int warmup) {
 
 void method_list_add(void* list, const char* options) {
   MethodList* methods = list;
-  if (methods->count == kMaxMethods) fail("--optimizer is given more than %d times", kMaxMethods);
+  if (methods->count == kMaxMethods) fail("--optimizer is passed too often; expected at most %d times", kMaxMethods);
   methods->methods[methods->count++] = (Method){.options = options};
 }
 
 void method_list_set_rest(void* list, const char* options) {
   MethodList* methods = list;
-  if (methods->count == 0) fail("--rest comes before --optimizer; expected it after the --optimizer it belongs to");
+  if (methods->count == 0) fail("--rest comes before --optimizer; expected --rest after the --optimizer of its method");
   methods->methods[methods->count - 1].rest = options;
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An optimizer of libshampoo that is described by two strings of options. All trainers of the benchmarks use it, so a
-// method is the same in all of them.
+// An optimizer of libshampoo that is described by two strings of options. All trainers of the benchmarks create their
+// optimizers with these functions, so a method means the same in each trainer.
 #ifndef BENCHMARKS_OPTIMIZER_H
 #define BENCHMARKS_OPTIMIZER_H
 
@@ -32,7 +32,7 @@ enum { kInside, kEnds, kVectors, kOptimizerGroups };
 
 typedef struct {
   shampoo_optimizer* handle;
-  double peak[kOptimizerGroups];  // largest learning rate of each group, from its options
+  double peak[kOptimizerGroups];  // largest learning rate of each group: the key lr of its options
   int64_t state_bytes;
 } Optimizer;
 
@@ -42,8 +42,8 @@ void optimizer_create(Optimizer* optimizer, const Method* method, int count, con
                       const shampoo_executor* executor, int threads);
 void optimizer_free(Optimizer* optimizer);
 
-// Makes one step with `share` times the largest learning rates. Returns 0, without changing anything, if a gradient is
-// not finite or the previous step skipped an update that was not finite.
+// Makes one step with `share` times the largest learning rates, and returns 1. Returns 0, without changing anything, if
+// a gradient is not finite or the previous step skipped an update that was not finite.
 int optimizer_step(Optimizer* optimizer, double share);
 
 // Returns the share of the largest learning rate at a step, counted from 0: a linear warmup, then half a cosine to 0.

@@ -10,7 +10,7 @@
 enum { kPairs = 64 };
 static const double kCondition = 100;
 
-// Draws a normal number by the method of Box and Muller.
+// Draws a standard normal number by the method of Box and Muller.
 static double normal(uint64_t* random_state) {
   const double u = 1 - random_uniform(random_state), v = random_uniform(random_state);
   return sqrt(-2 * log(u)) * cos(6.28318530717958647692 * v);
@@ -32,8 +32,8 @@ static void draw_orthonormal(uint64_t* random_state, int count, int n, double* r
   }
 }
 
-// Draws rows sqrt(eigenvalue) * eigenvector. A vector of independent normal numbers times these rows has the covariance
-// matrix with these eigenvalues and eigenvectors.
+// Draws a matrix A whose rows are sqrt(eigenvalue) * eigenvector, with random eigenvectors. If v is a row vector of
+// independent standard normal numbers, the covariance matrix of v A has these eigenvalues and eigenvectors.
 static void draw_covariance(uint64_t* random_state, int n, double* rows) {
   draw_orthonormal(random_state, n, n, rows);
   for (int i = 0; i < n; ++i) {
@@ -42,6 +42,7 @@ static void draw_covariance(uint64_t* random_state, int n, double* rows) {
   }
 }
 
+// Draws a vector with the covariance matrix of draw_covariance().
 static void draw_sample(uint64_t* random_state, int n, const double* rows, double* sample) {
   memset(sample, 0, sizeof(double) * (size_t)n);
   for (int i = 0; i < n; ++i) {

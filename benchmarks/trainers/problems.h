@@ -1,14 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Problems whose answer is known. The seed determines the random numbers of a problem. ' is the transpose.
+// Optimization problems whose answer is known. The seed determines the random numbers of a problem. ' is the transpose.
 //
-//   kronecker       least squares: the target is x' W* z, where x and z are independent normal vectors whose covariance
-//                   matrices have condition number 100 in random bases. Each step draws 64 pairs (x, z). The answer is
-//                   W*.
-//   low_rank        U V' = M, where M is a 40 x 60 matrix of rank 4. The answer is M.
-//   rank_deficient  W P = W* P, where P projects rows of length 32 onto a random subspace of dimension 4. The rows of
-//                   all gradients are in this subspace. The answer is the solution that is nearest to the start.
+//   kronecker       Fits x' W z to x' W* z by least squares. x and z are independent normal vectors. Their covariance
+//                   matrices have condition number 100 and random eigenvectors. Each step draws 64 pairs (x, z). The
+//                   answer is W*.
+//   low_rank        Solves U V' = M for U and V, where M is a 40 x 60 matrix of rank 4. The answer is the product M.
+//   rank_deficient  Solves W P = W* P for W, where P projects rows of length 32 onto a random subspace of dimension 4.
+//                   The rows of all gradients are in this subspace. The answer is the solution nearest to the start.
 #ifndef BENCHMARKS_PROBLEMS_H
 #define BENCHMARKS_PROBLEMS_H
 
@@ -29,23 +29,24 @@ typedef struct {
   real grads[kMaxProblemValues];
   real start[kRows * kColumns];
   double answer[kLowRows * kLowColumns];
-  double left[kRows * kRows];  // kronecker: square root of the covariance of x; rank_deficient: basis [kRank][kColumns]
-  double right[kColumns * kColumns];  // kronecker: square root of the covariance of z
+  // kronecker: square root of the covariance matrix of x. rank_deficient: basis of the subspace, [kRank][kColumns].
+  double left[kRows * kRows];
+  double right[kColumns * kColumns];  // kronecker: square root of the covariance matrix of z
   double first_distance;
   uint64_t random_state;
 } Problem;
 
 void problem_create(Problem* problem, int kind, int seed);
 
-// Draws a batch and writes `scale` times the gradient to problem->grads.
+// Writes `scale` times the gradient to problem->grads. The gradient of kronecker is the mean over newly drawn pairs.
 void problem_gradient(Problem* problem, double scale);
 
-// Returns the distance to the answer, relative to the distance at the start. In rank_deficient, only the part in the
-// span of the gradients counts.
+// Returns the distance to the answer, divided by the distance at the start. For rank_deficient, measures only the part
+// of the distance that is in the span of the gradients.
 double problem_distance(const Problem* problem);
 
-// For rank_deficient: returns the norm of the movement outside of the span of the gradients, as a share of the norm of
-// the whole movement. Returns 0 for the other problems.
+// For rank_deficient, returns how much of the movement from the start is outside of the span of the gradients: the norm
+// of this part, divided by the norm of the whole movement. Returns 0 for the other problems.
 double problem_outside(const Problem* problem);
 
 #endif

@@ -29,13 +29,13 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "the method, such as \"preset=soap lr=0.003\""),
       option_choice("--problem", &options->problem, kNames, "the problem"),
-      option_number("--scale", &options->scale, "factor of all gradients"),
+      option_number("--scale", &options->scale, "factor by which gradients are multiplied"),
       option_integer("--steps", &options->steps, 1, INT_MAX,
-                     "number of steps; the learning-rate schedule ends with the last one"),
+                     "number of steps; the learning-rate schedule ends with the last step"),
       option_integer("--seed", &options->seed, 0, INT_MAX, "seed of the problem and of its batches"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
-  if (options->methods.count != 1) fail("--optimizer is given %d times; expected once", options->methods.count);
+  if (options->methods.count != 1) fail("--optimizer is passed %d times; expected once", options->methods.count);
 }
 
 int main(int argc, char** argv) {

@@ -40,15 +40,15 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "the method, such as \"preset=soap lr=0.003\""),
       option_call("--rest", "OPTIONS", method_list_set_rest, &options->methods,
-                  "the method of the output layer and of vectors, if it is another one"),
+                  "the method of the output layer and of vectors, if it differs from --optimizer"),
       option_text("--data", "FILE", &options->data, "the images, in the format of examples/c_mlp/data"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step"),
       option_integer("--seed", &options->seed, 0, INT_MAX, "seed of the initial weights and of the order of images"),
-      option_integer("--threads", &options->threads, 1, 1024, "threads of the update"),
+      option_integer("--threads", &options->threads, 1, 1024, "threads that compute the update"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
-  if (options->methods.count != 1) fail("--optimizer is given %d times; expected once", options->methods.count);
+  if (options->methods.count != 1) fail("--optimizer is passed %d times; expected once", options->methods.count);
 }
 
 static void create(Optimizer* optimizer, const Network* net, const Options* options) {
@@ -122,7 +122,7 @@ int main(int argc, char** argv) {
   Optimizer optimizer;
 
   parse(&options, argc, argv);
-  openblas_set_num_threads(1);  // the matrices are small
+  openblas_set_num_threads(1);  // the matrices are too small for several threads
   digits_load(&digits, options.data);
   if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
   uint64_t random_state = (uint64_t)options.seed;

@@ -16,7 +16,7 @@
 const char program_name[] = "train_language_model";
 
 static const char kAbout[] =
-    "Trains a transformer on a text with one method, or with several that take turns.\n"
+    "Trains a transformer on a text with one method, or with several methods that take turns step by step.\n"
     "Prints losses and times as JSON.\n";
 
 typedef struct {
@@ -46,31 +46,31 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "a method, such as \"preset=soap lr=0.003\"; may be repeated"),
       option_call("--rest", "OPTIONS", method_list_set_rest, &options->methods,
-                  "the method of embeddings, output layer and vectors, if it is another one"),
-      option_text("--text", "FILE", &options->text, "the text"),
-      option_text("--validation", "FILE", &options->validation, "the text of the validation loss"),
+                  "the method of embeddings, output layer and vectors, if it differs from --optimizer"),
+      option_text("--text", "FILE", &options->text, "the training text"),
+      option_text("--validation", "FILE", &options->validation, "the text on which the validation loss is computed"),
       option_integer("--steps", &training->steps, 1, INT_MAX / 2,
-                     "steps of the training; the learning-rate schedule ends with the last one"),
+                     "steps of the training; the learning-rate schedule ends with the last step"),
       option_integer("--warmup", &training->warmup, 0, INT_MAX / 2, "steps in which the learning rate rises"),
-      option_integer("--every", &training->every, 0, INT_MAX, "steps between evaluations; 0: only at the end"),
-      option_integer("--windows", &training->windows, 1, 1 << 20, "sequences of an evaluation"),
+      option_integer("--every", &training->every, 0, INT_MAX, "steps between evaluations; 0 evaluates only at the end"),
+      option_integer("--windows", &training->windows, 1, 1 << 20, "sequences in an evaluation"),
       option_integer("--batch", &training->batch, 1, 1 << 20, "sequences in a step"),
       option_integer("--seed", &training->seed, 0, INT_MAX / 2, "seed of the initial weights and of the batches"),
-      option_integer("--context", &options->context, 1, 1 << 16, "tokens of a sequence"),
+      option_integer("--context", &options->context, 1, 1 << 16, "tokens in a sequence"),
       option_integer("--width", &options->width, 1, 1 << 16, "width of the residual stream"),
       option_integer("--heads", &options->heads, 1, 1 << 16, "attention heads; must divide the width"),
       option_integer("--layers", &options->layers, 1, kMaxLayers, "layers"),
       option_integer("--threads", &options->threads, 1, 1024, "threads"),
-      option_flag("--times", &options->show_times, 1, "print the time of the update of every step"),
+      option_flag("--times", &options->show_times, 1, "print how long the update takes in each step"),
       option_text("--batches", "N,N,...", &options->batches,
-                  "also measure the time of a gradient for these batch sizes"),
+                  "also measure how long a gradient takes with these batch sizes"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   if (options->methods.count == 0) fail("no --optimizer; expected at least one");
   if (training->warmup >= training->steps) fail("--warmup %d is not below --steps", training->warmup);
 }
 
-// Parses a list of sizes. Returns their number.
+// Parses batch sizes that are separated by commas. Returns the number of sizes.
 static int parse_batches(const char* text, int* batches) {
   int count = 0;
   while (*text != '\0') {
@@ -84,7 +84,7 @@ static int parse_batches(const char* text, int* batches) {
   return count;
 }
 
-// Returns the mean training loss of the last tenth of the steps.
+// Returns the training loss, averaged over the last 10 % of the steps.
 static double last_losses(const Contender* contender) {
   if (contender->diverged) return NAN;
   const int count = contender->steps / 10 > 0 ? contender->steps / 10 : 1;
@@ -116,7 +116,7 @@ static void print_contender(const Contender* contender, int show_times) {
     printf("]");
   }
   printf(", \"gradient_ms\": ");
-  json_number(1e3 * median(contender->steps, contender->gradient_seconds));  // sorts the times
+  json_number(1e3 * median(contender->steps, contender->gradient_seconds));  // median() sorts gradient_seconds
   printf("}");
 }
 

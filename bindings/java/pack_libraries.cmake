@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DOUT=FOLDER -DLIBRARIES=FILE=NAME;... -DSTRIP=PROGRAM -P pack_libraries.cmake
 #
-# Copies libraries for the jar, without debug information and without paths of the build machine.
+# Copies each library FILE to FOLDER/NAME, for the jar. Removes debug information and paths of the build machine.
 file(MAKE_DIRECTORY ${OUT})
 foreach(library ${LIBRARIES})
   string(REPLACE "=" ";" pair ${library})

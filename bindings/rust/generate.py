@@ -88,7 +88,7 @@ def read_header(header: Path) -> Declarations:
 
 
 def split_arguments(text: str) -> list[str]:
-    """Split a list of types at the commas outside parentheses."""
+    """Split a list of types at the commas outside parentheses. Leave out the type void."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -100,7 +100,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def function(swig: str, names: list[str]) -> str:
-    """Convert a function type of SWIG, f(arguments).result, to (arguments) -> result."""
+    """Convert SWIG's f(arguments).result to Rust's (arguments) -> result. ``names`` is empty or names all arguments."""
     depth, end = 0, 0
     for index, character in enumerate(swig):
         depth += (character == "(") - (character == ")")
@@ -128,7 +128,7 @@ def rust_type(swig: str) -> str:
 
 
 def read_comments(header: Path) -> dict[str, str]:
-    """Return the comments by the name that is declared after them. The name of a field is struct.field."""
+    """Map each name to the comment before its declaration. A field has the name struct.field."""
     found, inside = {}, ""
     for comment, declared in re.findall(r"/\*\*(.*?)\*/\s*([^;{=\\]*)", header.read_text(encoding="utf-8"), re.DOTALL):
         callback = re.search(r"\(\*(\w+)\)", declared)
@@ -163,7 +163,7 @@ def doc(comment: str | None, indent: str = "") -> str:
 
 
 def bindings(found: Declarations, comments: dict[str, str]) -> str:
-    """Return the text of the file."""
+    """Return the contents of bindings.rs."""
     out = [HEAD]
     for name, value in found.constants.items():
         text = comments.get(name) or (
@@ -194,7 +194,7 @@ def bindings(found: Declarations, comments: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Write the file, or check that it is up to date."""
+    """Write bindings.rs or, with --check, check that the file is up to date."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--header", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

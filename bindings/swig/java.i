@@ -6,7 +6,8 @@
  * - A status other than SHAMPOO_OK becomes an exception.
  * - Handles and addresses are longs. Strings are bytes of UTF-8, not of JNI's modified UTF-8.
  * - An output argument is an array with one element, which is written only if the call succeeds.
- * The generated classes are package-private. SWIG generates C++ code, so that destructors release what a typemap holds.
+ * The generated classes are package-private. SWIG generates C++ code, so that destructors release the
+ * resources of typemaps.
  * Hand-written helpers are in bindings/java/native.
  */
 %{
@@ -26,7 +27,7 @@
 %define SHAMPOO_WAITS(function)
 %enddef
 
-/* A handle is a long. The class Handle destroys it. */
+/* In Java, a handle is a long, which the class Handle passes to the destroy function. */
 %define SHAMPOO_HANDLE_OUT(type)
 %typemap(jni) type** out "jlongArray"
 %typemap(jtype) type** out "long[]"
@@ -42,7 +43,7 @@
 %apply void* { const type* };
 %enddef
 
-/* Addresses; 0 is NULL. */
+/* Addresses are longs; 0 is NULL. */
 %typemap(jni) void*, const void* "jlong"
 %typemap(jtype) void*, const void* "long"
 %typemap(jstype) void*, const void* "long"
@@ -76,7 +77,7 @@ SHAMPOO_JAVA_RESULT(int32_t, jint, jintArray, int[])
 SHAMPOO_JAVA_RESULT(int64_t, jlong, jlongArray, long[])
 SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
 
-/* Strings. */
+/* Strings are passed as bytes of UTF-8; null is NULL. */
 %typemap(jni) const char* "jbyteArray"
 %typemap(jtype) const char* "byte[]"
 %typemap(jstype) const char* "String"
@@ -95,7 +96,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
       return Text.fromBytes($jnicall);
     } %}
 
-/* Shapes and strides: reading a field returns 8 numbers. Writing accepts at most 8, and sets the others to 0. */
+/* Shapes and strides: reading a field returns 8 numbers. Writing accepts at most 8, and sets the missing ones to 0. */
 %typemap(jni) int64_t[8] "jlongArray"
 %typemap(jtype) int64_t[8] "long[]"
 %typemap(jstype) int64_t[8] "long[]"
@@ -123,7 +124,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
   }
 %}
 
-/* The adapter of a communicator in Java. */
+/* A communicator is passed as an object of CommCalls, through which native code calls it. */
 %typemap(jni) const shampoo_comm_ops* ops "jobject"
 %typemap(jtype) const shampoo_comm_ops* ops "CommCalls"
 %typemap(jstype) const shampoo_comm_ops* ops "CommCalls"
@@ -138,7 +139,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
   if (result != SHAMPOO_OK && arg2->release != NULL) arg2->release(arg2->user);
 }
 
-/* The receiver of log messages, or null. */
+/* The callback that receives log messages, or null. */
 %typemap(jni) (shampoo_log_callback callback, void* user) "jobject"
 %typemap(jtype) (shampoo_log_callback callback, void* user) "LogCallback"
 %typemap(jstype) (shampoo_log_callback callback, void* user) "LogCallback"

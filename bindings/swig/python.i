@@ -25,8 +25,8 @@
 }
 %enddef
 
-/* $disown is set for destroy functions only. They clear the pointer in the Python object, so that the object does not
- * destroy the handle again. SWIG replaces a macro argument in backquotes by a string literal with its text. */
+/* $disown is nonzero only in destroy functions. There, the typemap clears the pointer in the Python object, so that the
+ * object does not destroy the handle again. SWIG replaces `type` in backquotes by a string literal with the type. */
 %define SHAMPOO_HANDLE_IN(type)
 %typemap(in) type* {
   void* handle = NULL;
@@ -36,8 +36,8 @@
   $1 = (type*)handle;
 }
 %enddef
-/* By default, storing a pointer in a struct transfers its ownership to the struct. The Python object must keep the
- * ownership. */
+/* By default, assigning a handle to a field transfers the ownership of the handle to the struct. With this typemap, the
+ * Python object that holds the communicator keeps the ownership. */
 %typemap(in) shampoo_comm* replica_comm, shampoo_comm* shard_comm {
   void* handle = NULL;
   const int status = SWIG_ConvertPtr($input, &handle, $descriptor, 0);
@@ -81,7 +81,7 @@
 %typemap(out) void* "$result = PyLong_FromVoidPtr((void*)$1);"
 %apply void* { const void* };
 
-/* Shapes and strides are tuples. Any sequence can be assigned; the remaining numbers are set to 0. */
+/* Reading a shape or strides returns a tuple. Any sequence can be assigned; numbers that it lacks are set to 0. */
 %typemap(in) int64_t[8] (int64_t numbers[8]) {
   if (!ShampooPyShape($input, numbers)) SWIG_fail;
   $1 = numbers;
@@ -92,7 +92,8 @@
 }
 %typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
 
-/* An object with the attributes of libshampoo.comm.Communicator, or the address of a struct that C code has filled. */
+/* A communicator is passed as an object with the attributes of libshampoo.comm.Communicator, or as the address of a
+ * struct that C code has filled. */
 %typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
   if (!ShampooPyCommOps($input, &filled)) SWIG_fail;
   $1 = &filled;
@@ -102,19 +103,19 @@
   if (result != SHAMPOO_OK && arg2->release != NULL) arg2->release(arg2->user);
 }
 
-/* A callable, or None. */
+/* The callable that receives log messages, or None. */
 %typemap(in) (shampoo_log_callback callback, void* user) {
   if (!ShampooPyLog($input, &$1)) SWIG_fail;
   $2 = NULL;
 }
 
-/* A sequence of tuples (param, grad, out, copy). Each item of a tuple is a view or None. */
+/* A sequence of tuples (param, grad, out, copy). Each item of a tuple is a view (view.h) or None. */
 %typemap(in) (int32_t count, const shampoo_buffers* buffers) {
   if (!ShampooPyBuffers($input, &$1, &$2)) SWIG_fail;
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) "free((void*)$2);"
 
-/* A sequence whose items are views or None. The call writes to the memory of the views. */
+/* A sequence whose items are views (view.h) or None. The call writes to the memory of the views. */
 %typemap(in) (int32_t count, void* const* weights) {
   if (!ShampooPyAddresses($input, &$1, (void***)&$2)) SWIG_fail;
 }
@@ -143,8 +144,8 @@
   Py_XDECREF(items$argnum);
 }
 
-/* Hand-written functions. start is not part of %init, because the way to report an error there depends on the version
- * of SWIG. */
+/* Hand-written functions. start() is not part of %init, the initialization of the module, because the way to report an
+ * error in %init depends on the version of SWIG. */
 %native(start) PyObject* ShampooPyStart(PyObject* self, PyObject* module);
 %native(preload) PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
 %native(same_address) PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);

@@ -5,7 +5,7 @@
  * The SWIG interface of the public header, for all languages. The file of a language (python.i, java.i) defines how
  * types are passed. It is included before the header, and must define these macros:
  *
- *   SHAMPOO_WAITS(function)   the function may take long or wait for other threads, so it runs without a global lock of
+ *   SHAMPOO_WAITS(function)   the function may run long or wait for other threads, so it runs without a global lock of
  *                             the language's runtime
  *   SHAMPOO_HANDLE_OUT(type)  how a function that creates a handle returns it; in C it is the argument `type** out`
  *   SHAMPOO_HANDLE_IN(type)   how a handle is passed to a function, including the destroy function
@@ -88,15 +88,15 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %ignore shampoo_key_info::reserved;
 %immutable shampoo_state_entry::key;
 
-/* Structs of function pointers: each language fills them with hand-written code, if it supports them. */
+/* Structs of function pointers: if a language supports them, hand-written code fills them. */
 %ignore shampoo_allocator;
 %ignore shampoo_executor;
 %ignore shampoo_comm_ops;
 %ignore shampoo_optimizer_desc::allocator;
 %ignore shampoo_optimizer_desc::executor;
-/* Filled by the typemap for arguments that are arrays of buffers. */
+/* The typemap for arguments that are arrays of buffers fills shampoo_buffers. */
 %ignore shampoo_buffers;
-/* For shampoo_create(), which the bindings replace with classes of their own. */
+/* The simple API is left out: the bindings have classes of their own instead of shampoo_create(). */
 %ignore shampoo_tensor;
 %ignore shampoo_create_sized;
 

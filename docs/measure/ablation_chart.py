@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws an SVG file for the ablation and for benchmarks/: a row for each configuration, a panel for each quantity."""
+"""Draws the charts of docs/ablation.md and benchmarks/: a row for each configuration, a panel for each quantity."""
 from __future__ import annotations
 
 import math
@@ -31,7 +31,7 @@ class Row(Protocol):
 
 class Panel(NamedTuple):
     title: str
-    values: list[list[float]]  # for each configuration and seed; infinity: target not reached
+    values: list[list[float]]  # by configuration and seed; infinity if a target loss was not reached
     logarithmic: bool = False
     from_zero: bool = True  # a linear axis begins at 0; otherwise at the least value
 
@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 def axis_of(panel: Panel) -> plot.Axis:
     finite = [v for values in panel.values for v in values if math.isfinite(v)]
     if panel.logarithmic:
-        return plot.Axis(10 ** (math.floor(2 * math.log10(min(finite))) / 2), 1.0, True)  # losses above 1 are failures
+        return plot.Axis(10 ** (math.floor(2 * math.log10(min(finite))) / 2), 1.0, True)  # above 1, a run has failed
     # A single slow configuration must not compress the others.
     medians = [m for m in (statistics.median(values) for values in panel.values) if math.isfinite(m)]
     most = min(max(finite), (2.5 if panel.from_zero else 1.2) * statistics.median(medians))

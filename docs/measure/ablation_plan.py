@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of the ablation: configurations of examples/c_conv, grids of learning rates, choice of the best rate."""
+"""The runs of docs/ablation.md: configurations of examples/c_conv, grids of learning rates, choice of the best rate."""
 import math
 import statistics
 from typing import NamedTuple
@@ -21,7 +21,7 @@ class Config(NamedTuple):
     name: str
     optimizer: str
     settings: tuple[str, ...]  # keys of libshampoo in addition to BASE
-    usual_rate: int  # index of a learning rate, k
+    usual_rate: int  # the k of a learning rate 10^(k/4)
 
     @property
     def label(self) -> str:
@@ -34,7 +34,7 @@ class Run(NamedTuple):
     seed: int
 
 
-# Explicit values, so that new defaults of the library do not change the ablation.
+# Explicit values, so that new defaults of the library do not change these runs.
 BASE = ("preset=shampoo_2024", "initial_inverse=identity", "beta1=0.9", "beta2=0.99", "epsilon=1e-6", "grafting=adam",
         "precondition_frequency=5", "max_preconditioner_dim=288", "use_merge_dims=true", "momentum=0")
 
@@ -87,7 +87,7 @@ def key(run: Run) -> str:
 
 
 def final_loss(result: dict) -> float:
-    """Returns the loss of a run at the end, infinity if it diverged."""
+    """Returns the loss at the end of a run, or infinity if the run diverged."""
     loss = result["looks"][-1][3]
     return math.inf if result["diverged"] or not math.isfinite(loss) else loss
 

@@ -26,7 +26,7 @@ DIVERGED = 2  # exit status of train_conv
 
 
 def environment() -> dict[str, str]:
-    """Returns an environment with one thread and the BLAS kernels of this CPU."""
+    """Returns an environment in which OpenBLAS uses one thread and chooses the kernels for this CPU."""
     chosen = {name: value for name, value in os.environ.items()
               if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     return {**chosen, "OPENBLAS_NUM_THREADS": "1"}

@@ -23,9 +23,9 @@ NEVER = math.inf
 class Row(NamedTuple):
     config: plan.Config
     rate: int
-    losses: list[float]  # one value for each seed, also in the fields below
-    accuracies: list[float]
-    steps: dict[float, list[float]]  # steps to reach each target loss
+    losses: list[float]  # by seed
+    accuracies: list[float]  # by seed
+    steps: dict[float, list[float]]  # steps to reach each target loss, by target loss and seed
     milliseconds: float  # mean time of a step (gradient and optimizer) in the fastest run
 
     def seconds(self, target: float) -> list[float]:

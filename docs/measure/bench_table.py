@@ -6,9 +6,9 @@
     build/release/tools/bench/shampoo_bench --json bench.json
     python3 docs/measure/bench_table.py bench.json [--table times]
 
-Times are in milliseconds and are the shortest of several runs. "of peak" compares the products of an ordinary step with
-multiply-adds in registers. "of limit" compares the whole step with the slower of peak and bandwidth. Both limits are
-measured in the same run.
+Times are in milliseconds and are the shortest of several runs. An ordinary step computes no roots. "of peak" is the
+flop rate of its matrix products, divided by the measured rate of multiply-adds in registers. "of limit" is the least
+possible time of the step, which follows from that rate and the measured bandwidth, divided by the actual time.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ ADAMW_BYTES = 8  # two float32 moments for each parameter
 
 
 def number(value: float) -> str:
-    """Formats three digits, or all digits before the point."""
+    """Formats value with three digits, or, from 100 on, with all digits before the point."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 

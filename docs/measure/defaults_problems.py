@@ -23,7 +23,7 @@ Loss = Callable[[Params], float]
 
 @dataclasses.dataclass
 class Problem:
-    """A problem with its own random numbers. gradient(params, step) reads the batch of the step."""
+    """A training problem: the initial parameters, the gradient for the batch of a step, and the loss over all data."""
 
     params: Params
     gradient: Gradient
@@ -59,8 +59,8 @@ def _softmax(seed: int) -> Problem:
 
 
 def _regression(seed: int, shape: tuple[int, int], condition: float, is_aligned: bool = False) -> Problem:
-    """Least squares for a matrix of this shape, with noisy labels. is_aligned: the principal axes of the inputs are the
-    axes of the weights, which AdamW assumes.
+    """Least squares for a matrix of this shape, with noisy labels. If is_aligned is true, the principal axes of the
+    inputs are the coordinate axes. This case suits AdamW, which scales single elements.
     """
     random, batch = np.random.default_rng(seed), 32
     inputs = random.standard_normal((2048, shape[0])) * np.logspace(0, -np.log10(condition), shape[0])
@@ -81,7 +81,7 @@ def _regression(seed: int, shape: tuple[int, int], condition: float, is_aligned:
 
 
 def _low_rank(seed: int) -> Problem:
-    """A 40x60 matrix that learns a matrix of rank 4. Every gradient has rank 4."""
+    """A 40x60 matrix that learns a matrix of rank 4. The first gradient has rank 4."""
     random = np.random.default_rng(seed)
     wanted = (random.standard_normal((40, 4)) @ random.standard_normal((4, 60)) / 2).astype(np.float32)
     start = {"W": np.zeros((40, 60), np.float32)}
@@ -90,7 +90,7 @@ def _low_rank(seed: int) -> Problem:
 
 
 def _linear(seed: int) -> Problem:
-    """The problem in PyTorch's optimizer tests: a 10x5 matrix, a bias and one input. Gradients have rank 1."""
+    """The problem in PyTorch's optimizer tests: a 10x5 matrix, a bias, one input. The matrix gradients have rank 1."""
     random = np.random.default_rng(seed)
     x = random.standard_normal(5).astype(np.float32)
     start = {"W": random.standard_normal((10, 5)).astype(np.float32),
@@ -104,7 +104,7 @@ def _linear(seed: int) -> Problem:
 
 
 def _parabola(seed: int) -> Problem:
-    """A problem of optax's tests: from (-1, 10, 1) to (1, -1, 1), changed slightly by the seed."""
+    """A problem of optax's tests: the squared distance to (1, -1, 1). The seed varies the start, about (-1, 10, 1)."""
     random = np.random.default_rng(seed)
     wanted = np.array([1, -1, 1], np.float32)
     start = np.array([-1, 10, 1], np.float32) + 0.1 * random.standard_normal(3).astype(np.float32)
@@ -126,7 +126,7 @@ def _rosenbrock(seed: int) -> Problem:
     return Problem({"x": (0.1 * random.standard_normal(2)).astype(np.float32)}, gradient, loss)
 
 
-# Name, constructor, steps, whether a block has two preconditioned dims.
+# Name, constructor, number of steps, and whether a parameter of the problem is a matrix with two factor matrices.
 PROBLEMS: list[tuple[str, Callable[[int], Problem], int, bool]] = [
     ("digits 64-128-64-10", _digits, 110, True),
     ("the same, gradients times 1e-6", lambda seed: _digits(seed, 1e-6), 110, True),

@@ -6,9 +6,9 @@
     python3 docs/measure/jax_transformer.py [--seeds 5] [--steps 300] [--set KEY=VALUE ...]
 
 One optimizer trains all 0.18 M parameters, in 3 layers of width 64, on the sources of Python's standard library. The
-rate falls to 0 along half a cosine after 10 warm-up steps. AdamW's best rate is searched with the same seeds on a grid
-of factor 2, which is extended until the best rate is not at an end. libshampoo uses this rate, and two and four times
-this rate. Prints validation losses, means over the seeds. Needs jax, optax and this library's package.
+rate falls to 0 along half a cosine after 10 warm-up steps. AdamW's best rate is searched among powers
+of 2, with the same seeds. The printed table has a row for this rate, for twice this rate and for four times this rate.
+Cells are mean validation losses over the seeds. Needs jax, optax and this library's package.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def normalize(x: jax.Array, gain: jax.Array) -> jax.Array:
 
 
 def loss(params: Params, windows: jax.Array) -> jax.Array:
-    """Returns the mean loss of the next byte. windows has the shape [batch, CONTEXT + 1]."""
+    """Returns the mean cross entropy of predicting the next byte. windows has the shape [batch, CONTEXT + 1]."""
     mask = jnp.where(jnp.tril(jnp.ones((CONTEXT, CONTEXT), bool)), 0.0, -jnp.inf)
 
     def layer(x: jax.Array, weights: Params) -> tuple[jax.Array, None]:
@@ -82,7 +82,7 @@ def cut(text: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 def train(texts: tuple[np.ndarray, np.ndarray], steps: int, seed: int,
           transform: Callable[[Any], optax.GradientTransformation], rate: float) -> float:
-    """Returns the validation loss after the last step, infinity if it is not finite."""
+    """Returns the validation loss after the last step, or infinity if this loss is not finite."""
     schedule = optax.warmup_cosine_decay_schedule(0.1 * rate, rate, 10, steps)
     chosen, params = transform(schedule), make(seed)
     state, random = chosen.init(params), np.random.default_rng(seed)

@@ -8,9 +8,9 @@
     python3 docs/measure/language_model.py run --results out/lm.jsonl --method soap --soap soap.py --steps 300
     python3 docs/measure/language_model.py table --results out/lm.jsonl
 
-The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The learning rate
-is searched on a grid of factor sqrt(2) with the tuning seeds, until the best rate is not an end of the grid. The method
-is then trained with the best rate and the other seeds, which the table reports. Each run is a line of JSON in the file
+The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The command run
+first searches the learning rate with the tuning seeds, in factors of sqrt(2), until the rates on both sides of the best
+rate have higher losses. It then trains with the best rate and the other seeds. Each run is a line of JSON in the file
 of results. Runs that are in the file are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs
 PyTorch 2.9. The method shampoo also needs this library's package, and soap needs the file soap.py of SOAP's authors.
 """
@@ -47,7 +47,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 class Results:
-    """The file of results. Runs in it are not repeated."""
+    """The file of results. loss() trains only the runs that the file does not contain."""
 
     def __init__(self, options: argparse.Namespace):
         self.path, self.options = pathlib.Path(options.results), options
@@ -77,7 +77,7 @@ class Results:
         return statistics.fmean(self.loss(grid_rate(usual, index), seed) for seed in self.options.tuning_seeds)
 
     def search(self, usual: float) -> float:
-        """Returns the best rate of the grid. Starts at the usual rate and follows the decreasing losses."""
+        """Returns the best rate. Starts at the usual rate and moves in each direction as long as the loss decreases."""
         best, found = 0, self.tuning_loss(usual, 0)
         for direction in (1, -1):
             while self.tuning_loss(usual, best + direction) < found:
@@ -104,17 +104,18 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="search the rate of a method, then train the other seeds")
     run.add_argument("--method", choices=list(lm_methods.METHODS), required=True,
-                     help="prototype: the rules of shampoo in PyTorch, without a build")
+                     help="prototype is Shampoo in PyTorch, which needs no build of libshampoo")
     run.add_argument("--set", action="append", type=parse_setting, default=[], metavar="KEY=VALUE",
                      help="a key of the library or a setting of the method")
     run.add_argument("--soap", default="", help="soap.py of SOAP's authors (nikhilvyas/SOAP)")
-    run.add_argument("--rate", type=float, help="start of the search")
+    run.add_argument("--rate", type=float, help="rate at which the search starts")
     run.add_argument("--no-search", action="store_true", help="use --rate without a search")
     run.add_argument("--rest-rate", type=float, default=0.016, help="rate of AdamW for embeddings, head and vectors")
     run.add_argument("--tuning-seeds", type=seeds, default=[101, 102])
     run.add_argument("--seeds", type=seeds, default=[1, 2, 3])
     run.add_argument("--threads", type=int, default=1)
-    run.add_argument("--log-every", type=int, default=50, help="steps between two training losses in the results")
+    run.add_argument("--log-every", type=int, default=50,
+                     help="number of steps over which each training loss in the results is averaged")
     for name, default in (("steps", 300), ("batch", 8), ("context", 64), ("layers", 4), ("width", 96), ("heads", 4)):
         run.add_argument(f"--{name}", type=int, default=default)
     table = commands.add_parser("table", help="print a table in Markdown")

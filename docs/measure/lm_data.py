@@ -9,14 +9,14 @@ from torch.nn import functional
 
 
 def read_text(context: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the bytes of all training files, and those of all validation files."""
+    """Returns the bytes of all training files, and the bytes of all validation files."""
     training, validation = (torch.frombuffer(bytearray(part), dtype=torch.uint8).long()
                             for part in stdlib_text.read_bytes(context))
     return training, validation
 
 
 def cut(text: torch.Tensor, starts: torch.Tensor, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns inputs, `context` bytes from each start on, and targets, the bytes one position later."""
+    """Returns the inputs (`context` bytes from each start on) and the targets (the bytes one position later)."""
     windows = text[starts[:, None] + torch.arange(context + 1)]
     return windows[:, :-1], windows[:, 1:]
 
@@ -65,7 +65,7 @@ class Gpt(nn.Module):
         return functional.cross_entropy(self(inputs).flatten(0, 1), targets.flatten())
 
     def split(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-        """Returns the matrices of the blocks, and all other parameters."""
+        """Returns the matrices of the transformer blocks, and all other parameters."""
         matrices = [p for p in self.blocks.parameters() if p.ndim == 2]
         chosen = {id(p) for p in matrices}
         return matrices, [p for p in self.parameters() if id(p) not in chosen]

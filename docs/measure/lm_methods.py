@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The methods that language_model.py compares. Each is an optimizer for the matrices of the blocks."""
+"""The methods that language_model.py compares. Each method trains the matrices of the transformer blocks."""
 import importlib.util
 import pathlib
 import sys
@@ -14,11 +14,11 @@ from lm_prototype import PrototypeShampoo
 class Method(NamedTuple):
     make: Callable[..., torch.optim.Optimizer]  # arguments: the matrices, the learning rate and the settings
     usual_rate: float
-    settings: dict[str, Any]  # defaults, which --set replaces
+    settings: dict[str, Any]  # default settings; --set overrides them
 
 
 def with_betas(make: Callable[..., torch.optim.Optimizer]) -> Callable[..., torch.optim.Optimizer]:
-    """Wraps make so that the settings beta1 and beta2 replace the pair betas."""
+    """Returns a function that takes beta1 and beta2, and calls make with the pair betas=(beta1, beta2)."""
     def made(params: list[Any], rate: float, beta1: float, beta2: float, **settings: Any) -> torch.optim.Optimizer:
         return make(params, lr=rate, betas=(beta1, beta2), **settings)
     return made
@@ -40,7 +40,7 @@ def make_soap(params: list[Any], rate: float, soap: str, **settings: Any) -> tor
 
 
 def make_library(params: list[Any], rate: float, **keys: Any) -> torch.optim.Optimizer:
-    import libshampoo.torch  # imported here: the other methods need no build
+    import libshampoo.torch  # imported here, so that the other methods work without libshampoo
     return libshampoo.torch.Shampoo(params, lr=rate, threads=torch.get_num_threads(), **keys)
 
 

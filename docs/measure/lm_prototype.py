@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo with Adam grafting in PyTorch. It has only the rules that language_model.py varies, and needs no build.
+"""Shampoo with Adam grafting in PyTorch, for experiments with language_model.py that need no build of libshampoo.
 
-Matrices of equal shape are stacked and step together. The settings have the names of the library's keys.
+Matrices of equal shape are stacked in one tensor and updated together. Settings have the names of the library's keys.
 """
 import math
 from typing import Any
@@ -43,7 +43,7 @@ class PrototypeShampoo(torch.optim.Optimizer):
     @staticmethod
     def inverse_root(factor: torch.Tensor, keys: dict) -> torch.Tensor:
         values, vectors = torch.linalg.eigh(factor)
-        mean = values.mean(dim=-1, keepdim=True)  # the trace divided by the size
+        mean = values.mean(dim=-1, keepdim=True)  # the trace divided by the size of the matrix
         values = values - values.amin(dim=-1, keepdim=True).clamp(max=0)
         values = values + keys["root_relative_epsilon"] * mean + keys["epsilon"]
         power = values**(-keys["exponent_multiplier"] / keys["inverse_root_override"])

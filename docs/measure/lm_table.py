@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the table of language_model.py."""
+"""Prints the table of results of language_model.py."""
 import json
 import math
 import pathlib
@@ -21,9 +21,10 @@ def losses(records: list[dict]) -> list[float]:
 
 
 def row(records: list[dict], tuning: list[int]) -> list[Any]:
-    """Returns the cells of a configuration: its best rate with the tuning seeds, and the losses of the other seeds.
+    """Returns the cells for all runs of one configuration, which differ only in rate and seed.
 
-    If there is no tuning run, the rate of the other seeds counts as chosen by hand.
+    Chooses the rate with the lowest mean loss of the tuning seeds. If no run has a tuning seed, chooses the rate of the
+    first record. The cells have the losses and times of the runs with this rate.
     """
     by_rate: dict[float, list[dict]] = {}
     for record in records:
@@ -47,8 +48,8 @@ def show(path: pathlib.Path, tuning: list[int]) -> None:
         run = {name: value for name, value in record["run"].items() if name not in ("rate", "seed")}
         configs.setdefault(json.dumps(run, sort_keys=True), []).append(record)
     rows = [row(records, tuning) for records in configs.values()]
-    print("| method | steps | rate | tuning seeds | unseen seeds | least and largest (seeds) | optimizer, median ms | "
-          "optimizer, mean ms | whole step, median ms |")
+    print("| method | steps | rate | loss, tuning seeds | loss, unseen seeds | range of losses (seeds) | "
+          "optimizer, median ms | optimizer, mean ms | whole step, median ms |")
     print("|---|---|---|---|---|---|---|---|---|")
     for cells in sorted(rows, key=lambda cells: (cells[1], cells[4] or cells[3])):
         print("| " + " | ".join(str(cell) for cell in cells) + " |")

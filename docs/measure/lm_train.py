@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One training run of language_model.py."""
+"""Trains one run of language_model.py, and measures its losses and times."""
 import json
 import math
 import statistics
@@ -14,7 +14,7 @@ import torch
 
 class Run(NamedTuple):
     method: str
-    settings: dict[str, Any]  # only those that differ from the method's defaults
+    settings: dict[str, Any]  # only those that --set passes
     steps: int
     rate: float
     seed: int
@@ -26,7 +26,7 @@ class Run(NamedTuple):
     heads: int
 
     def key(self) -> str:
-        """Returns a string that identifies a run. It does not depend on the order of the settings."""
+        """Returns a string that identifies a run and does not depend on the order of its settings."""
         return json.dumps(self._asdict(), sort_keys=True)
 
 
@@ -35,18 +35,18 @@ VALIDATION_BATCHES = 32
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Returns the factor by which a step multiplies all learning rates: a linear warm-up, then half a cosine to 0."""
+    """Returns the factor of all learning rates in a step. It rises linearly, then falls to 0 along half a cosine."""
     return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 def clock(threads: int) -> float:
-    """Returns the time in seconds. With one thread, this is CPU time, which hardly depends on other processes."""
+    """Returns a time in seconds. With one thread, this is CPU time, which hardly depends on other processes."""
     return time.process_time() if threads == 1 else time.perf_counter()
 
 
 @torch.no_grad()
 def validation_loss(model: lm_data.Gpt, text: torch.Tensor, run: Run) -> float:
-    """Returns the mean loss over windows at equal distances in the text, the same windows for all runs."""
+    """Returns the mean loss over windows at equal distances in the text, which do not depend on the seed."""
     starts = torch.linspace(0, len(text) - run.context - 1, VALIDATION_BATCHES * run.batch).long()
     return statistics.fmean(float(model.loss(*lm_data.cut(text, part, run.context)))
                             for part in starts.chunk(VALIDATION_BATCHES))

@@ -5,8 +5,8 @@
 
     python3 docs/measure/low_rates.py [--seeds 3] [--steps 300] [--rates 0.001 0.003 0.01 0.03]
 
-The rate is constant. Each cell is the mean over the seeds of the training loss after the last step. Batches have 128
-images. Rows marked "full" use all images in each step. Needs NumPy and this library's package.
+The rate is constant. Each cell is the training loss after the last step, averaged over the seeds. Batches have 128
+images. Rows marked "full" use all training images in each step. Needs NumPy and this library's package.
 """
 from __future__ import annotations
 

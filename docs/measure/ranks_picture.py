@@ -22,7 +22,9 @@ STYLE = plot.STYLE + "text{font-size:12px}.head{font-size:15px}.small{font-size:
 
 @dataclass
 class Layout:
-    """One panel. It shows which of four parts of the parameters and which of eight blocks each rank holds."""
+    """One panel of the picture. `parts` and `blocks` list what each rank holds, of four parts of the parameters and of
+    eight blocks.
+    """
 
     title: str
     comment: str

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the error of shampoo_matrix_inverse_root for matrices of different condition. Prints a Markdown table.
+"""Measures the error of shampoo_matrix_inverse_root at several condition numbers. Prints a Markdown table.
 
     /usr/bin/python3 docs/measure/root_accuracy.py --library build/release/capi/libshampoo.so --svg accuracy.svg
 
-The script computes inverse 4th roots X of random matrices. They have random eigenvectors, and eigenvalues from
-1 / condition to 1 at equal distances of their logarithm. epsilon is 1e-3 / condition. The method higher_order
-multiplies epsilon by its bound on the largest eigenvalue. The error is max |X - Y| / max |Y|. Y is the root of the same
-matrix, computed with 50 digits after the matrix was rounded to its dtype. Rounding can make the smallest eigenvalue
-negative, in float32 from a condition of about 1e7. Y is then the root that the library specifies: the smallest
-eigenvalue is subtracted from all eigenvalues.
+The script computes inverse 4th roots of random symmetric matrices, which are rounded to float32 or float64. The
+eigenvectors are random. The logarithms of the eigenvalues are evenly spaced, from 1 / condition to 1. epsilon is
+1e-3 / condition. The method higher_order multiplies epsilon by its bound on the largest eigenvalue. The error of a root
+X is max |X - Y| / max |Y|, where Y is the root of the same rounded matrix, computed with 50 digits. Rounding can make
+the smallest eigenvalue negative, in float32 if the condition is above about 1e7. In this case, Y is the root of the
+matrix after the smallest eigenvalue is subtracted from all eigenvalues, as the library specifies.
 Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse
@@ -35,7 +35,7 @@ METHODS = ("eigen", "newton", "higher_order")
 DTYPES = {"f32": 1, "f64": 2}
 NUMPY = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53}
-LEAST_SHIFT = 1e-16  # least shift of the method higher_order
+LEAST_SHIFT = 1e-16  # the method higher_order adds at least this number to the diagonal
 
 
 class RootInfo(ctypes.Structure):
@@ -49,7 +49,7 @@ class NoRoot(Exception):
 
 class Measurement(NamedTuple):
     error: float
-    mark: str  # "r": computed by the recovery ladder; "u": not converged
+    mark: str  # contains "r" if the recovery ladder computed the root, and "u" if the iteration did not converge
 
 
 class Task(NamedTuple):
@@ -160,7 +160,7 @@ def cell(measurement: Measurement) -> str:
 
 
 def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurement], note: str) -> str:
-    """Draws a panel for each dtype. Errors outside of the axis are drawn at its ends."""
+    """Returns an SVG with a panel for each dtype. Errors outside of the range of the axis are drawn at its ends."""
     errors = plot.Axis(1e-17, 10, logarithmic=True, label=plot.power)
 
     def points(values: Sequence[float]) -> list[tuple[float, float]]:
@@ -170,7 +170,7 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
         title="float32" if dtype == "f32" else "float64", x_title="condition of the matrix",
         curves={method: points([results[dtype, method, c].error for c in conditions]) for method in METHODS},
         x=plot.Axis(min(conditions), max(conditions), logarithmic=True, label=plot.power), y=errors, dots=True,
-        # To first order, the relative error of the root if rounding changes A by u times its largest eigenvalue.
+        # The relative error of the root, to first order, if rounding changes A by u times the largest eigenvalue of A.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
         note, f"dashed: error of the root if the matrix is rounded once, u condition / {ROOT}"])
@@ -182,8 +182,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=64, help="size of the matrices (default: 64)")
     parser.add_argument("--matrices", type=int, default=5, help="random matrices for each condition (default: 5)")
     parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="condition: 10^exponent")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key, e.g. root_tolerance=0")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time (default: 1)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="a key of the library, such as root_tolerance=0")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel processes (default: 1)")
     parser.add_argument("--svg", help="also write a chart to this file")
     options = parser.parse_args()
 
@@ -198,8 +199,8 @@ def main() -> None:
         for dtype, method, condition in itertools.product(DTYPES, METHODS, conditions)}
 
     columns = list(itertools.product(DTYPES, METHODS))
-    print(f"Largest error among {options.matrices} matrices of size {options.n}. r: some roots came from the recovery"
-          " (in float64, or by eigendecomposition); u: some did not converge.\n")
+    print(f"Largest error among {options.matrices} matrices of size {options.n}. r: the recovery ladder"
+          " computed some of the roots (in float64, or by eigendecomposition); u: some roots did not converge.\n")
     print("| condition | " + " | ".join(f"{method} {dtype}" for dtype, method in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for e, condition in zip(options.exponents, conditions):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a Markdown table from a report of shampoo_root_bench, with a row for each n and columns for method and dtype.
+"""Prints the times in a report of shampoo_root_bench as a Markdown table.
 
     build/bench/tools/bench/shampoo_root_bench --benchmark_format=json >roots.json
     python3 docs/measure/roots_table.py roots.json
 
-The cells are milliseconds of CPU time on one thread, the median of several repetitions.
+The table has a row for each size n of the matrix, and a column for each pair of method and dtype. A cell is the median
+CPU time of the repetitions in milliseconds, on one thread.
 """
 import argparse
 import json
@@ -16,7 +17,7 @@ UNITS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def read_times(report: dict) -> dict[tuple[str, int], list[float]]:
-    """Returns times by column and n, in the order of the report. Benchmarks that failed have none."""
+    """Returns the times for each column and n, in the order of the report. The list of a failed benchmark is empty."""
     times: dict[tuple[str, int], list[float]] = {}
     for entry in report["benchmarks"]:
         if entry["run_type"] != "iteration":
@@ -30,7 +31,7 @@ def read_times(report: dict) -> dict[tuple[str, int], list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("report", type=argparse.FileType(), help="what --benchmark_format=json printed; -: stdin")
+    parser.add_argument("report", type=argparse.FileType(), help="the JSON report; - reads the standard input")
     report = json.load(parser.parse_args().report)
     times = read_times(report)
     columns = list(dict.fromkeys(column for column, _ in times))

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The text for measurements: the sources of Python's standard library, which are part of every Python installation."""
+"""Reads the text for language models: the sources of the installed Python's standard library."""
 import pathlib
 import sysconfig
 
@@ -15,8 +15,8 @@ def source_files() -> list[pathlib.Path]:
 
 
 def read_bytes(least: int) -> tuple[bytes, bytes]:
-    """Returns the training files and the validation files, each with more than `least` bytes in all. Each file is
-    either a training file or a validation file.
+    """Returns the bytes of all training files, and the bytes of all validation files. Exits with a message if one of
+    the results has at most `least` bytes.
     """
     files = source_files()
     training = b"\n".join(path.read_bytes() for i, path in enumerate(files) if i % VALIDATION_EVERY != 0)

@@ -14,7 +14,7 @@ HEADING = re.compile(r"^(\s{0,3}#{1,6})\s+(.*?)\s*#*\s*$")
 
 
 def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield each line as its number, its text, and whether it belongs to a block of code."""
+    """Yield the number and the text of each line, and whether the line belongs to a block of code."""
     fence = None
     for number, line in enumerate(text.splitlines(), 1):
         found = FENCE.match(line)
@@ -26,7 +26,7 @@ def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that a heading has if no earlier heading of the page has the same one."""
+    """Return the anchor of a heading, unless an earlier heading of the page already has this anchor."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"[^\w\- ]", "", text.lower())
     return text.replace(" ", "-")

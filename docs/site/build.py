@@ -22,7 +22,7 @@ ROOT = SITE.parents[1]
 
 
 def run_doxygen(doxygen: str, out: Path) -> bool:
-    """Write the XML of the public headers into a folder."""
+    """Write the XML of the public headers into a folder, and return whether Doxygen succeeded."""
     settings = (SITE / "Doxyfile").read_text(encoding="utf-8")
     settings += f'OUTPUT_DIRECTORY = "{out}"\nXML_OUTPUT = xml\n'
     settings += f'FILTER_PATTERNS = "*.h=\\"{sys.executable}\\" \\"{SITE / "headers.py"}\\""\n'

@@ -47,8 +47,8 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 
-# Names of C, MPI, NCCL, Python and other packages have no links, because their documentation is elsewhere and the site
-# is built without a network.
+# Names of C, MPI, NCCL, Python and other packages have no links. Their documentation is on other sites, and the build
+# uses no network.
 nitpick_ignore_regex = [
     (r"c:.*", r"(?!shampoo|SHAMPOO).*"),
     (r"py:.*", r"(?!libshampoo).*"),
@@ -67,10 +67,10 @@ pygments_style = "friendly"
 
 
 class NativeModule(ModuleType):
-    """Takes the place of the compiled module, so that the Python package can be imported without it.
+    """Replaces the compiled module libshampoo._native, so that autodoc can import the Python package without a build.
 
-    Each constant of the C API is a different number, and every other name is an empty class. The keys are those of
-    docs/keys.md.
+    Each constant of the C API is a different number. Every other name that is not defined below is an empty class. The
+    keys are read from docs/keys.md.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ sys.modules["libshampoo._native"] = NativeModule()
 
 
 class LinkNames(SphinxTransform):
-    """Links the names of the C API in the text of guides to the reference, such as `shampoo_save()`."""
+    """Turns names of the C API in guides, such as `shampoo_save()`, into links to the reference."""
 
     default_priority = 400
     _NAME = re.compile(r"((?:shampoo|SHAMPOO)_\w*[a-zA-Z0-9])(?:\(\))?")
@@ -133,7 +133,7 @@ class LinkNames(SphinxTransform):
 
 
 class MarkLongText(SphinxTransform):
-    """Marks the cells of tables that have much text, so that the style sheet can give them room."""
+    """Marks each table cell that has much text, so that the style sheet can make the cell wide enough."""
 
     default_priority = 400
 
@@ -144,7 +144,7 @@ class MarkLongText(SphinxTransform):
 
 
 class UnwrapPages(SphinxTransform):
-    """Moves the content of a Doxygen page into the section around it, so that the contents list has its titles."""
+    """Moves the content of a Doxygen page into the section around it. The contents list then has the page's titles."""
 
     default_priority = 400
 
@@ -155,7 +155,7 @@ class UnwrapPages(SphinxTransform):
 
 
 class LeaveOutAnonymous(SphinxTransform):
-    """Leaves out the word [anonymous] from enumerations without a name."""
+    """Removes the word [anonymous] from enumerations without a name."""
 
     default_priority = 400
 
@@ -166,7 +166,7 @@ class LeaveOutAnonymous(SphinxTransform):
 
 
 class JoinArguments(SphinxTransform):
-    """Combines the arguments of a function type into one list. Sphinx does this only for functions."""
+    """Combines the arguments of a function type into one list. Sphinx itself combines only those of functions."""
 
     default_priority = 400
 
@@ -185,14 +185,14 @@ class JoinArguments(SphinxTransform):
 
 
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """Leave a name in a guide without a link if the reference does not have this name, such as a CMake option."""
+    """Show a name that LinkNames found without a link if it is not in the C reference: it may be a CMake option."""
     return content if node.get("link-names") else None
 
 
 def shorten_default(
     app: Sphinx, what: str, name: str, item: Any, options: Any, signature: str | None, result: str | None
 ) -> tuple[str, str | None] | None:
-    """Show an argument's default as ... if it is only a marker object for "not passed"."""
+    """Show "..." as the default of an argument if the default is a marker object that means "not passed"."""
     return (signature.replace("<object object>", "..."), result) if signature else None
 
 

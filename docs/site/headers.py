@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""headers.py HEADER: writes a public header to the standard output, in the form that Doxygen reads.
+"""headers.py HEADER: writes a public header to the standard output, in a form for Doxygen. See Doxyfile.
 
 Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen,
 because Breathe can show pages separately. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``,
@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 #: A comment between two lines of equal signs: the title of a section, and optional paragraphs about the section.
 SECTION = re.compile(r"^/\* ={20,}\n \* (?P<title>[^\n]+)\n(?P<text>(?: \*[^\n]*\n)*?) \* ={20,} \*/$", re.MULTILINE)
-#: The line of signs above a title within a documentation comment. Markdown needs only the line below the title.
+#: The line of = or - above a title within a documentation comment. Markdown needs only the line below the title.
 UPPER_RULE = re.compile(r"^ \* [=-]{20,}\n(?= \* [^\n]+\n \* [=-]{20,}\n)", re.MULTILINE)
 #: The beginning of the comment about the header.
 FILE = re.compile(r"^/\*\*\n \* @file\n", re.MULTILINE)
-#: A public inline function. A description of the result (@return) distinguishes it from internal ones.
+#: A public inline function. Internal inline functions have no @return in their comments.
 PUBLIC = re.compile(r"(\n \* @return (?:(?!\*/).)*\*/\n)(?:static inline|SHAMPOO_INLINE) ", re.DOTALL)
 
 
@@ -34,7 +34,7 @@ class Section(NamedTuple):
 
 
 def file_page(path: Path) -> str:
-    """Return the name of the page in Doxygen that has the comment about a header."""
+    """Return the name of the Doxygen page with the comment at the beginning of a header."""
     return f"file_{path.stem}"
 
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the C reference: one for each section of shampoo.h, and one for each of the other headers."""
+"""Writes the C reference: a page for each public header, and a page for each section of a header."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from headers import Section, file_page, sections
 
 HEADERS = ("shampoo", "api", "shampoo_mpi", "shampoo_nccl")
-#: Directives of Breathe for the kinds of items of Doxygen.
+#: The directive of Breathe for each kind of item in the XML of Doxygen.
 _DIRECTIVES = {
     "define": "doxygendefine", "typedef": "doxygentypedef", "function": "doxygenfunction", "struct": "doxygenstruct",
     "enum": "doxygenenum", "variable": "doxygenvariable",
@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """The items that are not structs. Static functions are left out, because only the adapters use them."""
+        """All items except structs and static functions. Static functions are internal to their header."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -71,7 +71,7 @@ class Header:
         return sorted(found, key=lambda item: item.line)
 
     def gaps(self) -> Iterator[str]:
-        """Yield a message for each argument, result and value of an enumeration that has no documentation."""
+        """Yield a message for each argument, result or enumeration value without documentation."""
         for member in self.members:
             for value in member.iter("enumvalue"):
                 if not _is_documented(value):
@@ -92,8 +92,8 @@ class Header:
 def tidy(xml: Path) -> None:
     """Change the XML so that Breathe shows it well.
 
-    Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. The version in
-    which an item first appeared becomes a sentence, which takes less room than a list.
+    Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. The list with
+    the version in which an item first appeared becomes a sentence, which takes less room.
     """
     for path in xml.glob("*.xml"):
         tree = ElementTree.parse(path)

@@ -17,7 +17,7 @@ from anchors import lines_with_code
 
 #: Patterns of the pages, relative to the root of the repository.
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/adr/*.md", "examples/**/*.md", "benchmarks/README.md")
-#: Folder of the pages that only the site has. Its root is the root of the site.
+#: Folder of the pages that only the site has. Its content is copied to the root of the site.
 SITE_PAGES = Path("docs/site/pages")
 IMAGES = (".svg", ".png")
 
@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files below a README file. A file belongs only to the nearest README file above it."""
+        """Return the README files in subfolders for which this page is the nearest README file in a folder above."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)
@@ -92,13 +92,13 @@ class Stage:
         return Path("sources") / source.parent / f"{source.name}.md"
 
     def _show(self, source: Path) -> str:
-        """Return a page that shows a file. The search leaves this page out, because it would rank above the guides."""
+        """Return a page that shows a file. The search skips such pages, because they would rank above the guides."""
         text = (self._root / source).read_text(encoding="utf-8")
         language = _LANGUAGES.get(source.suffix, "text")
         return f"---\nnosearch: true\n---\n# {source.name}\n\n`{source}`\n\n``````{language}\n{text}``````\n"
 
     def _rewrite(self, page: Path, text: str) -> str:
-        """Rewrite the links of a page, except in code. Keep the line numbers, which messages of Sphinx refer to."""
+        """Rewrite the links of a page, except in code. Each line keeps its number, for messages of Sphinx."""
         chunks: list[tuple[bool, list[str]]] = []
         for _, line, is_code in lines_with_code(text):
             if not chunks or chunks[-1][0] != is_code:

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// C callbacks that call Java methods: those of a communicator, and that of the log.
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -8,16 +10,16 @@
 
 namespace {
 
-// What the callbacks of a communicator need. shampoo_comm_ops.user points to it.
+// Data for the callbacks of one communicator. shampoo_comm_ops.user points to this struct.
 struct Calls {
-  jobject object;  // a CommCalls
+  jobject object;  // global reference to a CommCalls
   size_t world;
 };
 
 const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
 
-// Returns a direct ByteBuffer over the memory, or null with a pending exception if the memory is too large. If bytes is
-// 0, data may be null; the buffer then points to `nothing`.
+// Returns a direct ByteBuffer of the memory. If the memory is too large, returns null, and an exception is pending. If
+// bytes is 0, data may be null; the buffer then points to `nothing`.
 jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
@@ -32,8 +34,8 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
 }
 
 // Returns the result of a callback: 0 on success, otherwise 1. After a failure, stores the pending exception as the
-// cause of the error of the library call. called: whether the Java method was called. It was not called if one of its
-// arguments could not be created. In that case no exception is pending if the JVM does not support direct buffers.
+// cause of the error of the library call. `called` is false if an argument of the Java method could not be created. If
+// the reason is that the JVM does not support direct buffers, no exception is pending.
 int32_t Finish(JNIEnv* env, bool called) {
   if (called && env->ExceptionCheck() == JNI_FALSE) return 0;
   ShampooJavaKeepCause(env);
@@ -85,8 +87,8 @@ int32_t AsyncError(void* user) {
   return Finish(java.Get(), true);
 }
 
-// Stores no exception: if a collective has thrown one, that exception must remain the cause. CommCalls catches and
-// reports exceptions of abort().
+// Does not store an exception: if a collective has thrown an exception, that exception must remain the cause of the
+// error. CommCalls catches and reports exceptions of Communicator.abort().
 void Abort(void* user) {
   const ShampooJavaEnv java;
   if (java.Get() == nullptr) return;

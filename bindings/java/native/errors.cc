@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Java exceptions for errors of the library, the JNI environment of callbacks, and functions of the class Library.
 #include <utility>
 
 #include "native.h"
@@ -45,7 +47,7 @@ const ShampooJavaIds& GetShampooJavaIds() { return ids; }
 
 ShampooJavaEnv::ShampooJavaEnv() {
   if (ids.vm->GetEnv(reinterpret_cast<void**>(&env_), JNI_VERSION_10) == JNI_EDETACHED) {
-    // Attached as a daemon, because a thread that Java did not create must not prevent the JVM from exiting.
+    // The thread becomes a daemon, because a thread that Java did not create must not prevent the JVM from exiting.
     attached_ = ids.vm->AttachCurrentThreadAsDaemon(reinterpret_cast<void**>(&env_), nullptr) == JNI_OK;
     if (!attached_) env_ = nullptr;
   }
@@ -79,7 +81,7 @@ void ShampooJavaKeepCause(JNIEnv* env) {
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step) {
   const jobject reason = std::exchange(cause, nullptr);
   if (status != SHAMPOO_OK) {
-    // Copied before Java code runs, because the message is valid only until this thread's next library call.
+    // The message is copied before Java code runs, because it is valid only until this thread calls the library again.
     const jbyteArray text = ShampooJavaBytes(env, shampoo_last_error());
     if (text != nullptr) {
       const jobject exception = env->CallStaticObjectMethod(ids.exception, ids.exception_of, static_cast<jint>(status),

@@ -34,10 +34,10 @@ struct ShampooJavaIds {
 };
 const ShampooJavaIds& GetShampooJavaIds();
 
-// Provides the JNI environment of the current thread and a frame of local references during a callback. If Java does
-// not know the thread, attaches it until this object is destroyed. Sets aside the exception that ShampooJavaKeepCause()
-// has stored on this thread, so that library calls in the callback do not use it as their cause. The destructor
-// restores that exception, unless the callback has stored a new one.
+// During a callback, provides the JNI environment of the current thread and a frame for local references. If Java does
+// not know the thread, attaches the thread to the JVM until this object is destroyed. Sets aside the exception that
+// ShampooJavaKeepCause() has stored on this thread, so that errors of library calls in the callback do not have this
+// exception as their cause. The destructor restores it, unless the callback has stored a new exception.
 class ShampooJavaEnv {
  public:
   ShampooJavaEnv();
@@ -51,26 +51,25 @@ class ShampooJavaEnv {
  private:
   JNIEnv* env_ = nullptr;
   bool attached_ = false;
-  jobject cause_ = nullptr;  // the saved cause
+  jobject cause_ = nullptr;  // the exception that was set aside
 };
 
-// Throws an exception if status is an error. step is the number of the step that failed, or -1 if there is no such
-// number.
+// Throws an exception if status is an error. step is the number of the step that failed, or -1 if it is not known.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
-// Stores the pending exception of a callback. If the library call that ran the callback fails, its exception has the
-// stored exception as the cause.
+// Stores the pending exception of a callback. If the library call that ran the callback fails, the stored exception is
+// the cause of the exception that this call throws.
 void ShampooJavaKeepCause(JNIEnv* env);
 
 // Sets the first element of an output array. Does nothing if the array is null.
 void ShampooJavaSet(JNIEnv* env, jintArray array, jint value);
 void ShampooJavaSet(JNIEnv* env, jlongArray array, jlong value);
 void ShampooJavaSet(JNIEnv* env, jdoubleArray array, jdouble value);
-// Copies at most 8 numbers, and sets the remaining ones to 0.
+// Copies up to 8 elements of the array to `numbers`, and sets the other elements of `numbers` to 0.
 bool ShampooJavaShape(JNIEnv* env, jlongArray array, int64_t numbers[8]);
 jlongArray ShampooJavaLongs(JNIEnv* env, const int64_t* numbers, int count);
 jbyteArray ShampooJavaBytes(JNIEnv* env, const char* text);
 
-// A string that is read from a byte array. Get() returns nullptr if the array was null.
+// A string that is read from a Java byte array. Get() returns nullptr if the array was null.
 class ShampooJavaText {
  public:
   bool Read(JNIEnv* env, jbyteArray bytes);
@@ -81,7 +80,7 @@ class ShampooJavaText {
   bool null_ = true;
 };
 
-// Buffers that are read from an array with four addresses for each parameter: param, grad, out and copy.
+// Buffers that are read from a Java array with four addresses for each parameter: param, grad, out and copy.
 class ShampooJavaBuffers {
  public:
   bool Read(JNIEnv* env, jlongArray addresses);
@@ -92,7 +91,7 @@ class ShampooJavaBuffers {
   std::vector<shampoo_buffers> buffers_;
 };
 
-// Pointers that are read from an array of addresses.
+// Pointers that are read from a Java array of addresses.
 template <typename Pointer>
 class ShampooJavaPointers {
  public:
@@ -110,8 +109,8 @@ using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 // to this object until the callback release runs.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
-// Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. In
-// both cases, it releases the reference to the receiver that is no longer used.
+// Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. The
+// destructor always releases the reference to the receiver that is no longer used.
 class ShampooJavaLog {
  public:
   ShampooJavaLog() = default;
@@ -119,6 +118,7 @@ class ShampooJavaLog {
   ShampooJavaLog(const ShampooJavaLog&) = delete;
   ShampooJavaLog& operator=(const ShampooJavaLog&) = delete;
 
+  // Returns the function for shampoo_set_log(), or nullptr if callback is null.
   shampoo_log_callback Replace(JNIEnv* env, jobject callback);
   void Keep() { keep_ = true; }
 

@@ -1,12 +1,14 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Conversions between Java arrays and C++ values, and functions of the generated class RawJNI.
 #include <cstring>
 
 #include "native.h"
 
 namespace {
 
-// Copies the numbers of an array. null counts as an empty array.
+// Copies the elements of the array to `numbers`. If the array is null, does not change `numbers`.
 bool ReadLongs(JNIEnv* env, jlongArray array, std::vector<jlong>* numbers) {
   if (array == nullptr) return true;
   numbers->resize(static_cast<size_t>(env->GetArrayLength(array)));

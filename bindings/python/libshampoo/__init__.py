@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo optimizers for arrays of NumPy, PyTorch and other packages with DLPack.
+"""Shampoo optimizers for arrays of NumPy, PyTorch and other packages that support DLPack.
 
 ``Optimizer``, also named ``Shampoo``, updates arrays in place, or computes updates for read-only arrays. ``plan``
 predicts blocks and memory before an optimizer is created. ``KEYS`` lists all hyper-parameters with their documentation.

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the SWIG module that this package uses.
+"""Types of the names in ``_native`` that this package uses. SWIG generates most of ``_native`` from shampoo.h.
 
-A failed status becomes an exception, an output argument becomes the result, and an address becomes an integer. A test
-compares these names with those of the module.
+If a call fails, it raises an exception. Output arguments of the C functions become results, and addresses become
+integers. A test compares the names in this file with the names in ``_native``.
 """
 from collections.abc import Callable, Sequence
 from types import ModuleType

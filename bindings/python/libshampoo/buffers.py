@@ -15,10 +15,10 @@ PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
 FIELDS = ("param", "grad", "out", "copy")
 
-#: An error lists the names of all parameters if there are at most this many.
+#: Largest number of parameters for which an error lists all their names.
 _FEW_NAMES = 8
 
-#: Views of one role, one for each parameter.
+#: A view or None for each parameter, all of one role.
 Views = list[_native.View | None]
 #: Address of the first byte, address after the last byte, role, and index of the parameter.
 Range = tuple[int, int, int, int]
@@ -27,8 +27,8 @@ Range = tuple[int, int, int, int]
 class Buffers:
     """Views of the arrays that are bound: for each role (param, grad, out, copy) and each parameter, a view or None.
 
-    A view keeps the memory of its array alive. On CUDA, a step can still read an array after another one has been bound
-    in its place. Replaced views are therefore kept until the next step.
+    A view keeps the memory of its array alive. On CUDA, a step can still read an array after another array has been
+    bound in its place. Replaced views are therefore kept until the next step.
     """
 
     def __init__(self, described: Sequence[Described], device: tuple[int, int]) -> None:
@@ -43,7 +43,9 @@ class Buffers:
         self._retired: list[Views] = []
 
     def check(self, role: int, views: Views) -> Views:
-        """Return the views to bind. Gradients on the CPU that are not row-major are copied.
+        """Check the views of one role, and return the views to bind.
+
+        If a gradient on the CPU is not row-major, the returned view is a row-major copy.
 
         Raises
         ------
@@ -57,7 +59,7 @@ class Buffers:
         ]
 
     def read(self, role: int, arrays: Any, stream: int, keeps: bool = True) -> Views:
-        """Return views of the arrays of one role, from a sequence for all parameters or a mapping by name.
+        """Return views of the arrays of one role. ``arrays`` is a mapping by name or a sequence for all parameters.
 
         A mapping may be nested. In a mapping of gradients, an omitted parameter has no gradient. In a mapping of
         another role, an omitted parameter keeps its array or, if ``keeps`` is false, has no array.
@@ -110,14 +112,14 @@ class Buffers:
         return f"there is no parameter with this name; {hint}"
 
     def check_written(self, views: list[Views], only_grads_changed: bool = False) -> list[Range]:
-        """Check the memory that a step writes: it must not be read-only, and must not overlap any other array.
+        """Check that the memory that a step writes is not read-only and does not overlap any other array.
 
         Parameters
         ----------
         views
             Views of all roles.
         only_grads_changed
-            Whether the views of all roles except GRAD are those that are already bound.
+            Whether the views of all roles except GRAD are already bound.
 
         Returns
         -------
@@ -176,11 +178,11 @@ class Buffers:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views. Call this after a step: it has waited for the previous step, which read the views."""
+        """Release retired views. Call this after a step, which waits until no earlier step reads the views any more."""
         self._retired.clear()
 
     def release(self) -> None:
-        """Release all memory."""
+        """Release all views, and with them the memory of the arrays."""
         self.views = [[None] * len(self._shapes) for _ in ROLES]
         self._written = []
         self._retired.clear()

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators connect ranks that share the work, through mpi4py, NCCL or Python functions."""
+"""Communicators: objects through which ranks exchange data, with mpi4py, NCCL, Python functions or C functions."""
 from __future__ import annotations
 
 import os
@@ -15,8 +15,8 @@ class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
     The methods are called with the GIL, on the thread that calls the optimizer. A call of ``all_gather`` or
-    ``all_to_all`` is an exchange. If an exchange or ``async_error`` raises an exception, the call of the optimizer
-    raises ``libshampoo.CommError``, whose cause is this exception. KeyboardInterrupt and SystemExit are raised
+    ``all_to_all`` is an *exchange*. If an exchange or ``async_error`` raises an exception, the call of the optimizer
+    raises ``libshampoo.CommError``, whose cause is that exception. KeyboardInterrupt and SystemExit are raised
     unchanged.
 
     A subclass may have these methods, too:
@@ -25,17 +25,18 @@ class Communicator:
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
     - ``abort()``, which lets the other ranks fail instead of waiting for this rank in a collective. Without ``abort``,
       an optimizer on the CPU reports a failed collective to the other ranks in one more exchange: the next exchange of
-      the same step or, if there is none, the first exchange of its next step. Until then, the other ranks wait.
+      this step or, if this step has no more exchanges, the first exchange of the next step. The other ranks wait until
+      that exchange.
 
     Attributes
     ----------
     rank, world
         Rank of this process, and number of ranks.
     device_type
-        Device whose memory the methods use. With SHAMPOO_CPU, the default, they receive memoryviews; an optimizer on
-        CUDA then copies through the host and waits in each exchange. With SHAMPOO_CUDA they receive addresses, and the
-        stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``. Only optimizers on CUDA accept
-        such a communicator.
+        Device whose memory the methods use. With SHAMPOO_CPU, the default, the methods receive memoryviews. An
+        optimizer on CUDA then copies through the host and waits in each exchange. With SHAMPOO_CUDA, the methods
+        receive addresses, and the stream as the last argument: ``all_gather(send, recv, bytes_per_rank, stream)``. Only
+        optimizers on CUDA accept a communicator with SHAMPOO_CUDA.
     """
 
     rank = 0
@@ -45,14 +46,14 @@ class Communicator:
     def all_gather(self, send: memoryview, recv: memoryview) -> None:
         """Send ``send`` to all ranks, and store the data of rank r in part r of ``recv``.
 
-        ``send`` may be this rank's part of ``recv``. Both are valid only during the call. If a slice of them, or an
-        array that shares their memory, still exists after the call, the exchange fails.
+        ``send`` may be this rank's part of ``recv``. ``send`` and ``recv`` are valid only during the call. If a slice
+        of either, or an array that shares memory with either, still exists after the call, the exchange fails.
         """
         raise NotImplementedError
 
 
 class CallableComm(Communicator):
-    """A communicator that calls a function.
+    """A communicator that calls a Python function for each exchange.
 
     Parameters
     ----------
@@ -71,11 +72,11 @@ class CallableComm(Communicator):
 
 
 class MpiComm(Communicator):
-    """A duplicate of a communicator of mpi4py. Creating it is collective.
+    """A duplicate of a communicator of mpi4py. Creating an ``MpiComm`` is collective.
 
-    ``close``, which is also collective, frees the duplicate. An optimizer that takes a communicator of mpi4py creates
-    and closes its duplicate itself. If such an optimizer is deleted without ``close``, the duplicate exists until MPI
-    is finalized.
+    ``close``, which is also collective, frees the duplicate. If a communicator of mpi4py is passed to an optimizer, the
+    optimizer creates an ``MpiComm``, and ``Optimizer.close`` closes the ``MpiComm``. If the optimizer is deleted
+    without a call of ``close``, the duplicate exists until MPI is finalized.
 
     If a collective fails, the job is aborted, because there is no other way to reach the other ranks.
 
@@ -85,7 +86,7 @@ class MpiComm(Communicator):
         An intracommunicator of mpi4py.
     """
 
-    #: Largest number of bytes in one message, because MPI counts have the type int.
+    #: Largest number of bytes in one message. MPI counts have the type int, so they cannot be larger.
     largest = 2**31 - 1
 
     def __init__(self, comm: Any) -> None:
@@ -96,7 +97,7 @@ class MpiComm(Communicator):
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
     def close(self) -> None:
-        """Free the duplicate. Close all optimizers that use it first. Calling close again has no effect."""
+        """Free the duplicate. First close all optimizers that use it. Calling close again has no effect."""
         comm, self._comm = self._comm, None
         if comm is not None and not self._mpi.Is_finalized():
             comm.Free()
@@ -110,7 +111,7 @@ class MpiComm(Communicator):
             return
         for first in range(0, size, slice_size):
             count = min(slice_size, size - first)
-            # In recv, the slice of the next rank starts size bytes after the slice of this rank.
+            # In recv, the slice of rank r + 1 starts size bytes after the slice of rank r.
             plain = mpi.BYTE.Create_contiguous(count)
             spaced = plain.Create_resized(0, size).Commit()
             source = mpi.IN_PLACE if in_place else [send[first : first + count], count, mpi.BYTE]
@@ -137,13 +138,14 @@ class MpiComm(Communicator):
 
 
 class NativeComm:
-    """A communicator that calls C functions, without the GIL.
+    """A communicator that calls C functions, and does not hold the GIL during these calls.
 
     Parameters
     ----------
     ops
-        Address of a ``shampoo_comm_ops`` of this version of the library, such as one that ``shampoo_mpi_ops()`` has
-        filled. The struct is copied. The object that its ``user`` points to must exist until its ``release`` is called.
+        Address of a ``shampoo_comm_ops`` of this version of the library. The function ``shampoo_mpi_ops()`` in
+        shampoo_mpi.h can fill the struct. The struct is copied. The object to which the field ``user`` points must
+        exist until the library calls the field ``release``.
     rank, world
         The values of the fields ``rank`` and ``world`` of the struct.
     """
@@ -153,12 +155,12 @@ class NativeComm:
 
 
 class NcclComm:
-    """A communicator of NCCL. It uses the copy of NCCL that the process has loaded.
+    """A communicator of NCCL. Its exchanges call the copy of NCCL that the process has loaded.
 
     Parameters
     ----------
     pointer
-        Address of the ``ncclComm_t``, which must exist as long as this object and all optimizers that use it.
+        Address of the ``ncclComm_t``, which must exist as long as this object or an optimizer that uses it exists.
     rank, world
         Rank of this process, and number of ranks.
     library
@@ -171,11 +173,12 @@ class NcclComm:
 
 
 def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
-    """Return a communicator for ``connect``. A communicator of mpi4py is duplicated; the caller closes the duplicates.
+    """Return a communicator for ``connect``. If ``comm`` is from mpi4py, the result is a duplicate.
 
     Returns
     -------
     communicator, list of duplicates
+        The caller must close the duplicates.
     """
     if hasattr(comm, "Allgather") and hasattr(comm, "Get_rank"):
         duplicate = MpiComm(comm)
@@ -184,13 +187,13 @@ def wrap(comm: Any) -> tuple[Any, list[MpiComm]]:
 
 
 def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
-    """Create a communicator of the library.
+    """Create the library's handle of a communicator.
 
     Parameters
     ----------
     comm
         None, a ``Communicator`` or an object with the same attributes, a ``NativeComm`` or a ``NcclComm``. A handle
-        that this function has returned before is also accepted. Ignore the pair (rank, world) that is returned for it.
+        that this function has returned before is also accepted. The pair (rank, world) is then (0, 1); ignore it.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA: loads the library's CUDA plugin, and NVIDIA's libraries from packages of PyPI."""
+"""Loads the plugin libshampoo_cuda.so, which is the CUDA backend, and NVIDIA's libraries from packages of PyPI."""
 from __future__ import annotations
 
 import functools
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import _native
 
-#: Libraries that the plugin needs directly or indirectly. Each library is after those on which it depends.
+#: Libraries that the plugin needs directly or indirectly. A library follows the libraries on which it depends.
 _LIBRARIES = ("nvJitLink", "cublasLt", "cublas", "cusparse", "cusolver")
 
 
@@ -32,7 +32,7 @@ def folders() -> list[Path]:
 
 @functools.cache
 def _major(plugin: Path) -> str | None:
-    """Return the major version of cuBLAS that a plugin is linked with, or None."""
+    """Return the major version of cuBLAS that a plugin is linked with, or None if the plugin needs no cuBLAS."""
     needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
     return needed.group(1).decode() if needed is not None else None
 
@@ -63,22 +63,22 @@ def preload(plugin: Path) -> list[Path]:
 
 
 def _has_version(folder: Path, major: str) -> bool:
-    """Return whether the libraries of a folder have a major version of CUDA.
+    """Return whether the libraries in a folder belong to a major version of CUDA.
 
-    Those of nvidia/cu13/lib have version 13, and those of nvidia/cublas/lib have version 12.
+    Libraries in nvidia/cu13/lib belong to version 13, and libraries in nvidia/cublas/lib to version 12.
     """
     package = folder.parent.name
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"
 
 
 def load(path: str | os.PathLike[str] | None = None) -> None:
-    """Load the CUDA backend, once per process. An optimizer on CUDA loads it automatically.
+    """Load the CUDA backend, unless it is already loaded. An optimizer on CUDA loads the backend automatically.
 
     Parameters
     ----------
     path
-        Path of libshampoo_cuda.so. None: the file in this package or, without one, the file that the dynamic linker
-        finds.
+        Path of libshampoo_cuda.so. None: the file in this package or, if the package does not contain the file, the
+        file that the dynamic linker finds.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def load(path: str | os.PathLike[str] | None = None) -> None:
 
 
 def unavailable_reason() -> str:
-    """Return a sentence that explains why CUDA cannot be used, or an empty string if it can."""
+    """Return a sentence that explains why CUDA cannot be used, or "" if CUDA can be used."""
     plugin = _plugin()
     if plugin is not None:
         preload(plugin)

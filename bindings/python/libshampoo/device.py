@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Names of devices, and their streams."""
+"""Finds a device by its name, and converts CUDA streams for DLPack."""
 from __future__ import annotations
 
 from . import _native, cuda
@@ -10,7 +10,7 @@ DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
 
 def find_device(device: str | None, first: _native.View | None) -> tuple[int, int]:
-    """Return the type and number of a device from its name. Without a name, return those of the first parameter."""
+    """Return the type and number of a device from its name or, if the name is None, of the first parameter's device."""
     assert first is not None
     if device is None:
         found = first.device_type, first.device_id
@@ -27,5 +27,5 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
 
 
 def dlpack_stream(stream: int) -> int:
-    """Return a stream in the numbering of DLPack, in which 1 is the legacy default stream."""
+    """Convert a CUDA stream for DLPack, in which the legacy default stream is 1 instead of 0."""
     return stream or 1

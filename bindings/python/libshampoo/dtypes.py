@@ -24,7 +24,7 @@ NUMPY_NAMES = {
     _native.SHAMPOO_I32: "int32",
     _native.SHAMPOO_I64: "int64",
 }
-#: Maps "float32" to "f32", and so on.
+#: Maps NumPy's name of each dtype to the name in keys, for example "float32" to "f32".
 LONG_NAMES = {name: KEY_NAMES[code] for code, name in NUMPY_NAMES.items()}
 _ALL_NAMES = {**CODES, **{name: code for code, name in NUMPY_NAMES.items()}}
 
@@ -59,7 +59,7 @@ def code_of(dtype: Any, what: str) -> int:
 
 
 def numpy_dtype(code: int) -> Any:
-    """Return NumPy's dtype for a code. For bfloat16, this is the dtype of ml_dtypes or, without it, uint16."""
+    """Return NumPy's dtype for a code. For bfloat16, return the dtype of ml_dtypes or, if it is missing, uint16."""
     import numpy
 
     if code != _native.SHAMPOO_BF16:

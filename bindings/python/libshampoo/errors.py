@@ -1,11 +1,11 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions: one class for each status of the library. Each is also derived from a built-in exception."""
+"""Exceptions: one class for each status of the library. Each class is also derived from a built-in exception."""
 from __future__ import annotations
 
 import re
 
-#: Python's names of the number types of keys.
+#: Maps the types of numeric keys to Python's names of these types.
 PYTHON_TYPES = {"f64": "float", "i64": "int"}
 _ARTICLES = {"f64": "a", "i64": "an"}
 
@@ -75,7 +75,7 @@ class FileError(Error, OSError):
 
 
 class InternalError(Error, SystemError):
-    """A bug in the library. Please report it with this message and ``libshampoo.build_info()``."""
+    """A bug in the library. Please report it with the message and ``libshampoo.build_info()``."""
 
     status = 9
 
@@ -84,7 +84,7 @@ _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def _with_python_types(text: str) -> str:
-    """In a message about the value of a key, replace the name of a type, "f64" or "i64", by "float" or "int"."""
+    """Replace "f64" by "float" and "i64" by "int" in a message about the value of a key."""
     return re.sub(
         r"^(key \w+: the value .* is not allowed: expected) (f64|i64), ",
         lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}, ",

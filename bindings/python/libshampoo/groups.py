@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter groups of an optimizer: mappings to read hyper-parameters, and to change them between steps."""
+"""Parameter groups: mappings in which a program reads hyper-parameters and changes them between steps."""
 from __future__ import annotations
 
 import weakref
@@ -28,7 +28,7 @@ class Group(MutableMapping[str, Value]):
     """
 
     def __init__(self, optimizer: HasHandle, number: int, config: _native.shampoo_config, names: list[str]) -> None:
-        # Weak, because a reference cycle would keep an unused optimizer alive until the garbage collector runs.
+        # A weak reference, because a cycle would keep an unused optimizer alive until the garbage collector runs.
         self._optimizer, self._number, self._config = weakref.ref(optimizer), number, config
         self.names = names
 
@@ -40,7 +40,7 @@ class Group(MutableMapping[str, Value]):
 
     @property
     def step(self) -> int:
-        """Number of steps of the group, including those of a loaded checkpoint. Use it to resume a schedule."""
+        """Step counter of the group. Loading a checkpoint restores the counter. Use it to resume a schedule."""
         with self._using() as handle:
             return int(_native.shampoo_optimizer_stat(handle, f"step.{self._number}"))
 
@@ -53,7 +53,7 @@ class Group(MutableMapping[str, Value]):
         with self._using() as handle:
             try:
                 value = _native.shampoo_optimizer_get(handle, self._number, name)
-            except InvalidError:  # there is no single number, or the method does not read the key
+            except InvalidError:  # the number differs between blocks, or the method does not read the key
                 return "auto"
         return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
 

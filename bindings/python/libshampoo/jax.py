@@ -49,10 +49,10 @@ class ShampooState(NamedTuple):
         Value of the argument ``learning_rate`` of ``shampoo`` at the last step. If the transformation of the next step
         was created with another number, that number replaces the field ``learning_rate``.
     arena : jax.Array
-        State of the library, as bytes. Their meaning depends on the parameters, the keys and the version.
+        State of the library, as bytes. The layout depends on the parameters, the keys and the version of the library.
     """
 
-    count: jax.Array  # type: ignore[assignment,unused-ignore]  # hides tuple.count, like optax's states
+    count: jax.Array  # type: ignore[assignment,unused-ignore]  # this field hides tuple.count, as in optax
     learning_rate: jax.Array
     configured_learning_rate: jax.Array
     arena: jax.Array
@@ -74,7 +74,7 @@ class _Leaf(NamedTuple):
 
 
 def _leaves(tree: Any) -> list[_Leaf]:
-    """Return the leaves of a tree. A leaf needs a shape and a dtype, but no values."""
+    """Return the leaves of a tree. A leaf is an array, a number, or any object with a shape and a dtype."""
     keystr, leaves = jax.tree_util.keystr, []
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         array = leaf if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else jnp.asarray(leaf)
@@ -103,7 +103,7 @@ def _constant(name: str, value: Any) -> Any:
 
 
 def _constants(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys that are set. The value None means the default."""
+    """Check keyword arguments, and return those that are not None. None selects the default of a key."""
     found = {}
     for name, value in keys.items():
         if name in _REPLACED:
@@ -121,7 +121,7 @@ def _constants(keys: dict[str, Any]) -> dict[str, Any]:
 def _check_learning_rate(rate: Any) -> Any:
     """Check a learning rate, and return it. It must be a function, a number or an array with one element.
 
-    A number, and an array with a known value, must be in the range of the key lr.
+    The value must be in the range of the key lr, unless ``rate`` is a function or is traced.
     """
     is_number = isinstance(rate, (int, float)) and not isinstance(rate, bool)
     is_scalar = hasattr(rate, "dtype") and np.size(rate) == 1 and jnp.isrealobj(rate) and rate.dtype != bool
@@ -167,7 +167,7 @@ def _warn_about_stacks(leaves: Sequence[_Leaf]) -> None:
 
 
 class _Shampoo:
-    """The two functions of a transformation, and a ``Program`` for each structure of parameters seen so far."""
+    """The functions of a transformation, and a ``Program`` (see xla_call.py) for each set of shapes and dtypes."""
 
     def __init__(
         self,
@@ -239,17 +239,17 @@ class _Shampoo:
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)
 
     def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
-        """Return the learning rate of a step, and the configured learning rate, for the next state."""
+        """Return ``learning_rate``, which the step uses, and ``configured_learning_rate`` for the next state."""
         current = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
         configured = rate = _as_learning_rate(current)
         if state is not None:
             last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
             if not callable(self._learning_rate) and not _is_traced(current):
-                # Compared as float32, because a state may come from a process without float64.
+                # Both are compared as float32, because a state may come from a process without float64.
                 rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
             # A state keeps its dtypes, as jax.lax.scan requires.
             rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
-        return rate, jnp.copy(configured)  # two buffers, because one cannot be donated twice
+        return rate, jnp.copy(configured)  # copied, because the same buffer cannot be donated twice
 
     def init(self, params: Any) -> ShampooState:
         leaves = _leaves(params)
@@ -263,7 +263,7 @@ class _Shampoo:
     def update(
         self, grads: Any, state: ShampooState, params: Any = None, **extra_args: Any
     ) -> tuple[Any, ShampooState]:
-        """Return the updates and the next state. Ignore extra arguments, such as ``value``, as optax's methods do."""
+        """Return the updates and the next state. Extra arguments, such as ``value``, are ignored, as in optax."""
         if params is None:
             raise ValueError("update: params is missing; call update(grads, state, params)")
         structure: Any = jax.tree_util.tree_structure(params)
@@ -320,7 +320,7 @@ def _as_learning_rate(rate: Any) -> jax.Array:
 
 
 def _with_keys(function: _Function) -> _Function:
-    """Replace ``**keys`` in the signature and the annotations by all keys, with the default None.
+    """In the signature and annotations of a function, replace ``**keys`` by one argument for each key (default None).
 
     ``optax.inject_hyperparams``, interactive shells and ``typing.get_type_hints`` read signatures or annotations.
     """
@@ -340,7 +340,7 @@ def _with_keys(function: _Function) -> _Function:
 
 
 def _with_learning_rate(function: _Function) -> _Function:
-    """Raise an error that names the argument if ``learning_rate`` is missing."""
+    """Make a function raise an error that explains ``learning_rate`` if this argument is missing."""
 
     @functools.wraps(function)
     def checked(*args: Any, **keys: Any) -> Any:
@@ -367,26 +367,27 @@ def shampoo(
 
     ``update`` is pure. It returns the updates, which are already multiplied by the negative learning rate, and the next
     state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``), so that steps update the state in
-    place. If the gradient of a parameter is None, its update is zero. Of the states of this parameter, only those of
-    averages change (``weight_ema``, ``averaging``). A tree without parameters is accepted. Extra arguments of
-    ``update`` are ignored.
+    place. If the gradient of a parameter is None, the update of this parameter is zero, and its states do not change.
+    Only its average can change, if ``weight_ema`` is set or ``averaging`` is schedule_free. A tree without parameters
+    is accepted. Extra arguments of ``update`` are ignored.
 
     Parameters
     ----------
     learning_rate
-        A number or a concrete scalar array, which is stored in the state and can be changed there; a traced array; or
-        a function of the number of steps so far, such as an optax schedule. Changing the value never causes a
-        recompilation.
+        A number or a concrete scalar array: the state stores its value, and you can change the value there. Also a
+        traced array, or a function of the number of steps so far, such as an optax schedule. Changing the value never
+        causes a recompilation.
     stack_dims
         Number of leading dimensions of a parameter that only stack separate tensors: 1 for the weights of layers that
-        ``jax.lax.scan`` iterates over. Either a number for all parameters, or a function of the name as returned by
-        ``jax.tree_util.keystr``. None: 0, with a warning about parameters that look like stacked layers.
+        ``jax.lax.scan`` iterates over. Pass one number for all parameters, or a function that takes the name of
+        a parameter as ``jax.tree_util.keystr`` returns it. None: 0, with a warning if parameters look like stacked
+        layers.
     describe
-        A function of the name that returns the options ``role``, ``row_splits`` and ``fan`` of ``libshampoo.Param`` for
-        a parameter, as a mapping: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
+        A function that takes the name of a parameter, and returns a mapping with the options ``role``, ``row_splits``
+        and ``fan`` of ``libshampoo.Param``: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     update_dtype
-        Dtype of the updates: a dtype, None, "params", or a function of the name that returns one of these. None selects
-        the dtype of the arithmetic (float64 for float64 parameters, otherwise float32), so that
+        Dtype of the updates: a dtype, None, "params", or a function that takes the name of a parameter and returns one
+        of these. None selects the dtype of the arithmetic (float64 for float64 parameters, otherwise float32), so that
         ``optax.apply_updates`` rounds 16-bit parameters only once. With "params", each update has the dtype of its
         parameter.
     threads
@@ -398,7 +399,7 @@ def shampoo(
     Raises
     ------
     TypeError
-        If there is no such key, or the value of a key is traced.
+        If a keyword is not a key, or the value of a key is traced.
     ValueError
         If a value is out of range, or parameters, gradients and state do not match.
 
@@ -433,14 +434,14 @@ def plan(
     threads: int | None = None,
     **keys: Unpack[Keywords],
 ) -> Plan:
-    """Compute the blocks and the memory that ``shampoo`` with the same arguments has on the CPU.
+    """Compute the blocks and the memory that ``shampoo`` needs on the CPU with the same arguments.
 
     Parameters
     ----------
     params
         A pytree of arrays, or of objects with a shape and a dtype, such as the result of ``jax.eval_shape(init, key)``.
     stack_dims, describe, update_dtype, threads, **keys
-        Same as for ``shampoo``. There is no learning rate.
+        Same as for ``shampoo``. A plan has no learning rate.
 
     Examples
     --------
@@ -456,10 +457,10 @@ def plan(
 
 
 def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blend: float = 1.0) -> Any:
-    """Return averages of the parameters, for evaluation and for use after training. Supported only on the CPU.
+    """Return averages of the parameters, for evaluation and for use after training.
 
-    The keys ``averaging`` and ``weight_ema`` of ``shampoo`` select the average. Without either, the parameters are
-    returned.
+    The keys ``averaging`` and ``weight_ema`` of ``shampoo`` select the average. If neither key is set, the function
+    returns the parameters. It runs only on the CPU.
 
     Parameters
     ----------
@@ -484,5 +485,5 @@ def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blen
     transformation = getattr(tx.update, "__self__", None)
     if not isinstance(transformation, _Shampoo):
         raise TypeError("export: tx is not a transformation of libshampoo.jax.shampoo; for an optax chain, pass the "
-                        "transformation of libshampoo in it, and the state of that transformation")  # fmt: skip
+                        "transformation that shampoo returned, and the state of that transformation")  # fmt: skip
     return transformation.export(params, state, float(_constant("blend", blend)))

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Keys: the library's table of hyper-parameters, and configs from keyword arguments."""
+"""Keys: reads the library's table of hyper-parameters, and makes configs from keyword arguments."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ def help_text(name: str | None = None) -> str:
 
 
 def unknown_key(name: str) -> str:
-    """Return the error message for an unknown key. It suggests the key that was probably meant."""
+    """Return the error message for an unknown key. The message suggests the key that was probably meant."""
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:
@@ -144,19 +144,19 @@ def _text(key: Key, value: Any) -> str:
         return value
     if key.value_type == "list" and hasattr(value, "__iter__"):
         return ",".join(map(_integer, value))
-    if key.value_type == "text" and hasattr(value, "__iter__"):  # ns_coefficients: a list of (a, b, c)
+    if key.value_type == "text" and hasattr(value, "__iter__"):  # ns_coefficients is a list of (a, b, c)
         return ";".join(",".join(repr(float(number)) for number in entry) for entry in value)
     return _integer(value) if key.value_type in ("i64", "list") else str(value)
 
 
 def _integer(value: Any) -> str:
-    """Return "10" for 10, numpy.int64(10) and 10.0. Other values become text that the library rejects."""
+    """Return "10" for 10, numpy.int64(10) and 10.0. For other values, return str(value), which the library checks."""
     whole = isinstance(value, Real) and value == value // 1
     return str(int(value) if whole else value)
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key from a number, bool, str, dtype or sequence of numbers, or from None if its default is "auto"."""
+    """Set a key to a number, bool, str, dtype or sequence of numbers. None is accepted if the default is "auto"."""
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:
@@ -166,7 +166,7 @@ def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
 
 
 def make_config(keys: Mapping[str, Any], base: _native.shampoo_config | None = None) -> _native.shampoo_config:
-    """Create a config that overrides keys of another config, or of the defaults."""
+    """Create a config with the values of ``keys``, and for all other keys the values of ``base`` or the defaults."""
     config = _native.shampoo_config_create() if base is None else _native.shampoo_config_clone(base)
     for name, value in keys.items():
         set_key(config, name, value)
@@ -183,6 +183,6 @@ def read_key(config: _native.shampoo_config, name: str) -> float | int | bool | 
             return float(text)
         if kind == "i64":
             return int(text)
-    except ValueError:  # "auto"
+    except ValueError:  # the value is "auto"
         return text
     return text == "true" if kind == "bool" and text in ("true", "false") else text

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 class Keywords(TypedDict, total=False):
     """All keys of ``libshampoo.KEYS`` except ``lr``, ``output`` and ``threads``.
 
-    Editors and type checkers use this list to complete and check keyword arguments. A test compares it
+    Editors and type checkers use this list to complete and check keyword arguments. A test compares the list
     with ``libshampoo.KEYS``.
     """
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwards the library's log messages to the logger "libshampoo" of Python's logging.
 
-The library passes messages of all levels; the level of the logger selects those that appear. Forwarding all levels does
-not slow down steps: they log only warnings and errors, unless the key track_root_residuals is true.
+The library forwards messages of all levels, and the logger drops messages below its own level. Forwarding all levels
+does not slow down steps: steps log only warnings and errors, unless the key track_root_residuals is true.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger("libshampoo")
 
 
 def _deliver(level: int, message: str) -> None:
-    _logger.log(_LEVELS[level], message)  # without arguments, so that a "%" in the message is not formatted
+    _logger.log(_LEVELS[level], message)  # no further arguments: a "%" in the message must not be formatted
 
 
 def _silence() -> None:

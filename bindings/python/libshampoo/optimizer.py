@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The class ``Optimizer``."""
+"""The class ``Optimizer``, the main interface of the package."""
 from __future__ import annotations
 
 import os
@@ -21,7 +21,7 @@ from .keys import KEYS, fixed_key, unknown_key
 from .params import describe, split_groups
 from .plan import Plan, plan_desc
 
-#: Default of arguments for which None has a meaning of its own.
+#: Default of arguments for which None is a value with its own meaning.
 _KEEP: Any = object()
 
 STATS = (
@@ -32,7 +32,7 @@ STATS = (
 
 
 def _key_attribute(name: str) -> Any:
-    """Create a property for a key. Reading it returns the value of the first group; setting it changes all groups."""
+    """Create a property for a key. Its getter returns the value of the first group; its setter changes all groups."""
 
     def get(optimizer: Optimizer) -> Any:
         return optimizer.param_groups[0][name]
@@ -48,7 +48,7 @@ def _key_attribute(name: str) -> Any:
                     changed[name] = old
                 raise
 
-    doc = f"{KEYS[name].doc}\n\nThe value of the first group. Setting it changes all groups or, on failure, none."
+    doc = f"{KEYS[name].doc}\n\nThe value of the first group. Setting it changes all groups or, on failure, no group."
     return property(get, put, doc=doc)
 
 
@@ -58,42 +58,43 @@ class Optimizer:
     Only one thread at a time can use an optimizer. Several threads can use different optimizers at the same time.
     Create an optimizer after a fork, not before.
 
-    Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``. Reading one returns the
-    value of the first group, and setting one changes all groups. Other attributes cannot be set on an ``Optimizer``.
-    A subclass can set attributes of its own; an attribute with the name of a key must be declared in the class.
+    Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``. Reading an attribute
+    returns the value of the first group, and setting it changes all groups. Other attributes cannot be set on an
+    ``Optimizer``. A subclass can set its own attributes. If the name of such an attribute is a key, the subclass
+    must declare the attribute.
 
     Parameters
     ----------
     params
-        A mapping from names to arrays, a sequence of arrays or of (name, array), or a list of groups: dictionaries
-        with ``"params"`` and keys of their own. A mapping can contain mappings, lists and tuples: the array
-        ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are NumPy arrays or support DLPack. They are
-        dense and row-major, of float32, float64, float16 or bfloat16. ``Param`` adds information that an array does not
-        have. Checkpoints identify parameters by their names. Read-only arrays, such as those of JAX, need
-        output="updates".
+        A mapping from names to arrays, a sequence of arrays or of pairs (name, array), or a list of groups. A group is
+        a dictionary with ``"params"`` and with keys for this group. A mapping can contain mappings, lists and tuples:
+        the array ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are NumPy arrays or support DLPack.
+        They are dense and row-major, of float32, float64, float16 or bfloat16. To describe more than the array, pass a
+        ``Param`` in its place. Checkpoints identify parameters by their names. Read-only arrays, such as those of JAX,
+        need output="updates".
     device
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
         ``comm`` connects ranks that hold the same parameters. ``shard_comm`` connects ranks that hold the shards of one
-        copy. Each is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a ``NcclComm``, or None. Creating
-        an optimizer with a communicator is collective.
+        copy of the parameters. Each argument is a communicator of mpi4py, a ``Communicator``, a ``NativeComm``, a
+        ``NcclComm``, or None. Creating an optimizer with a communicator is collective.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype, out_dtype, copy_dtype
-        Dtypes of the gradients, of the arrays that steps write, and of their copies. The default is the dtype of the
+        Dtypes of the gradients, and of the arrays ``out`` and ``copy`` of ``bind``. The default is the dtype of the
         parameter. For example, use grad_dtype="bfloat16" for bfloat16 gradients of float32 parameters.
     stream
         CUDA stream on which the state is initialized.
     **keys
         Hyper-parameters such as ``lr`` and ``grafting``, for all groups that do not set them. ``libshampoo.KEYS`` lists
-        them with their documentation.
+        all hyper-parameters with their documentation.
 
     Raises
     ------
     ValueError
         If a value is out of range or an array cannot be used. The message names the key or the parameter.
     TypeError
-        If there is no such key, or its value has the wrong type.
+        If a keyword is not a key, or the value of a key has the wrong type.
 
     Examples
     --------
@@ -156,7 +157,7 @@ class Optimizer:
             raise
         outputs = [_native.shampoo_config_get(config, "output") for config in self._plan.configs]
         for number, output in enumerate(outputs):
-            if output != outputs[0]:  # Buffers binds all outputs in the same way
+            if output != outputs[0]:  # the class Buffers binds the outputs of all groups in the same way
                 raise ValueError(
                     f"key output: group 0 has {outputs[0]}, and group {number} has {output}; create a separate "
                     "optimizer for each"
@@ -190,7 +191,7 @@ class Optimizer:
 
     @property
     def param_groups(self) -> list[Group]:
-        """Parameter groups. Each is a mapping of its hyper-parameters."""
+        """Parameter groups. Each group is a mapping from keys to their values."""
         return self._groups
 
     @contextmanager
@@ -214,18 +215,19 @@ class Optimizer:
         grads
             Gradients: a mapping by name, which can be nested, or a sequence in the order of the parameters. A parameter
             without a gradient (None or missing) does not change. Gradients are read in place, and stay bound until
-            others are passed. A gradient that is not row-major, such as a transposed array, is copied when it is
-            passed; on CUDA it raises ValueError. None: use the gradients that were passed last.
+            other gradients are passed. A gradient that is not row-major, such as a transposed array, is copied when it
+            is passed; on CUDA it raises ValueError. If ``grads`` is None, the step uses the bound gradients.
         stream
             On CUDA, the cudaStream_t in which the step is enqueued, as an integer. 0 is the legacy default stream.
 
         Raises
         ------
         ValueError
-            If a gradient has the wrong dtype, shape or device (the message names it), or a mapping is empty.
+            If ``grads`` is an empty mapping, or a gradient has the wrong dtype, shape or device. The message names the
+            gradient.
         FloatingPointError
             If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
-            With one rank, nothing has changed, except that these gradients are now bound.
+            With one rank, parameters and state have not changed, but the passed gradients are now bound.
         """
         with self._using() as handle:
             if grads is not None:
@@ -239,7 +241,7 @@ class Optimizer:
         """Write averages of the parameters to other arrays, for evaluation and for use after training.
 
         The keys ``averaging`` and ``weight_ema`` select the average. Parameters of groups without an average are
-        copied. The parameters and the state do not change. With several ranks, all ranks must call it.
+        copied. The parameters and the state do not change. With several ranks, all ranks must call this method.
 
         Parameters
         ----------
@@ -252,7 +254,7 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If an array has the wrong dtype or shape, is read-only, or overlaps the parameter.
+            If an array has the wrong dtype or shape, is read-only, or overlaps its parameter.
 
         Examples
         --------
@@ -273,19 +275,19 @@ class Optimizer:
     ) -> None:
         """Set the arrays that all later steps use. If an argument is not passed, its arrays stay bound.
 
-        A mapping can omit parameters. In ``grads``, an omitted parameter has no gradient. In the other mappings, it
-        keeps its array.
+        A mapping can omit parameters. In ``grads``, an omitted parameter has no gradient. In the other mappings, an
+        omitted parameter keeps its array.
 
         Parameters
         ----------
         params
-            New arrays for the parameters. Steps update them in place unless ``out`` is set.
+            New arrays for the parameters. Steps update these arrays in place unless ``out`` is set.
         grads
-            Gradients. Later steps read their values in place. A gradient that is not row-major is copied now, and later
+            Gradients. Later steps read the arrays in place. An array that is not row-major is copied now, so later
             changes of that array have no effect. None: no parameter has a gradient.
         out
-            Arrays to which steps write the new parameters or, with output="updates", the updates to add to them. None:
-            steps write to the parameters.
+            Arrays to which steps write the new parameters or, with output="updates", the updates. None: steps
+            write the new parameters to the arrays of ``params``.
         copy
             Arrays to which steps write the new parameters a second time, for example a bfloat16 model in addition to
             float32 weights.
@@ -311,7 +313,7 @@ class Optimizer:
                 changed[role] = self._buffers.read(role, arrays, dlpack_stream(stream))
         if not self._updates and out is None:
             changed[OUT] = changed.get(PARAM, before[PARAM])
-        elif not self._updates and PARAM in changed:  # without a separate output, a step updates in place
+        elif not self._updates and PARAM in changed:  # a parameter without a separate output is updated in place
             changed[OUT] = [
                 new if now is old else now
                 for new, old, now in zip(changed[PARAM], before[PARAM], changed.get(OUT, before[OUT]), strict=True)
@@ -338,7 +340,7 @@ class Optimizer:
     gradient_scale = _key_attribute("gradient_scale")
 
     def status(self, wait: bool = True) -> None:
-        """Raise the first error of the steps on CUDA that no earlier call has reported.
+        """If steps on CUDA have failed, raise the first error that no earlier call has reported.
 
         On the CPU, each step raises its own error, so this method raises none.
 
@@ -363,9 +365,9 @@ class Optimizer:
         name
             "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
         value
-            Array of float32 or float64; on CUDA in the memory of the device. None: stop reading an array. On the CPU,
-            the value that was read last stays in effect until the key is set. On CUDA, the value that was set last
-            applies again.
+            Array of float32 or float64. On CUDA, it must be in device memory. If ``value`` is None, steps stop reading
+            an array. On the CPU, they then use the value that was read last, until the key is set. On CUDA, they use
+            the value that was set last.
         group
             Number of the parameter group.
         stream
@@ -382,7 +384,7 @@ class Optimizer:
             self._scalars[group, name] = view
 
     def stat(self, name: str) -> float:
-        """Return one counter. The C header lists the names at ``shampoo_optimizer_stat()``."""
+        """Return one counter. The comment of ``shampoo_optimizer_stat()`` in shampoo.h lists the names."""
         with self._using() as handle:
             return _native.shampoo_optimizer_stat(handle, name)
 
@@ -394,7 +396,7 @@ class Optimizer:
     def state_dict(self, *, stream: int = 0) -> dict[str, Any]:
         """Copy the state of this rank into NumPy arrays by name. The package safetensors can store the result.
 
-        Without ml_dtypes, a bfloat16 array is returned as uint16 with the same bits.
+        If ml_dtypes is not installed, a bfloat16 array is returned as a uint16 array with the bits of the elements.
 
         Parameters
         ----------
@@ -417,7 +419,7 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If an entry is missing, unknown, or has the wrong shape or dtype. Nothing has changed.
+            If an entry is missing, unknown, or has the wrong shape or dtype. The state has not changed.
         """
         with self._using() as handle:
             state.write(handle, entries, stream)
@@ -431,7 +433,8 @@ class Optimizer:
             Directory for checkpoints, which is created if it does not exist. Only the newest checkpoints are
             kept (key "checkpoint_keep").
         world
-            Communicator of all ranks of the job. The default is the communicator of the optimizer.
+            Communicator of all ranks of the job. The default is the communicator of the optimizer. Required if the
+            optimizer has both ``comm`` and ``shard_comm``.
         stream
             CUDA stream on which the state is copied.
         """
@@ -448,14 +451,15 @@ class Optimizer:
             A directory that was passed to ``save``, to load its last complete checkpoint; or an index file
             ``checkpoint-<number>.json`` in such a directory.
         world
-            Communicator of all ranks of the job. The default is the communicator of the optimizer.
+            Communicator of all ranks of the job. The default is the communicator of the optimizer. Required if the
+            optimizer has both ``comm`` and ``shard_comm``.
         stream
             CUDA stream on which the state is copied.
 
         Raises
         ------
         ValueError
-            If the checkpoint has other parameters, dtypes, grafting or blocks.
+            If the checkpoint and the optimizer differ in parameters, dtypes, grafting or blocks.
         OSError
             If there is no checkpoint, or a file is missing or damaged. The state has not changed, unless the load
             failed after it had begun to write states (docs/checkpoints.md).
@@ -471,9 +475,9 @@ class Optimizer:
         return world
 
     def close(self) -> None:
-        """Free the memory and threads of the optimizer, and release its arrays. Calling close again has no effect.
+        """Free the memory and threads of the optimizer, and release the bound arrays. Another call has no effect.
 
-        Collective if the optimizer has a communicator of mpi4py, whose duplicate is freed.
+        If a communicator of mpi4py was passed to the optimizer, the call is collective, and frees the duplicate.
         """
         self._destroy()
         while self._comms:
@@ -501,13 +505,13 @@ class Optimizer:
     def __reduce__(self) -> Any:
         raise TypeError("an optimizer cannot be pickled; call save(), or pickle the result of state_dict()")
 
-    # The default arguments keep the functions: at interpreter exit the names of this module may already be None.
+    # The default arguments refer to the functions: at interpreter exit, names of this module may already be None.
     def __del__(
         self, _getpid: Callable[[], int] = os.getpid, _is_finalizing: Callable[[], bool] = sys.is_finalizing
     ) -> None:
         handle = self.__dict__.get("_handle")
         if handle is not None and self._process != _getpid():
-            handle.disown()  # its threads, and its memory on a GPU, belong to another process
+            handle.disown()  # the optimizer's threads and its memory on a GPU belong to another process
         elif handle is not None and not _is_finalizing():  # at exit, the handle frees the optimizer without Python code
             self._destroy()  # close() would be collective, and other ranks may not call it
 

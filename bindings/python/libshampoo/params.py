@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the argument ``params``, and describes each parameter to the library."""
+"""Reads the argument ``params`` of optimizers and plans, and describes each parameter to the library."""
 from __future__ import annotations
 
 import math
@@ -21,27 +21,29 @@ class Param:
     Parameters
     ----------
     array
-        The parameter: a NumPy array or an array with DLPack. For ``libshampoo.plan`` it can also be a shape, or any
-        object with a shape and a dtype.
+        The parameter: an array of NumPy or of a package that supports DLPack. For ``libshampoo.plan``, ``array`` can
+        also be a shape, or any object with a shape and a dtype.
     stack_dims
         Number of leading dimensions that only stack separate tensors: 1 for the weights of L layers in one array of
         shape (L, m, n).
     shape
         Shape of the whole parameter if the array is a shard of it.
     flat_offset
-        Set this if the array is a flat shard: index of its first element in the row-major flattened parameter.
+        Index of the array's first element in the row-major flattened parameter. Set it only if the array is a flat
+        shard: a range of the elements of the flattened parameter.
     local_offset
-        Set this if the array is a rectangle of the parameter: index of its first element in the parameter.
+        Index in each dimension of the array's first element in the parameter. Set it only if the array is a rectangle
+        of the parameter.
     grad_dtype, out_dtype, copy_dtype
-        Dtypes of the gradient, of the array that a step writes, and of its copy. The default is the dtype of the
-        parameter.
+        Dtypes of the gradient, and of the arrays ``out`` and ``copy`` of ``Optimizer.bind``. The default is the dtype
+        of the parameter.
     role
         "hidden" (default), "vector", "embedding" or "head". Only parameters with the role "hidden" have factor
         matrices, unless the key "route" is off. A bias or a scale that is stored as a vector needs no role.
     row_splits
-        Sizes of the parts if the array fuses several tensors, such as (q, k, v). A single size is repeated.
+        Sizes of the parts if the array fuses several tensors, such as q, k and v. A single size is repeated.
     fan
-        Which dimension is the output dimension: "out_in" for the first, as in PyTorch, "in_out" for the last.
+        Which dimension is the output dimension: "out_in" for the first, as in PyTorch, or "in_out" for the last.
         ``row_splits`` divides this dimension. Method muon and the key "shape_scale" treat the tensor as a matrix with a
         row for each index of this dimension.
     """
@@ -61,7 +63,7 @@ class Param:
 
 @dataclass
 class Described:
-    """A parameter as it is added to a plan.
+    """A parameter, and the struct that adds it to a plan.
 
     Attributes
     ----------
@@ -75,7 +77,7 @@ class Described:
 
 
 def describe(name: str, param: Param, group: int, view: _native.View | None = None) -> Described:
-    """Fill the struct of a parameter. Without a view, the array only needs a shape and a dtype."""
+    """Fill the struct that describes a parameter. If ``view`` is None, the array needs only a shape and a dtype."""
     what = f"parameter {name!r}"
     local, dtype = (view.shape, view.dtype) if view is not None else _shape_and_dtype(param.array, what)
     whole = tuple(param.shape) if param.shape is not None else local
@@ -137,14 +139,14 @@ def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
 
 
 def checked_describe(describe: Any) -> Callable[[str], Mapping[str, Any]] | None:
-    """Return the argument ``describe`` of an optimizer. Raise TypeError if it cannot be called."""
+    """Return the argument ``describe`` of an optimizer. Raise TypeError if it is neither None nor a function."""
     if describe is not None and not callable(describe):
         raise TypeError(f"describe: {describe!r}; expected a function of the name of a parameter")
     return describe  # type: ignore[no-any-return]
 
 
 def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str) -> Mapping[str, Any]:
-    """Return the options that the argument ``describe`` of an optimizer gives to a parameter."""
+    """Return the options that the function ``describe`` returns for a parameter. Without ``describe``, return none."""
     options = describe(name) if describe is not None else {}
     if not isinstance(options, Mapping):
         raise TypeError(f"describe: {options!r} for {name}; expected a mapping of options")
@@ -164,7 +166,7 @@ def _is_named(item: Any) -> bool:
 
 
 def _is_sequence_of_arrays(item: Any) -> bool:
-    # A sequence of numbers is a shape.
+    # A sequence of numbers is the shape of one parameter, which libshampoo.plan accepts.
     return isinstance(item, (list, tuple)) and not all(isinstance(element, Number) for element in item)
 
 
@@ -185,7 +187,7 @@ def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[
 
 
 def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
-    """Yield (name, array) for each parameter. Names of unnamed parameters are numbered from ``first`` on."""
+    """Yield (name, array) for each parameter. An unnamed one at index k is named "param<first + k>"."""
     if isinstance(params, Mapping):
         yield from flatten(params, "params")
         return
@@ -211,7 +213,7 @@ def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int
     params
         Argument of ``Optimizer``.
     **dtypes
-        Defaults of grad_dtype, out_dtype and copy_dtype.
+        Defaults of the fields grad_dtype, out_dtype and copy_dtype of each ``Param``.
 
     Returns
     -------

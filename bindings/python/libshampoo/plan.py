@@ -30,11 +30,11 @@ class Block:
         Shape of the block, stride of each dimension, and offset of the first element. Strides and the offset count
         elements of the row-major flattened parameter or, if ``of_shard``, of this rank's array.
     owner, shard_owner
-        Replica rank and shard rank that store its state.
+        Replica rank and shard rank that store the state of the block.
     state_bytes
-        Size of its state in bytes.
+        Size of the state of the block in bytes.
     of_shard
-        Whether it is a block of the shard that this rank holds. Otherwise it is a block of the whole parameter.
+        True: a block of the shard that this rank holds. False: a block of the whole parameter.
     """
 
     param: str
@@ -48,14 +48,14 @@ class Block:
 
 
 class Plan:
-    """A plan. Call ``libshampoo.plan`` to create one.
+    """A division of parameters into blocks, with owners and memory. Call ``libshampoo.plan`` to create a plan.
 
     Attributes
     ----------
     blocks : list of Block
-        All blocks, in the order of the plan.
+        All blocks, in the order in which the library numbers them.
     names : list of str
-        Names of the parameters, in their order.
+        Names of the parameters, in the order in which they were passed.
     """
 
     def __init__(
@@ -110,19 +110,19 @@ class Plan:
         return blocks
 
     def bytes(self, what: str = "total", rank: int = -1) -> int:
-        """Return the number of bytes that an optimizer with this plan allocates on a rank.
+        """Return the number of bytes that an optimizer with this plan allocates, or sends in a step, on a rank.
 
         Parameters
         ----------
         what
-            "state", "workspace" or "total". "comm" is the number of bytes that the rank sends in a step.
+            For allocated bytes: "state", "workspace" or their sum, "total". For the bytes that the rank sends: "comm".
         rank
             The replica rank or, with shard_mode gather, replica rank * number of shards + shard rank. -1 is this rank.
         """
         return _native.shampoo_plan_bytes(self.handle, rank, what)
 
     def describe(self) -> list[str]:
-        """Return a line for each parameter with its name, dtype, shape and blocks."""
+        """Return one line for each parameter, with the name, dtype, shape and blocks of the parameter."""
         of_param: dict[str, Counter[str]] = {param.name: Counter() for param in self.described}
         for block in self.blocks:
             of_param[block.param]["x".join(map(str, block.shape))] += 1
@@ -149,7 +149,7 @@ class Plan:
 def plan_desc(
     device_type: int, threads: int, replica: tuple[int, int], shard: tuple[int, int]
 ) -> _native.shampoo_plan_desc:
-    """Fill the struct of a plan. ``replica`` and ``shard`` are pairs (rank, world)."""
+    """Fill the struct that describes a plan. ``replica`` and ``shard`` are pairs (rank, number of ranks)."""
     desc = _native.shampoo_plan_desc()
     try:
         desc.device_type, desc.threads = device_type, operator.index(threads)
@@ -179,14 +179,15 @@ def plan(
     Parameters
     ----------
     params
-        Same as for ``Optimizer``. Instead of arrays it can contain shapes, whose dtype is float32, or objects with a
-        shape and a dtype.
+        Same as for ``Optimizer``. Instead of an array, you can pass a shape, for a float32 parameter, or an object with
+        a shape and a dtype.
     device
         "cpu" or "cuda". The device does not have to exist.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     replica, shard
-        Pairs (rank, world) for the ranks that hold the same parameters, and for those that hold the shards of one copy.
+        Pairs (rank, number of ranks). ``replica`` refers to ranks that hold the same parameters, and ``shard`` to
+        ranks that hold the shards of one copy of the parameters.
     grad_dtype, out_dtype, copy_dtype, **keys
         Same as for ``Optimizer``.
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes the state of an optimizer as arrays by name."""
+"""Reads and writes the state of an optimizer: a dictionary from the names of its entries to NumPy arrays."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from .dtypes import NUMPY_NAMES, numpy_dtype
 
 
 class Entry(NamedTuple):
-    """One array of the state: its number, key and shape, and the code of its dtype."""
+    """Description of one array of the state. ``key`` is its name, and ``dtype`` is a code such as SHAMPOO_F32."""
 
     number: int
     key: str
@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 
 def entries(handle: _native.shampoo_optimizer) -> Iterator[Entry]:
-    """Yield the entries of the state, without their values."""
+    """Yield the descriptions of all entries of the state."""
     entry = _native.shampoo_state_entry()
     for index in range(_native.shampoo_state_count(handle)):
         _native.shampoo_state_describe(handle, index, entry)
@@ -39,20 +39,20 @@ def read_entry(handle: _native.shampoo_optimizer, entry: Entry, stream: int) -> 
 
 
 def write_entry(handle: _native.shampoo_optimizer, entry: Entry, array: Any, stream: int) -> None:
-    """Write one entry. ``array`` is a result of ``check_entry``."""
+    """Write one entry. ``array`` must be an array that ``check_entry`` has returned."""
     _native.shampoo_state_write(
         handle, entry.number, 0, array.size, array.ctypes.data, array.nbytes, _native.SHAMPOO_CPU, stream or None
     )
 
 
 def check_entry(entry: Entry, value: Any) -> Any:
-    """Return a value as a contiguous array; raise ValueError if its shape or dtype differs from the entry."""
+    """Return a value as a contiguous array. Raise ValueError if its shape or dtype differs from that of the entry."""
     import numpy
 
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
     if array.shape != entry.shape:
         raise ValueError(f"state {entry.key!r}: shape {array.shape}, and the optimizer has {entry.shape}")
-    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # saved by a process without ml_dtypes
+    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # bfloat16, as saved without ml_dtypes
     if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
         raise ValueError(f"state {entry.key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[entry.dtype]}")
     return array
@@ -64,7 +64,7 @@ def read(handle: _native.shampoo_optimizer, stream: int) -> dict[str, Any]:
 
 
 def write(handle: _native.shampoo_optimizer, values: Mapping[str, Any], stream: int) -> None:
-    """Check all entries, then write them."""
+    """Check all values, then write them. If a check fails, the state has not changed."""
     wanted = list(entries(handle))
     names = {entry.key for entry in wanted}
     for key in values:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Formats counts for messages."""
+"""Formats counts and sizes in bytes for messages."""
 from __future__ import annotations
 
 

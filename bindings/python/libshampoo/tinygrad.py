@@ -56,7 +56,7 @@ def _to_tensor(array: Any) -> Any:
     """Copy an array into a tensor. An array of uint16 contains the bits of bfloat16."""
     if array.dtype.name not in ("bfloat16", "uint16"):
         return Tensor(array.copy(), device="CPU")
-    # Nothing is computed in bfloat16, because tinygrad compiles with clang, and clang 14 does not support it.
+    # This function computes nothing in bfloat16, because tinygrad uses clang, and clang 14 does not support bfloat16.
     tensor = Tensor.empty(*array.shape, dtype=dtypes.bfloat16, device="CPU")
     memory = tensor.uop.buffer.ensure_allocated().as_memoryview(force_zero_copy=True)
     memory[:] = np.ascontiguousarray(array).tobytes()
@@ -74,9 +74,9 @@ class Shampoo(TinygradOptimizer):
     """A Shampoo optimizer with the interface of tinygrad.nn.optim.
 
     Steps update parameters and read gradients in place, on tinygrad's device CPU. ``step()`` realizes parameters and
-    gradients, and runs the step immediately. Before you call it, realize everything that needs the old parameters, such
-    as a loss to print. A step cannot be part of a TinyJit. The function that computes the gradients can be a TinyJit if
-    it realizes and returns the gradients.
+    gradients, and runs the step immediately. Before you call ``step()``, realize everything that needs the old
+    parameters, such as a loss to print. A step cannot be part of a TinyJit. The function that computes the gradients
+    can be a TinyJit if it realizes and returns the gradients.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ class Shampoo(TinygradOptimizer):
         Tensors, or a mapping from names to tensors such as the result of ``nn.state.get_state_dict(model)``. Tensors
         whose attribute ``is_param`` is false are left out. The names appear in messages and in the state.
     lr
-        Learning rate. It becomes a tensor; ``opt.lr.assign(...)`` changes it for the next step.
+        Learning rate. ``opt.lr`` is a tensor with this value; ``opt.lr.assign(...)`` changes the value.
     comm
         Same as for ``libshampoo.Optimizer``.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     **keys
-        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists them.
+        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists all keys.
 
     Attributes
     ----------
@@ -122,7 +122,6 @@ class Shampoo(TinygradOptimizer):
         names = {id(param): name for name, param in reversed(list(named.items()))}
         self._names = [names.get(id(param), f"param{number}") for number, param in enumerate(self.params)]
         arrays, self._buffers = self._read_params()
-        #: The underlying optimizer.
         self.optimizer = Optimizer(
             list(zip(self._names, arrays, strict=True)), comm=comm, threads=threads, lr=lr, **keys
         )
@@ -144,9 +143,9 @@ class Shampoo(TinygradOptimizer):
         grads = [param.grad for param in self.params]
         for name, grad in zip(self._names, grads, strict=True):
             if not _check(grad, f"gradient of {name!r}").uop.is_realized:
-                grad.replace(grad.contiguous())  # computes it once, in row-major order
+                grad.replace(grad.contiguous())  # computes the gradient once, in row-major order
         Tensor.realize(*grads)
-        # A realized gradient that is not row-major is copied, not replaced, because a TinyJit may write to it again.
+        # A realized gradient that is not row-major is copied, not replaced: a TinyJit may write to that gradient again.
         dense = [grad.contiguous() for grad in grads]
         Tensor.realize(*dense)
         Device["CPU"].synchronize()
@@ -157,7 +156,7 @@ class Shampoo(TinygradOptimizer):
         return [array for array, _ in found], [buffer for _, buffer in found]
 
     def _bind_rate(self) -> None:
-        """Bind the tensor of the learning rate. The user may have replaced it by another tensor, or by a number."""
+        """Bind the tensor ``self.lr``. The user may have replaced this tensor by another tensor, or by a number."""
         if not isinstance(self.lr, Tensor):
             self.optimizer.bind_scalar("lr", None)
             self.optimizer.lr = float(self.lr)
@@ -177,10 +176,11 @@ class Shampoo(TinygradOptimizer):
         RuntimeError
             If a parameter has no gradient, tinygrad is not in training mode, or a TinyJit is being captured.
         ValueError
-            If a parameter or gradient is on another device, or a parameter is a view. The message names it.
+            If a parameter or gradient is on another device than CPU, or a parameter is a view of another tensor. The
+            message names the parameter.
         FloatingPointError
             If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
-            Nothing has changed.
+            Parameters and state have not changed.
         """
         if capturing:
             raise StateError("step: called inside a TinyJit, which would not repeat the step; return the gradients, "
@@ -193,14 +193,14 @@ class Shampoo(TinygradOptimizer):
         grads, kept = self._read_grads()
         arrays, self._buffers = self._read_params()
         pointers = [array.ctypes.data for array in arrays]
-        if pointers != self._pointers:  # tinygrad's load_state_dict() calls replace(), for example
+        if pointers != self._pointers:  # for example after tinygrad's load_state_dict(), which calls replace()
             self.optimizer.bind(params=arrays)
             self._pointers = pointers
         self._bind_rate()
         try:
             self.optimizer.step(grads)
         finally:
-            self.optimizer.bind(grads=None)  # so that zero_grad() frees them
+            self.optimizer.bind(grads=None)  # so that zero_grad() frees the gradients
             kept.clear()
 
     def schedule_step(self) -> NoReturn:
@@ -217,7 +217,7 @@ class Shampoo(TinygradOptimizer):
         Raises
         ------
         ValueError
-            If an entry is missing, unknown, or has the wrong shape or dtype. Nothing has changed.
+            If an entry is missing, unknown, or has the wrong shape or dtype. The state has not changed.
         """
         self.optimizer.load_state_dict({name: _to_array(value) for name, value in state_dict.items()})
 

@@ -58,7 +58,8 @@ class ProcessGroupComm(Communicator):
         if len(send) == 0:
             return
         parts = list(torch.frombuffer(recv, dtype=torch.uint8).chunk(self.world))
-        # Copied, because send may be this rank's part of recv, or read-only, which PyTorch does not support.
+        # send is copied because it may be this rank's part of recv. It may also be read-only memory, which PyTorch does
+        # not support.
         own = torch.frombuffer(bytearray(send), dtype=torch.uint8)
         self._distributed.all_gather(parts, own, group=self._group)
 
@@ -69,7 +70,7 @@ class ProcessGroupComm(Communicator):
 
 
 def _memory(tensor: Any, what: str) -> Any:
-    """Return a detached tensor. Raise ValueError if the library cannot use its memory in place."""
+    """Detach a tensor. Raise ValueError if the library cannot use the memory of the tensor in place."""
     if torch.nn.parameter.is_lazy(tensor):
         raise ValueError(
             f"{what}: not initialized yet, as in a lazy module; run a forward pass before you create the optimizer"
@@ -114,7 +115,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _layouts(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the address of the first element and the strides of each tensor, or of its local part."""
+    """Return the address and the strides of each tensor. For a DTensor, they are those of its local part."""
     parts = [local(param) for param in params]
     return [(part.data_ptr(), part.stride()) for part in parts]
 
@@ -140,28 +141,30 @@ class Shampoo(torch.optim.Optimizer):
     ----------
     params
         Tensors, pairs (name, tensor) such as those of ``model.named_parameters()``, or groups: dictionaries with
-        ``"params"`` and keys of their own. Parameters are dense and contiguous, of float32, float64, float16 or
+        ``"params"`` and the keys of the group. Parameters must be dense and contiguous, in float32, float64, float16 or
         bfloat16. Their names appear in messages and in the checkpoints of ``optimizer.save``. Parameters can be the
         DTensors of FSDP2 (``fully_shard``): docs/cuda.md has a guide.
     lr
-        Learning rate: a number, or a tensor with one element, which each step reads.
+        Learning rate: a number, or a tensor with one element. Each step reads the current value of the tensor.
     maximize
-        Maximize the objective: each step negates the gradient before it adds weight decay. Groups can set it, too.
+        If true, maximize the objective: each step negates the gradient before it adds weight decay. A group can have
+        its own value.
     comm, shard_comm
         Same as for ``libshampoo.Optimizer``. Each can also be a process group of torch.distributed with gloo or MPI.
-        For parameters on CUDA, steps then copy through the host, and a ``libshampoo.NcclComm`` is preferable. For
-        DTensors on the CPU, the default is the process group of their device mesh.
+        With such a group and parameters on CUDA, steps exchange data through host memory: prefer a
+        ``libshampoo.NcclComm``. For DTensors on the CPU, the default is the process group of their device mesh.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
     grad_dtype
-        Dtype of all gradients. None: the attribute ``grad_dtype`` of each parameter, which newer versions of PyTorch
-        have, or the dtype of the parameter.
+        Dtype of all gradients. If None, a gradient has the dtype in the attribute ``grad_dtype`` of its parameter
+        (newer versions of PyTorch) or, without this attribute, the dtype of its parameter.
     describe
-        A function of the name that returns the options ``role``, ``row_splits`` and ``fan`` of ``libshampoo.Param`` for
-        a parameter, as a mapping: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
+        A function that takes the name of a parameter and returns a mapping with the parameter's options ``role``,
+        ``row_splits`` and ``fan`` (see ``libshampoo.Param``). Example:
+        ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     **keys
-        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists them. Keys that can be changed between steps are
-        in ``param_groups``; each step reads them from there.
+        Same as for ``libshampoo.Optimizer``. ``libshampoo.KEYS`` lists all keys. Keys that can be changed between steps
+        are in ``param_groups``, where each step reads their current values.
 
     Attributes
     ----------
@@ -222,7 +225,7 @@ class Shampoo(torch.optim.Optimizer):
             del self.defaults["momentum"]  # OneCycleLR and CyclicLR must not find a momentum to cycle
 
     def _create(self, comm: Any = None, shard_comm: Any = None, entries: Mapping[str, Any] | None = None) -> None:
-        """Create the library's optimizer for all groups. If that fails, nothing has changed.
+        """Create the library's optimizer for all groups. If the creation fails, nothing has changed.
 
         Parameters
         ----------
@@ -282,7 +285,7 @@ class Shampoo(torch.optim.Optimizer):
             self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Store the values of the library in param_groups, from group ``first`` on. Tensors are not replaced."""
+        """Copy the library's values of keys to param_groups, from group ``first`` on, but do not replace tensors."""
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
@@ -322,14 +325,15 @@ class Shampoo(torch.optim.Optimizer):
         Parameters
         ----------
         param_group
-            A dictionary with ``"params"`` and keys. Keys that are not in it have the values passed to the constructor.
+            A dictionary with ``"params"`` and keys. If a key is missing, its value from the constructor is used.
 
         Raises
         ------
         StateError
-            If the optimizer has a communicator.
+            If the optimizer has a communicator or DTensors, or if ``eval`` has replaced the parameters by averages.
         ValueError
-            If a parameter is not supported or already in a group, or the value of a key is wrong. Nothing has changed.
+            If a parameter is not supported or is already in a group, or if the value of a key is wrong. Nothing has
+            changed.
         """
         existing = hasattr(self, "optimizer")
         if existing and not self._alone:
@@ -343,7 +347,7 @@ class Shampoo(torch.optim.Optimizer):
         _check_options(param_group, "param_group")
         keys = {name: _plain(name, value) for name, value in {**self._keys, **param_group}.items()
                 if name not in _TORCH_ENTRIES}  # fmt: skip
-        # PyTorch before 2.6 does not split names.
+        # Pairs (name, tensor) are split here, because PyTorch before 2.6 does not accept them.
         tensors, names = _split_names(param_group["params"])
         super().add_param_group({**param_group, "params": tensors, **({"param_names": names} if names else {})})
         self._initial_keys.append(keys)
@@ -359,7 +363,7 @@ class Shampoo(torch.optim.Optimizer):
         self._show_keys(len(self.param_groups) - 1)
 
     def _send_keys(self) -> None:
-        """Set the keys of the library that differ from the values in param_groups."""
+        """Set each key of the library's optimizer whose value differs from the value in param_groups."""
         for number, (group, sent) in enumerate(zip(self.param_groups, self._sent_keys, strict=True)):
             known = self.optimizer.param_groups[number]
             for name, value in group.items():
@@ -380,7 +384,7 @@ class Shampoo(torch.optim.Optimizer):
                 sent[name] = value
 
     def _grad(self, number: int) -> Any:
-        """Return the gradient of a parameter, or a contiguous copy if the library cannot read it in place."""
+        """Return a parameter's gradient, or None. If the gradient is not contiguous, return a contiguous copy."""
         grad, what = self._params[number].grad, f"gradient of {self._names[number]!r}"
         if grad is None:
             return None
@@ -411,10 +415,10 @@ class Shampoo(torch.optim.Optimizer):
         ------
         ValueError
             If a gradient or parameter is sparse, has the wrong dtype or is otherwise not supported. The message names
-            it.
+            the tensor.
         FloatingPointError
             If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
-            With one rank, nothing has changed.
+            With one rank, the step that raises this error has changed nothing.
         """
         loss = None
         if closure is not None:
@@ -431,7 +435,7 @@ class Shampoo(torch.optim.Optimizer):
             self.optimizer.step([self._grad(number) for number in range(len(self._params))], stream=stream)
         finally:
             if self._device.type == "cpu":
-                self.optimizer.bind(grads=None)  # so that zero_grad() frees them
+                self.optimizer.bind(grads=None)  # so that zero_grad() can free the gradients
         for param in stepped:
             increment_version(param)  # so that autograd raises an error if it needs the old value
         return loss
@@ -441,8 +445,8 @@ class Shampoo(torch.optim.Optimizer):
         """Replace the parameters by their averages, for evaluation (keys ``averaging`` and ``weight_ema``).
 
         The parameters of groups without an average stay as they are. Between this call and ``train``, a step raises
-        StateError. With several ranks, all ranks call it. A second call does nothing. The optimizer keeps a copy of the
-        parameters until ``train`` restores them.
+        StateError. With several ranks, all ranks must call ``eval``. A second call does nothing. The optimizer keeps a
+        copy of the parameters until ``train`` restores them.
         """
         if self._trained is not None or not self._has_averages():
             return
@@ -473,7 +477,7 @@ class Shampoo(torch.optim.Optimizer):
             raise StateError(f"{method}: the parameters are averages, because eval() was called; call train() first")
 
     def _synchronize(self) -> None:
-        """Wait for all streams: an export uses the stream of the last step, which may not be the current one."""
+        """Wait for all streams: an export uses the stream of the last step, which may not be the current stream."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 
@@ -482,9 +486,9 @@ class Shampoo(torch.optim.Optimizer):
             local(param).copy_(value)
 
     def _bind_params(self) -> None:
-        """Bind the parameters again if their memory has changed."""
+        """Bind the parameters again if their addresses or strides differ, for example after the model was moved."""
         layouts = _layouts(self._params)
-        if layouts == self._layouts:  # otherwise param.data was replaced, or the model was moved
+        if layouts == self._layouts:
             return
         self.optimizer.bind(
             params=[_memory(local(param), f"parameter {name!r}")
@@ -494,7 +498,7 @@ class Shampoo(torch.optim.Optimizer):
         self._layouts = layouts
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy the state of this rank in PyTorch's format: for each parameter ``"step"`` and tensors by name.
+        """Copy the state of this rank in PyTorch's format. Each parameter has ``"step"`` and tensors by name.
 
         Raises
         ------
@@ -518,13 +522,13 @@ class Shampoo(torch.optim.Optimizer):
         Parameters
         ----------
         state_dict
-            Parameters are matched by their order.
+            The saved state. Its parameters are matched with those of the optimizer by their order.
 
         Raises
         ------
         ValueError
-            If an entry is missing, unknown, has the wrong shape or is out of range, if a key that cannot be changed
-            differs, or if the state belongs to another kind of optimizer. Nothing has changed.
+            If an entry is missing or unknown, if its shape is wrong or its value is out of range, if a key that cannot
+            be changed differs, or if the state belongs to another kind of optimizer. Nothing has changed.
         StateError
             If the parameters are DTensors (``optimizer.load`` loads the state of all ranks), or if ``eval`` has
             replaced the parameters by averages.
@@ -532,7 +536,7 @@ class Shampoo(torch.optim.Optimizer):
         self._refuse_if_sharded("load_state_dict")
         self._refuse_averages("load_state_dict")
         # PyTorch would convert floating-point state to the dtype of its parameter. Therefore this hook, which runs
-        # after all others, writes the state to the library and returns a dictionary without state.
+        # after all other hooks, writes the state to the library and returns a dictionary without state.
         hook = self.register_load_state_dict_pre_hook(lambda _, state_dict: self._load(state_dict))
         try:
             super().load_state_dict(dict(state_dict))
@@ -607,7 +611,7 @@ class Shampoo(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         entries = state.get("entries")
         super().__setstate__({name: value for name, value in state.items() if name not in ("entries", "state")})
-        self.defaults.pop("differentiable", None)  # PyTorch adds it
+        self.defaults.pop("differentiable", None)  # PyTorch's __setstate__ adds it
         if entries is not None:  # without entries, the caller is PyTorch's load_state_dict
             self._alone, self._copies, self._options_of = True, None, None
             self._trained = None
@@ -620,7 +624,7 @@ _step_with_hooks = torch.optim.Optimizer.profile_hook_step(_step)
 
 @functools.wraps(_step)
 def _step_once(self: Shampoo, *args: Any, **kwargs: Any) -> Any:
-    # PyTorch runs the hooks around the step of a subclass. They must not run again when that step calls Shampoo.step.
+    # PyTorch runs the hooks around the step of a subclass. If that step calls Shampoo.step, no hook must run again.
     is_outermost = type(self).step is Shampoo.step
     return (_step_with_hooks if is_outermost else _step)(self, *args, **kwargs)
 

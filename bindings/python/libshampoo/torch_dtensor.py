@@ -27,7 +27,7 @@ def local(tensor: Any) -> Any:
         return tensor
     with torch.no_grad():
         part = tensor.to_local()
-    return part.wait() if hasattr(part, "wait") else part  # a collective that computes it may be running
+    return part.wait() if hasattr(part, "wait") else part  # a collective may still be computing the part
 
 
 def _layout(tensor: Any) -> str:
@@ -35,13 +35,13 @@ def _layout(tensor: Any) -> str:
 
 
 def _is_supported(placements: Sequence[Any]) -> bool:
-    """Return whether the placements are those of FSDP or HSDP. _StridedShard is not: tensor parallel layers have it."""
+    """Return whether the placements are those of FSDP or HSDP. _StridedShard (tensor parallel layers) is neither."""
     names = [type(placement).__name__ for placement in placements]
     return names in (["Shard"], ["Replicate", "Shard"]) and placements[-1].dim == 0
 
 
 def _rows(rows: int, rank: int, world: int) -> tuple[int, int]:
-    """Return the first row and the number of rows of a rank, like torch.chunk. The last ranks may have none."""
+    """Return the first row of a rank and its number of rows (possibly 0). The division is that of torch.chunk."""
     size = -(-rows // world)
     first = min(rows, rank * size)
     return first, min(size, rows - first)
@@ -49,7 +49,7 @@ def _rows(rows: int, rank: int, world: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Shards:
-    """How all parameters of an optimizer are divided among ranks.
+    """Describes how the parameters of an optimizer are divided among ranks.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Shards:
         return int(self.mesh.get_coordinate()[dim]), int(self.mesh.size(dim))
 
     def offset(self, tensor: Any, what: str) -> tuple[int, ...]:
-        """Return the index of the first element of the local part. Raise ValueError if its shape is not as expected."""
+        """Return the index of the local part's first element. Raise ValueError if the part has an unexpected shape."""
         rank, world = self.rank_and_world("shard_comm")
         first, count = _rows(tensor.shape[0], rank, world)
         expected, found = (count, *tensor.shape[1:]), tuple(local(tensor).shape)
@@ -90,8 +90,8 @@ def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
     Raises
     ------
     ValueError
-        If a placement is not supported, only some parameters are DTensors, they are on different meshes, or this rank
-        is not in their mesh.
+        If a placement is not supported, if only some parameters are DTensors, if the parameters are on different
+        meshes, or if this rank is not in the mesh.
     """
     first: int | None = None
     for number, (param, name) in enumerate(zip(params, names, strict=True)):
@@ -145,7 +145,7 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
     argument
         "comm" or "shard_comm", the name of the argument of Shampoo.
     passed
-        Value of this argument. None: the process group of the mesh.
+        Value of this argument. If None, the process group of the mesh dimension is returned.
     device
         Device of the local tensors.
     """

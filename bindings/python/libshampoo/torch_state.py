@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The state of an optimizer as PyTorch's ``opt.state``: for each parameter a mapping from names to tensors."""
+"""Implements ``opt.state`` of PyTorch: each parameter has a mapping from the names of its states to tensors."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -53,9 +53,9 @@ def cast(value: Any, entry: Entry) -> Any:
 
 
 class Entries:
-    """The entries of an optimizer's state, grouped by parameter.
+    """The entries (arrays, see state.py) of an optimizer's state, grouped by parameter.
 
-    An entry of a group, such as its step, belongs to each parameter of the group.
+    An entry that belongs to a group, such as the step count, is an entry of each parameter of the group.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Entries:
         numbers = {name: number for number, name in enumerate(names)}
         with optimizer._using() as handle:
             found = list(entries(handle))
-        for entry in found:  # "group.0/step"
+        for entry in found:  # entries of groups, such as "group.0/step"
             owner, *rest = entry.key.rsplit("/", 2)
             if len(rest) == 1:
                 group = groups[int(owner.rpartition(".")[2])]
@@ -86,7 +86,7 @@ class Entries:
                     self.by_param[number][rest[0]] = entry
                 if len(group) == 0:
                     self._unowned.append(entry)
-        for entry in found:  # "layer.weight/0/factor.0"; the name of the parameter may contain slashes
+        for entry in found:  # entries of blocks, such as "layer.weight/0/factor.0"; parameter names may have slashes
             owner, *rest = entry.key.rsplit("/", 2)
             if len(rest) == 2:
                 self.by_param[numbers[owner]]["/".join(rest)] = entry
@@ -102,7 +102,7 @@ class Entries:
         return {name: self.read(number, name) for name in self.by_param[number]}
 
     def read_unowned(self) -> dict[str, Any]:
-        """Copy the entries that belong to no parameter into arrays, by their keys."""
+        """Return copies of the entries of groups without parameters, as arrays by key."""
         with self._optimizer._using() as handle:
             return {entry.key: read_entry(handle, entry, self._stream()) for entry in self._unowned}
 
@@ -153,8 +153,8 @@ class ParamState(MutableMapping[str, Any]):
     Parameters
     ----------
     values
-        Items of a plain container that belongs to no optimizer. Some tools create one to move tensors to another
-        device.
+        The entries in an optimizer, or the items of a container that belongs to no optimizer. Some tools create such a
+        container to move tensors to another device.
     """
 
     def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:

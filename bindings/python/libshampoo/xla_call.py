@@ -68,16 +68,16 @@ _library = _load()
 
 
 class Program:
-    """A plan, and a text from which the handlers (C++ functions that XLA calls) create an optimizer on first use.
+    """A plan, and a string from which the handlers (C++ functions that XLA calls) create an optimizer at first use.
 
     Attributes
     ----------
     text : str
-        Text that describes the plan completely, except for the device.
+        String that describes the plan completely, except for the device.
     plan : Plan
         The plan.
     state_bytes : int
-        Size of the arena.
+        Size of the arena in bytes.
     """
 
     def __init__(self, params: Sequence[tuple[str, Param]], threads: int, keys: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ class Program:
         weakref.finalize(self, _library.ShampooXlaRelease, encoded).atexit = False
 
     def init(self) -> jax.Array:
-        """Return a new arena."""
+        """Return a new arena that contains the initial state."""
         arena = jax.ShapeDtypeStruct((self.state_bytes,), jax.numpy.uint8)
         return jax.ffi.ffi_call(INIT, arena, vmap_method="sequential")(plan=self.text)
 
@@ -109,7 +109,7 @@ class Program:
         grads: Sequence[jax.Array | None],
         update_dtypes: Sequence[Any],
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """Return the next arena and the updates. If the arena is donated, the next arena reuses its memory."""
+        """Return the next arena and the updates. If the caller donates the arena, the next one reuses its memory."""
         results = [jax.ShapeDtypeStruct(arena.shape, arena.dtype)]
         results += [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, update_dtypes)]
         present = [grad for grad in grads if grad is not None]
@@ -121,7 +121,7 @@ class Program:
     def export(
         self, blend: float, arena: jax.Array, params: Sequence[jax.Array], dtypes: Sequence[Any]
     ) -> list[jax.Array]:
-        """Return the averages of the parameters. ``dtypes`` has the dtype of each average."""
+        """Return the averages of the parameters, in ``dtypes``. ``blend``: see ``shampoo_optimizer_export``."""
         results = [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, dtypes)]
         call = jax.ffi.ffi_call(EXPORT, results, vmap_method="sequential")
         return list(call(arena, *params, plan=self.text, blend=np.float64(blend)))

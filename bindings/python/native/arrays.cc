@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// Fills a View from an array of NumPy, or from an array that another package exports with DLPack.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ int32_t FloatOfBytes(int bytes) {
   return bytes == 4 ? SHAMPOO_F32 : bytes == 8 ? SHAMPOO_F64 : bytes == 2 ? SHAMPOO_F16 : 0;
 }
 
-// Raises ValueError for an unsupported dtype. `text` is the name of the dtype; its reference is released.
+// Raises ValueError for an unsupported dtype. `text` is the dtype or its name. Releases the reference to `text`.
 bool WrongDtype(PyObject* text, const char* what) {
   if (text != nullptr) {
     PyErr_Format(PyExc_ValueError, "%s: dtype %S; expected float32, float64, float16 or bfloat16", what, text);
@@ -51,8 +53,8 @@ bool ReadShape(View* view, const char* what, int ndim, const Number* shape) {
   return true;
 }
 
-// Stores the strides in bytes, and whether the elements are in row-major order without gaps, which they are if strides
-// is NULL. unit is the number of bytes in one unit of the strides.
+// Stores the strides in bytes, and whether the array is dense (row-major without gaps). If strides is NULL, the array
+// is dense. Otherwise the stride of dim k is strides[k] * unit bytes.
 template <typename Number>
 void ReadStrides(View* view, const Number* strides, int64_t unit) {
   int64_t expected = ElementSize(view->dtype);
@@ -82,7 +84,7 @@ bool ReadNumpy(View* view, PyObject* array, PyObject* capsule, const char* what)
   if (!ReadShape(view, what, found->ndim, found->shape)) return false;
   view->data = found->data;
   ReadStrides(view, found->strides, 1);
-  // NumPy scalars, the only NumPy objects without DLPack, export a copy of their value.
+  // NumPy scalars, the only NumPy objects without __dlpack__, export a copy, so writing to it would have no effect.
   view->readonly = (found->flags & numpy::kWriteable) == 0 || PyObject_HasAttrString(array, "__dlpack__") == 0;
   view->device_type = SHAMPOO_CPU;
   return true;
@@ -110,7 +112,7 @@ PyObject* Export(PyObject* array, PyObject* stream) {
   return capsule;
 }
 
-// Takes ownership of the tensor in the capsule.
+// Makes the view the owner of the tensor in the capsule, and returns the tensor. Returns NULL if an exception is set.
 const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
   if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
     auto* const found = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
@@ -165,8 +167,8 @@ bool HasValue(PyObject* array, const char* attribute, PyObject* expected) {
   return has;
 }
 
-// Returns a new reference to an object that exports DLPack. PyTorch and Paddle do not export tensors that require a
-// gradient; the result of their detach() shares the memory.
+// Returns a new reference to an object that can export the array. PyTorch and Paddle do not export a tensor that
+// requires a gradient, but they export the result of its detach(), which shares the memory of the tensor.
 PyObject* Detached(PyObject* array) {
   const bool requires_grad = HasValue(array, "requires_grad", Py_True) || HasValue(array, "stop_gradient", Py_False);
   const bool is = requires_grad && PyObject_HasAttrString(array, "detach") != 0;

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// C callbacks that call Python code: the methods of a communicator, and the callable that receives log messages.
 #include "native.h"
 
 namespace {
@@ -23,8 +25,8 @@ class GilGuard {
   PyGILState_STATE state_;
 };
 
-// Sets aside the exception that ShampooPyKeepCause() has stored on this thread, so that library calls in a callback do
-// not use it as their cause. The destructor stores it again, unless the callback has stored a newer one.
+// Removes the exception that ShampooPyKeepCause() has stored on this thread, so that it does not become the cause of
+// errors of library calls in a callback. The destructor stores the exception again, unless a newer one is stored.
 class CauseGuard {
  public:
   CauseGuard() : saved_(ShampooPyTakeCause()) {}
@@ -68,7 +70,8 @@ PyType_Slot memory_slots[] = {
 
 PyType_Spec memory_spec = {"libshampoo._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
 
-// An argument of a callback: an address on a device, or a memoryview on the host, which is valid during the call.
+// Memory that is passed to a method of a communicator. For memory of a device, the Python object is the address. For
+// host memory, the Python object is a memoryview, which is valid only during the call.
 class MemoryArgument {
  public:
   MemoryArgument(const Communicator& comm, const void* data, size_t bytes, bool readonly) {
@@ -91,8 +94,9 @@ class MemoryArgument {
 
   PyObject* Object() const { return object_; }
 
-  // Releases the memoryview. Slices of it, and arrays that share its memory, cannot be released: if some still exist,
-  // raises BufferError. Does not replace an exception that is already set.
+  // Releases the memoryview. Raises BufferError if the Python code has kept a slice of the memoryview or an array that
+  // shares its memory, because such objects cannot be released. If an exception is already set, keeps that exception
+  // instead.
   void Release(const char* what) {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
@@ -116,8 +120,8 @@ class MemoryArgument {
   PyObject* object_ = nullptr;
 };
 
-// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the error of the
-// library call in progress.
+// Returns 0 if no exception is set. Otherwise returns 1, and stores the exception as the cause of the error that the
+// library call in progress will raise. Releases the reference to result.
 int32_t Finish(PyObject* result) {
   Py_XDECREF(result);
   if (PyErr_Occurred() == nullptr) return 0;
@@ -188,8 +192,8 @@ int32_t AsyncError(void* user) {
   return Finish(PyObject_CallMethod(static_cast<const Communicator*>(user)->object, "async_error", nullptr));
 }
 
-// Calls abort(). An exception of abort() is only printed, because the exception of the failed collective is already
-// stored as the cause.
+// Calls abort() of the communicator. An exception of abort() is only printed, because the exception of the failed
+// collective is already stored as the cause.
 void Abort(void* user) {
   if (Py_IsInitialized() == 0) return;
   const GilGuard gil;

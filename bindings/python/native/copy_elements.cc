@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kTile = 32;  // rows and columns of a tile, so that tiles of source and target fit in the L1 cache
 
-// A two-dimensional copy. Strides are in bytes.
+// A two-dimensional copy: the numbers of rows and columns, and the strides of source and target in bytes.
 struct Plane {
   int64_t rows, columns;
   int64_t source_row, source_column;
@@ -45,7 +45,7 @@ void CopyElements(const View& view, char* target) {
     bytes *= view.shape[k];
   }
   if (bytes == 0) return;
-  // A plane consists of the last dim, and of the other dim with the smallest stride in the source.
+  // The columns of a plane are the last dim. The rows are the other dim that has the smallest stride in the source.
   const int last = view.ndim - 1;
   int other = -1;
   for (int k = 0; k < last; ++k) {

@@ -2,11 +2,11 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * The parts of two binary interfaces that this module reads. They do not change within a major version. They are
- * declared here, so that the build does not need the headers of DLPack and NumPy:
+ * Structs and constants of two binary interfaces to the memory of arrays. Neither interface changes within a major
+ * version. This file replaces their headers, for these reasons:
  *
- * - DLPack (https://dmlc.github.io/dlpack). The header in Debian's package has no flag for read-only tensors.
- * - NumPy's array interface. With NumPy's header, NumPy would be a build requirement.
+ * - DLPack (https://dmlc.github.io/dlpack): the header in Debian's package has no flag for read-only tensors.
+ * - NumPy's array interface: with NumPy's header, NumPy would be a build requirement.
  */
 #ifndef SHAMPOO_PYTHON_DLPACK_H
 #define SHAMPOO_PYTHON_DLPACK_H
@@ -31,7 +31,7 @@ struct DataType {
   uint16_t lanes;
 };
 
-// strides are in elements, and NULL for a dense tensor.
+// strides is in elements. If it is NULL, the tensor is dense.
 struct Tensor {
   void* data;
   Device device;
@@ -42,14 +42,14 @@ struct Tensor {
   uint64_t byte_offset;
 };
 
-// Contents of a capsule "dltensor".
+// Contents of a capsule named "dltensor".
 struct Managed {
   Tensor tensor;
   void* context;
   void (*deleter)(Managed* self);
 };
 
-// Contents of a capsule "dltensor_versioned", with the layout of all versions 1.x.
+// Contents of a capsule named "dltensor_versioned". All versions 1.x have this layout.
 struct ManagedVersioned {
   uint32_t major;
   uint32_t minor;
@@ -65,7 +65,7 @@ namespace numpy {
 
 enum Flags : int { kSwappedNot = 0x200, kWriteable = 0x400 };
 
-// Contents of the capsule __array_struct__. strides are in bytes.
+// Contents of the capsule in an array's attribute __array_struct__. strides is in bytes.
 struct Interface {
   int two;
   int ndim;

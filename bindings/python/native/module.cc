@@ -51,7 +51,7 @@ int ShampooPyCheck(shampoo_status status) {
     Py_DECREF(reason);
     return 0;
   }
-  // Copied before any other code runs, because the message is valid only until this thread's next library call.
+  // Copy the message before any other code runs, because it is valid only until this thread's next library call.
   PyObject* const text =
       PyUnicode_DecodeUTF8(shampoo_last_error(), static_cast<Py_ssize_t>(strlen(shampoo_last_error())), "replace");
   PyObject* const errors = text != nullptr ? PyImport_ImportModule("libshampoo.errors") : nullptr;

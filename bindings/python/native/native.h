@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Functions for the code that SWIG generates, and declarations that the sources in this folder share. Functions that
- * return int return 0 if they have set a Python exception.
+ * Functions for the code that SWIG generates, and declarations that the sources in this folder share. A function that
+ * returns int returns 0 if it has set a Python exception, otherwise 1.
  */
 #ifndef SHAMPOO_PYTHON_NATIVE_H
 #define SHAMPOO_PYTHON_NATIVE_H
@@ -16,28 +16,28 @@
 extern "C" {
 #endif
 
-/** If status is an error, raises the exception for it. */
+/** If status is not SHAMPOO_OK, raises the Python exception for status. */
 int ShampooPyCheck(shampoo_status status);
-/** Takes the current exception and stores it on this thread. If the library call in progress fails, its error has this
- * exception as the cause. */
+/** Takes the current exception and stores it on this thread. If the library call in progress fails, this exception
+ * becomes the cause of its error. */
 void ShampooPyKeepCause(void);
-/** Removes the stored cause and returns it, or returns NULL. */
+/** Removes and returns the cause that is stored on this thread. Returns NULL if there is none. */
 PyObject* ShampooPyTakeCause(void);
-/** Stores a taken cause again. If a newer cause is stored, releases the reference to the taken one instead. */
+/** Stores the result of ShampooPyTakeCause() again. If a newer cause is stored, releases the reference to taken. */
 void ShampooPyRestoreCause(PyObject* taken);
 
 /** Sets the attribute step of the current exception. */
 void ShampooPySetStep(int64_t step);
 
-/** Converts None or an integer to an address. */
+/** Converts an integer to an address, and None to NULL. */
 int ShampooPyAddress(PyObject* object, void** address);
 /** Copies a sequence of at most 8 integers, and sets the remaining numbers to 0. */
 int ShampooPyShape(PyObject* object, int64_t numbers[8]);
 /** Returns a new tuple of integers. */
 PyObject* ShampooPyTuple(const int64_t* numbers, int count);
 
-/** Fills ops from the address of a struct or from a communicator in Python. In the second case, ops owns a reference to
- * the communicator until release is called. */
+/** Fills ops. communicator is a communicator in Python, or the address of a shampoo_comm_ops that is copied to ops. In
+ * the first case, ops owns a reference to communicator until ops->release is called. */
 int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
 /** Sets the callable that receives log messages, or removes it if the argument is None. */
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);
@@ -50,7 +50,8 @@ int ShampooPyAddresses(PyObject* object, int32_t* count, void*** addresses);
 /** Adds the type View to the module. */
 int ShampooPyAddView(PyObject* module);
 
-/** start(module): adds types. Raises ImportError if the library has another version than the header. Call it first. */
+/** start(module): adds the type View to the module. Raises ImportError if the library has another version than the
+ * header. Must be called before all other functions. */
 PyObject* ShampooPyStart(PyObject* self, PyObject* module);
 /** preload(path): loads a shared library for libraries that are loaded later. Returns False if it cannot be loaded. */
 PyObject* ShampooPyPreload(PyObject* self, PyObject* path);

@@ -1,5 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// The Python type View, which checks an array before the library uses its memory.
 #include "view.h"
 
 #include <stddef.h>
@@ -186,7 +188,7 @@ PyGetSetDef getters[] = {
 };
 
 PyMemberDef members[] = {
-    {"dtype", T_INT, offsetof(View, dtype), READONLY, "One of the codes SHAMPOO_F32, ..."},
+    {"dtype", T_INT, offsetof(View, dtype), READONLY, "Code of the dtype, such as SHAMPOO_F32."},
     {"device_type", T_INT, offsetof(View, device_type), READONLY, "SHAMPOO_CPU or SHAMPOO_CUDA."},
     {"device_id", T_INT, offsetof(View, device_id), READONLY, "Number of the device."},
     {"readonly", T_BOOL, offsetof(View, readonly), READONLY, "Whether the array is read-only."},
@@ -197,8 +199,8 @@ PyMemberDef members[] = {
 PyMethodDef methods[] = {
     {"check", Check, METH_VARARGS,
      "check(what, dtype, shape, device_type, device_id, role): returns the view to bind for a role of buffers.py.\n\n"
-     "This is the view itself or, for a gradient on the CPU that is not dense, a row-major copy. Raises ValueError if "
-     "a step cannot use the array."},
+     "The result is the view itself or, for a gradient on the CPU that is not dense, a row-major copy. Raises "
+     "ValueError if a step cannot use the array."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -210,13 +212,14 @@ PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_methods, methods},
     {Py_tp_doc, const_cast<char*>("View(array, what='array', stream=None): a view of the caller's array.\n\n"
-                                  "It keeps the memory alive. what is the name of the array in error messages.")},
+                                  "The view keeps the memory alive. what is the name of the array in error messages. "
+                                  "stream is passed to __dlpack__ of an array on CUDA.")},
     {0, nullptr},
 };
 
 PyType_Spec spec = {"libshampoo._native.View", sizeof(View), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
-// Stores the address of a view, or NULL for None.
+// Stores the address of the memory of a view. If item is None, stores NULL.
 bool AddressOf(PyObject* item, void** address) {
   *address = nullptr;
   if (item == Py_None) return true;
@@ -251,8 +254,8 @@ int ShampooPyAddView(PyObject* module) {
 
 namespace {
 
-// Converts a sequence to an array, which the caller frees. fill(item, element): returns false after it has raised an
-// exception.
+// Converts a sequence to an array, which the caller frees. fill(item, element) stores one item, and returns false if it
+// has raised an exception.
 template <typename Element, typename Fill>
 int FillArray(PyObject* object, const char* expected, int32_t* count, Element** array, Fill&& fill) {
   PyObject* const items = PySequence_Fast(object, expected);

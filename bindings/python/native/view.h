@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "native.h"
 
-// A view: memory, shape and dtype of an array of the caller. The view keeps the memory alive.
+// A Python object that describes an array of the caller (memory, shape, dtype), and keeps its memory alive.
 struct View {
   PyObject_HEAD void* data;
   int64_t shape[8];
@@ -17,7 +17,8 @@ struct View {
   int32_t device_id;
   bool readonly;
   bool dense;
-  // Owners of the memory: the array and its capsule, or a DLPack tensor, or memory from malloc.
+  // Owners of the memory: array and capsule (NumPy), managed or versioned (DLPack), or copied (memory from malloc). The
+  // pointers that are not used are NULL.
   PyObject* array;
   PyObject* capsule;
   dlpack::Managed* managed;
@@ -30,7 +31,8 @@ inline int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype 
 // Copies the elements of a view on the CPU to target, in row-major order. Does not need the GIL.
 void CopyElements(const View& view, char* target);
 
-// Fills a new view from an array. what is its name in error messages. Returns false if an exception is set.
+// Fills a new view from an array. what is the name of the array in error messages. stream is passed to __dlpack__ if
+// the array is on CUDA. Returns false if an exception is set.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
 // Releases the memory that a view keeps alive.
 void Release(View* view);

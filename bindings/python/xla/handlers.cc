@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
-// and for CUDA, and a handler that exports averages on the CPU. They are compiled with the headers of one version of
-// XLA's foreign function interface. A jaxlib with this version or a later minor version can call them.
+// and for CUDA, and a handler that exports averages on the CPU. The build uses the headers of one version of XLA's
+// foreign function interface. A jaxlib with this version or a later minor version can call the handlers.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -28,8 +28,8 @@ using ffi::AnyBuffer;
 
 constexpr size_t kArenaAlignment = 64;
 
-// Sets the default floating-point environment during a call, and restores that of the caller afterwards. XLA's threads
-// flush subnormal numbers to zero. The library's threads do not, and a step must have the same results on every thread.
+// Sets the default floating-point environment during a call, and restores the caller's environment afterwards. XLA's
+// threads flush subnormal numbers to zero, but the library's threads do not. Results must not depend on the thread.
 class DefaultArithmetic {
  public:
   DefaultArithmetic() {
@@ -61,7 +61,7 @@ ffi::ErrorCode CodeOf(shampoo_status status) {
   }
 }
 
-// XLA frees donated arrays if a call fails, even though the library has changed nothing.
+// Appended to an error message: XLA frees donated arrays if a call fails, even though the library has changed nothing.
 constexpr const char* kDonationNote = ". Arrays that were donated to this call are lost, as with any error in JAX";
 
 // Runs the body, and converts its exceptions to errors. note is appended to messages of the library.
@@ -80,7 +80,7 @@ ffi::Error Guard(const char* note, Body body) {
   }
 }
 
-// Returns the address of a buffer. It is never null, because the library needs an address for empty arrays, too.
+// Returns the address of a buffer. The address is never null: the library needs an address even for an empty array.
 void* AddressOf(const AnyBuffer& buffer) {
   alignas(64) static char nothing[64];
   return buffer.untyped_data() != nullptr ? buffer.untyped_data() : nothing;
@@ -102,13 +102,14 @@ void Initialize(std::string_view plan, const DeviceDesc& device, const AnyBuffer
   Make(plan, device, arena.untyped_data(), arena.size_bytes());
 }
 
-// Runs a step with the optimizer of a locked slot. Operands: learning rate, arena, parameters, and a gradient for each
-// parameter whose character in has_grad is '1'. Results: arena, updates.
+// Runs a step with the optimizer of a slot that the caller has locked. Operands: learning rate, arena, parameters, and
+// a gradient for each parameter whose character in has_grad is '1'. Results: arena, updates.
 void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std::string_view has_grad, void* stream,
             Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   const AnyBuffer learning_rate = Argument(args, 0);
-  // Unbind the arenas first, because a new arena may have the address of the arena that the last step wrote.
+  // XLA may have placed another arena at the address of the arena that the last step wrote. After binding NULL, the
+  // library expects new contents there.
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Check(shampoo_optimizer_bind_state(optimizer, Argument(args, 1).untyped_data(), Result(rets, 0).untyped_data()));
   const bool wide = learning_rate.element_type() == ffi::DataType::F64;
@@ -127,7 +128,8 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
   Check(shampoo_optimizer_step(optimizer, stream));
 }
 
-// Writes averages with the optimizer of a locked slot. Operands: arena, parameters. Results: averages.
+// Writes averages with the optimizer of a slot that the caller has locked. Operands: arena, parameters. Results:
+// averages.
 void ExportFrom(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, double blend, Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
@@ -157,8 +159,8 @@ ffi::Error InitOnCpu(ffi::Result<AnyBuffer> arena, std::string_view plan) {
   });
 }
 
-// Calls use(slot) with the locked slot of a plan on the CPU. Before that, creates the optimizer of the slot if there is
-// none yet. bytes: the size of an arena.
+// Locks the slot of a plan on the CPU, creates the optimizer of the slot if there is none yet, and calls use(slot).
+// bytes is the size of an arena.
 template <typename Use>
 void UseOnCpu(std::string_view plan, size_t bytes, Use&& use) {
   const std::shared_ptr<Slot> slot = Find(plan, {});

@@ -12,8 +12,8 @@ namespace {
   throw Failure{SHAMPOO_E_INTERNAL, "a line of the plan cannot be read: \"" + line + "\""};
 }
 
-// Reads stack_dims, role, fan, row_splits, the dtypes of parameter, gradient and update, the number of dims, the dims,
-// and the name. The name is the rest of the line.
+// Adds a parameter to the plan. The line contains stack_dims, role, fan, row_splits, the dtypes of parameter, gradient
+// and update, the number of dims, the dims, and the name. The name is the rest of the line.
 void AddParam(shampoo_plan* plan, std::istringstream* line) {
   shampoo_param_desc desc = SHAMPOO_PARAM_DESC_INIT;
   std::string name;
@@ -38,7 +38,7 @@ Plan Read(std::string_view text, const DeviceDesc& device) {
   shampoo_config* config_handle = nullptr;
   Check(shampoo_config_create(&config_handle));
   const Config config(config_handle);
-  // With 0, each call of an executable reports the errors of its own step instead of those of an earlier step.
+  // With status_lag 0, each call of an executable reports the errors of its own step, not those of an earlier step.
   Check(shampoo_config_set_i64(config.get(), "status_lag", 0));
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   desc.device_type = device.device_type;

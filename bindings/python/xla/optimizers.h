@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of the optimizers of a process. Each key is a text that describes a plan completely, except for the device.
-// An optimizer can therefore be created again at any time: after it was released, or in another process that runs an
-// executable from a cache. The state is in the arena, which belongs to the caller.
+// A table of the optimizers of a process, which XLA's handlers use. A key of the table is a string, called text below,
+// that describes a plan completely, except for the device. The handlers can therefore create an optimizer again at any
+// time: after it was released, or in another process that runs an executable from a cache. The state is in the arena,
+// which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -24,7 +25,7 @@ struct Failure {
   std::string text;
 };
 
-/** Throws a Failure with the text of shampoo_last_error() unless status is SHAMPOO_OK. */
+/** Throws a Failure with the message of shampoo_last_error() unless status is SHAMPOO_OK. */
 void Check(shampoo_status status);
 
 template <auto Destroy>
@@ -62,8 +63,8 @@ struct Slot {
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 
 /**
- * Adds or removes a reference to a text. After the last reference has been removed, the optimizers of the text are
- * destroyed as soon as no step uses them.
+ * Retain() adds a reference to a text, and Release() removes one. After the last reference has been removed, the
+ * optimizers of the text are destroyed as soon as no step uses them.
  */
 void Retain(std::string_view text);
 void Release(std::string_view text);

@@ -1,17 +1,17 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Finds libshampoo in the folder SHAMPOO_LIB_DIR, or with pkg-config. Links libshampoo.so or, with the feature
-//! `static`, libshampoo.a.
+//! Finds libshampoo in the folder from the environment variable SHAMPOO_LIB_DIR, or with pkg-config. Links
+//! libshampoo.so or, with the feature `static`, libshampoo.a.
 //!
-//! Direct dependents receive the folder of the library in DEP_SHAMPOO_LIB_DIR and, if pkg-config was used, the folder
-//! of the header in DEP_SHAMPOO_INCLUDE.
+//! The build scripts of crates that depend directly on this crate find the folder of the library in the environment
+//! variable DEP_SHAMPOO_LIB_DIR. If pkg-config was used, they find the folder of the header in DEP_SHAMPOO_INCLUDE.
 
 use std::env;
 use std::path::Path;
 use std::process::{exit, Command};
 
-/// Runs pkg-config. The error is the message of pkg-config or of the system.
+/// Runs pkg-config and returns its output. The error is the message of pkg-config or of the system.
 fn pkg_config(arguments: &[&str]) -> Result<String, String> {
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     match Command::new(&program).args(arguments).arg("shampoo").output() {
@@ -37,7 +37,7 @@ fn is_static() -> bool {
     env::var_os("CARGO_FEATURE_STATIC").is_some()
 }
 
-/// Returns the folder of the library, and the linker options that a program needs in addition to the archive.
+/// Returns the folder of the library, and the linker options that a program needs in addition to libshampoo.a.
 fn find() -> (String, String) {
     if let Ok(folder) = env::var("SHAMPOO_LIB_DIR") {
         return (folder, "-lstdc++ -lm -lpthread -ldl".into());

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The _INIT macros of the C header, which SWIG cannot read. A test compares them with the macros byte by byte.
+// Functions new(), which set the same values as the _INIT macros of the C header. The functions are written by hand,
+// because SWIG cannot read the macros. A test compares the initialized structs of Rust and C byte by byte.
 
 use crate::bindings::*;
 use std::mem::size_of;

@@ -5,7 +5,7 @@
 #![deny(missing_docs)]
 
 #[rustfmt::skip] // generated code
-#[allow(missing_docs)] // declarations without documentation in the header
+#[allow(missing_docs)] // some declarations have no documentation in the header
 mod bindings;
 mod init;
 

@@ -10,7 +10,7 @@ use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 use std::slice;
 
-/// A borrowed slice, without its type and lifetime.
+/// The address, the length and the dtype of a slice that a [`Buffers`] borrows.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pointer: *mut c_void,
@@ -47,10 +47,11 @@ impl Slot {
     }
 }
 
-/// The memory of one parameter for [`Optimizer::step`](crate::Optimizer::step): slices that are borrowed for `'a`. They
-/// are row-major and have the shape of the parameter or, if this rank holds a shard, of the shard. Nothing is copied.
+/// The memory of one parameter for [`Optimizer::step`](crate::Optimizer::step): slices that are borrowed for `'a`. The
+/// slices are row-major and have the shape of the parameter or, if this rank holds a shard, of the shard. Steps read
+/// and write the slices directly.
 ///
-/// Create new `Buffers` for each step, or keep them and access the slices through them between steps:
+/// Create new `Buffers` for each step, or keep one object and access the slices between steps through its methods:
 ///
 /// ```
 /// use libshampoo::{Buffers, Config, Optimizer, Param, PlanOptions, PlanBuilder};
@@ -135,20 +136,20 @@ impl<'a> Buffers<'a> {
         self
     }
 
-    /// Sets the gradient, to which [`grad_mut`](Buffers::grad_mut) gives access between steps.
+    /// Sets the gradient to a mutable slice, which [`grad_mut`](Buffers::grad_mut) returns between steps.
     pub fn with_grad_mut<T: Element>(mut self, grad: &'a mut [T]) -> Self {
         self.grad = Some(Slot::write(grad));
         self
     }
 
-    /// Sets the memory that receives the new parameter or, with the key "output" set to updates, the update to add.
+    /// Sets the memory to which steps write the new parameter. If the key "output" is updates, steps write the update
+    /// instead, and the caller adds the update to the parameter.
     pub fn with_out<T: Element>(mut self, out: &'a mut [T]) -> Self {
         self.out = Some(Slot::write(out));
         self
     }
 
-    /// Sets the memory that receives the new parameter a second time, for example a bfloat16 model in addition to f32
-    /// weights.
+    /// Sets the memory to which steps write a copy of the new parameter, for example in bfloat16 for the model.
     pub fn with_copy<T: Element>(mut self, copy: &'a mut [T]) -> Self {
         self.copy = Some(Slot::write(copy));
         self
@@ -220,8 +221,8 @@ impl<'a> Buffers<'a> {
 
 fn view<T: Element>(slot: Option<&Slot>) -> Option<&[T]> {
     let slot = slot.filter(|slot| slot.dtype == T::DTYPE)?;
-    // SAFETY: the borrow of the caller's slice outlives the slot. The dtypes are equal, and every bit pattern of this
-    // dtype is a valid T (Element).
+    // SAFETY: the borrow of the caller's slice outlives the slot. The slot has the dtype of T, and every bit pattern of
+    // this dtype is a valid T (see Element).
     Some(unsafe { slice::from_raw_parts(slot.pointer as *const T, slot.count) })
 }
 

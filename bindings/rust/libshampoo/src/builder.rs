@@ -14,7 +14,7 @@ use std::os::raw::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Options of a new optimizer. The defaults are one rank, and memory and threads of the library.
+/// Options of a new optimizer. By default, it is for one rank, and the library provides memory and threads.
 pub struct OptimizerBuilder<'a> {
     plan: &'a Plan,
     desc: sys::shampoo_optimizer_desc,
@@ -51,21 +51,21 @@ impl<'a> OptimizerBuilder<'a> {
         self
     }
 
-    /// Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
-    /// Creating the optimizer is then collective.
+    /// Sets the communicator of the ranks that hold the same parameters. It must have as many ranks as the plan has
+    /// replicas. With a communicator, [`build`](OptimizerBuilder::build) is collective.
     pub fn replica_comm(mut self, comm: &'a Comm) -> Self {
         self.comms[0] = Some(comm);
         self
     }
 
-    /// Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has
-    /// shards. Creating the optimizer is then collective.
+    /// Sets the communicator of the ranks that hold the shards of one copy of the parameters. It must have as many
+    /// ranks as the plan has shards. With a communicator, [`build`](OptimizerBuilder::build) is collective.
     pub fn shard_comm(mut self, comm: &'a Comm) -> Self {
         self.comms[1] = Some(comm);
         self
     }
 
-    /// Sets the executor that runs parallel work.
+    /// Sets the executor that runs parallel work instead of the library's threads.
     pub fn executor(mut self, executor: impl Executor + 'static) -> Self {
         self.executor = Some(Box::new(executor));
         self
@@ -76,24 +76,26 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// # Safety
     ///
-    /// The functions of `allocator` must meet the requirements of `shampoo_allocator` in the C header, on any thread.
+    /// The functions of `allocator` must meet the requirements of `shampoo_allocator` in the C header, whichever thread
+    /// calls them.
     pub unsafe fn allocator(mut self, allocator: sys::shampoo_allocator) -> Self {
         self.allocator = Some(allocator);
         self
     }
 
-    /// Sets the `cudaStream_t` on which the state is initialized and later calls run. NULL is the legacy default
-    /// stream.
+    /// Sets the `cudaStream_t` on which the state is initialized and on which later calls run. NULL is the legacy
+    /// default stream.
     ///
     /// # Safety
     ///
-    /// `stream` must be a stream of the device, and exist until another one is set or the optimizer is dropped.
+    /// `stream` must be a stream of the device, and exist until another stream is set or the optimizer is dropped.
     pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
         self.desc.stream = stream;
         self
     }
 
-    /// Sets the memory of the state, aligned to 64 bytes. On CUDA it is memory of the device.
+    /// Sets the memory for the state of the optimizer. It must be aligned to 64 bytes. On CUDA, it must be memory of
+    /// the device.
     ///
     /// # Safety
     ///
@@ -109,8 +111,9 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of ranks differ.
-    /// - [`Code::OutOfMemory`]: memory or threads ran out; the message has the number that was requested.
+    /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of two ranks
+    ///   differ.
+    /// - [`Code::OutOfMemory`]: memory or threads ran out; the message has the requested number of bytes or threads.
     /// - [`Code::Comm`]: a collective failed.
     /// - [`Code::Unsupported`]: CUDA cannot be used; [`backends`](crate::backends) reports the reason.
     /// - [`Code::State`]: a communicator is in use by another call.
@@ -129,7 +132,7 @@ impl<'a> OptimizerBuilder<'a> {
         if let Some(allocator) = &self.allocator {
             self.desc.allocator = allocator;
         }
-        // SAFETY: the plan is finished; desc and what it points to live during the call, and are copied.
+        // SAFETY: the plan is finished. The call copies desc and the structs to which desc points.
         let result = check(unsafe { sys::shampoo_optimizer_create(&mut handle, self.plan.as_ptr(), &self.desc) });
         if let Err(error) = result {
             if let Some(executor) = &executor {

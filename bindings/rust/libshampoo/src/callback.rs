@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs the callbacks of the caller: methods of communicators and executors, and receivers of log messages. A panic must
-// not unwind into the library. If a callback calls the library, this inner call must not take the failure that is
-// stored for the outer call.
+// Runs callbacks of the program: methods of communicators and executors, and log callbacks. Panics are caught, because
+// they must not unwind into the library. If a communicator fails, its error is stored until the library call that ran
+// the communicator returns. Then check() in error.rs takes the error. If a callback itself calls the library, this
+// inner call must not take the error that is stored for the outer call.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,13 +15,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 thread_local! {
-    // The failure of a callback on this thread. The library call that runs the callback reports it, on the same thread.
+    // The error or the panic message of a communicator that failed on this thread.
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Swaps `failure` with the stored failure. Drops neither of them, because their destructors may be code of the caller.
-/// Does nothing if the thread is exiting and its thread-local storage no longer exists. The error of the library call
-/// then lacks the failure.
+/// Swaps `failure` with `FAILURE`. Drops neither of the two errors, because their destructors may call the library,
+/// which needs `FAILURE`. Does nothing if the thread is exiting and its thread-local storage no longer exists. In this
+/// case, the error of the library call does not contain the error of the communicator.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -42,7 +43,8 @@ fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Runs a callback. While it runs, the stored failure is set aside. Err is the message of a panic.
+/// Runs a callback. `FAILURE` is empty while the callback runs, and is restored afterwards. If the callback panics, Err
+/// is the message of the panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);
@@ -52,14 +54,14 @@ pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     result
 }
 
-/// Stores the failure of a callback for the error of the library call that runs the callback.
+/// Stores the error of a communicator in `FAILURE`. The error of the library call in progress will contain it.
 pub(crate) fn keep_failure(failure: BoxError) {
     let mut failure = Some(failure);
     exchange(&mut failure);
     let _ = contain(|| drop(failure));
 }
 
-/// Takes the stored failure of a callback on this thread.
+/// Removes the error from `FAILURE` and returns it.
 pub(crate) fn take_failure() -> Option<BoxError> {
     let mut failure = None;
     exchange(&mut failure);

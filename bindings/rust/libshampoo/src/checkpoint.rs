@@ -34,35 +34,36 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
 }
 
 /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files with an index. Any number of
-/// ranks can load it. Parameters are not saved.
+/// ranks can load the checkpoint. Parameters are not saved.
 ///
-/// `optimizers` has the optimizers of this rank. The call is collective over `world`, the communicator of all ranks of
-/// the job. Pass None if there is only one rank.
+/// `optimizers` contains the optimizers of this rank. The call is collective over `world`, the communicator of all
+/// ranks of the job. Pass None if there is only one rank.
 ///
 /// # Errors
 ///
-/// [`Code::Io`](crate::Code::Io): a file could not be written; the message names it. Earlier checkpoints are not
+/// [`Code::Io`](crate::Code::Io): a file could not be written; the message names the file. Earlier checkpoints are not
 /// affected.
 pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_save, optimizers, world, directory.as_ref())
 }
 
 /// Loads the last checkpoint of a directory. The optimizers of all ranks together must have all parameters of the
-/// checkpoint. Hyper-parameters do not change. Collective over `world`, like [`save`].
+/// checkpoint. Hyper-parameters do not change. The call is collective over `world`, as for [`save`].
 ///
 /// # Errors
 ///
-/// After an error the optimizers have not changed, unless the load failed after it had begun to write states
-/// (docs/checkpoints.md).
+/// If the load fails before it has begun to write states, the optimizers have not changed. docs/checkpoints.md
+/// describes later failures.
 ///
 /// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is missing or damaged.
-/// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint has other parameters, dtypes, grafting or blocks.
+/// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint differs from the optimizers in parameters, dtypes,
+///   grafting or blocks.
 pub fn load(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_load, optimizers, world, directory.as_ref())
 }
 
 impl Optimizer {
-    /// Saves the state of all ranks as a checkpoint, like [`save`](crate::save) with one optimizer.
+    /// Saves a checkpoint, like [`save`](crate::save) if this is the only optimizer of this rank.
     ///
     /// # Errors
     ///
@@ -71,7 +72,7 @@ impl Optimizer {
         save(&mut [self], world, directory)
     }
 
-    /// Loads the last checkpoint of a directory, like [`load`](crate::load) with one optimizer.
+    /// Loads the last checkpoint of a directory, like [`load`](crate::load) if this is the only optimizer of this rank.
     ///
     /// # Errors
     ///

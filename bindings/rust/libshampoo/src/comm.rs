@@ -10,41 +10,42 @@ use std::os::raw::c_void;
 use std::ptr::{null, null_mut, NonNull};
 use std::slice;
 
-/// Exchanges data between ranks in host memory, for example with MPI, sockets or threads.
+/// Exchanges data in host memory between ranks, for example with MPI, sockets or threads.
 ///
-/// All ranks make the same sequence of calls with the same sizes. Methods run on the thread that calls the optimizer.
-/// A call of [`all_gather`](Communicator::all_gather) or [`all_to_all`](Communicator::all_to_all) is an exchange. If an
-/// exchange or [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer fails
-/// with [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the failure. Later steps of
-/// the optimizer fail, too.
+/// A call of [`all_gather`](Communicator::all_gather) or [`all_to_all`](Communicator::all_to_all) is an *exchange*. All
+/// ranks make the same sequence of exchanges, on the threads that call their optimizers. If an exchange or
+/// [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer fails with
+/// [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the error or the panic message.
+/// Later steps of the optimizer fail, too.
 pub trait Communicator: Send + Sync {
-    /// Returns the rank of this process. Called once.
+    /// Returns the rank of this process. [`Comm::new`] calls this method once.
     fn rank(&self) -> usize;
 
-    /// Returns the number of ranks. Called once.
+    /// Returns the number of ranks. [`Comm::new`] calls this method once.
     fn world(&self) -> usize;
 
-    /// Performs an all-gather in place. `segments` consists of [`world`](Communicator::world) segments of equal size.
-    /// On entry, the segment of this rank contains its data. Fill segment r with the data of rank r.
+    /// Performs an all-gather in place. `segments` consists of [`world`](Communicator::world) segments of equal size,
+    /// and has the same length on all ranks. On entry, the segment whose index is this rank contains the data of this
+    /// rank. On return, each segment r must contain the data of rank r.
     ///
     /// # Errors
     ///
-    /// Any error. The call of the optimizer returns an error that contains it.
+    /// The implementation may return any error. The call of the optimizer then returns an error that contains it.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
     /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
-    /// Called once.
+    /// [`Comm::new`] calls this method once.
     fn has_all_to_all(&self) -> bool {
         false
     }
 
-    /// Optional, for shards with "shard_mode" gather. Sends `send_bytes[r]` bytes to each rank r, including this one,
-    /// and receives `recv_bytes[r]` bytes from it. The parts are in the order of the ranks, without gaps, and may be
-    /// empty.
+    /// Sends `send_bytes[r]` bytes to each rank r, including this rank, and receives `recv_bytes[r]` bytes from rank r.
+    /// In `send` and in `recv`, the data of the ranks are in the order of the ranks, without gaps. A number of bytes
+    /// may be 0. This method is optional, and is only called for shards with "shard_mode" gather.
     ///
     /// # Errors
     ///
-    /// Any error. The call of the optimizer returns an error that contains it.
+    /// The implementation may return any error. The call of the optimizer then returns an error that contains it.
     fn all_to_all(
         &self,
         send: &[u8],
@@ -56,16 +57,17 @@ pub trait Communicator: Send + Sync {
         Err("the communicator has no all_to_all".into())
     }
 
-    /// Optional. Reports an earlier exchange that failed after its call had returned. Called before each collective.
+    /// Reports an earlier exchange whose failure was detected only after its call had returned. This method is
+    /// optional. The library calls it before each exchange.
     ///
     /// # Errors
     ///
-    /// The failure, if there is one.
+    /// The error of the earlier exchange.
     fn async_error(&self) -> std::result::Result<(), BoxError> {
         Ok(())
     }
 
-    /// Returns whether [`abort`](Communicator::abort) is implemented. Called once.
+    /// Returns whether [`abort`](Communicator::abort) is implemented. [`Comm::new`] calls this method once.
     ///
     /// Without `abort`, an optimizer on the CPU reports a failed collective to the other ranks in one more exchange:
     /// the next exchange of the same step or, if there is none, the first exchange of its next step. Until then, the
@@ -74,9 +76,10 @@ pub trait Communicator: Send + Sync {
         false
     }
 
-    /// Optional; called only if [`has_abort`](Communicator::has_abort) returns true. Lets the other ranks fail instead
-    /// of waiting for this rank in a collective. Called at most once: after a collective failed on this rank, after
-    /// this rank received invalid data, or after this rank failed at a point where other ranks would wait for it.
+    /// Lets the other ranks fail instead of waiting for this rank in an exchange. This method is optional, and is only
+    /// called if [`has_abort`](Communicator::has_abort) returns true. The library calls it at most once: after an
+    /// exchange failed on this rank, after this rank received invalid data, or after this rank failed at a point where
+    /// other ranks would wait for it.
     fn abort(&self) {}
 }
 
@@ -86,9 +89,8 @@ struct User {
     world: usize,
 }
 
-/// Calls a method of the communicator. Returns 0, or 1 if it failed.
+/// Calls a method of the communicator. Returns 0 if the method succeeds, and 1 if it returns an error or panics.
 fn guard(call: impl FnOnce() -> std::result::Result<(), BoxError>) -> i32 {
-    // A panic counts as an error. The library may call the communicator once more, to report the failure.
     let failure = match callback::run(call) {
         Ok(Ok(())) => return 0,
         Ok(Err(failure)) => failure,
@@ -160,19 +162,20 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<User>())));
 }
 
-/// A communicator of the library. Optimizers keep their own references to it, so it can be dropped before them. Its
-/// [`Communicator`] is dropped after the last use.
+/// A reference to a communicator of the library. Optimizers keep references of their own, so a `Comm` can be dropped
+/// before its optimizers. The [`Communicator`] is dropped after its last use.
 ///
-/// Only one call at a time can use it, even if several optimizers share it. While a call uses it, any other call that
-/// needs it fails with [`Code::State`](crate::Code::State): a call on another thread, or a call in a method of the
-/// [`Communicator`].
+/// Only one call at a time can use a communicator, even if several optimizers share it. Meanwhile, any other call that
+/// needs the communicator fails with [`Code::State`](crate::Code::State). This applies to calls on other threads, and
+/// to calls in methods of the [`Communicator`].
 #[derive(Debug)]
 pub struct Comm {
     handle: NonNull<sys::shampoo_comm>,
     in_use: InUse,
 }
 
-// SAFETY: a Comm is not bound to a thread. A Communicator is Send and Sync. from_ops requires the same of C functions.
+// SAFETY: a Comm is not bound to a thread. A Communicator is Send and Sync. The contract of from_ops requires that the
+// C functions can run on any thread.
 unsafe impl Send for Comm {}
 unsafe impl Sync for Comm {}
 
@@ -181,7 +184,7 @@ impl Comm {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): the rank is not below the world.
+    /// [`Code::Invalid`](crate::Code::Invalid): `rank()` is not below `world()`.
     ///
     /// # Panics
     ///
@@ -217,12 +220,13 @@ impl Comm {
     ///
     /// # Safety
     ///
-    /// The functions must meet the requirements of `shampoo_comm_ops` in the C header, on any thread. The object that
-    /// `user` points to must exist until `release` is called. `release` is not called if this function fails.
+    /// The functions must meet the requirements of `shampoo_comm_ops` in the C header, whichever thread calls them. The
+    /// object to which `user` points must exist until `release` is called. If `from_ops` fails, `release` is not
+    /// called.
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): `all_gather` is missing, or the rank is not below the world.
+    /// [`Code::Invalid`](crate::Code::Invalid): `all_gather` is missing, or `rank` is not below `world`.
     pub unsafe fn from_ops(ops: &sys::shampoo_comm_ops) -> Result<Self> {
         start()?;
         let mut handle = null_mut();
@@ -235,11 +239,12 @@ impl Comm {
     ///
     /// # Safety
     ///
-    /// `nccl_comm` must be an `ncclComm_t` that exists as long as the result and the optimizers that use it.
+    /// `nccl_comm` must be an `ncclComm_t`. It must exist until the result and all optimizers that use the result have
+    /// been dropped.
     ///
     /// # Errors
     ///
-    /// [`Code::State`](crate::Code::State): the process has not loaded NCCL by this name.
+    /// [`Code::State`](crate::Code::State): the process has not loaded NCCL from this file.
     pub unsafe fn from_nccl(nccl_comm: *mut c_void, libnccl: Option<&str>) -> Result<Self> {
         start()?;
         let path = libnccl.map(|path| c_string("libnccl", path)).transpose()?;
@@ -265,7 +270,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        // SAFETY: this reference is ours; optimizers have their own.
+        // SAFETY: this object owns one reference, and optimizers own separate ones.
         unsafe { sys::shampoo_comm_destroy(self.as_ptr()) }
     }
 }
@@ -300,7 +305,7 @@ mod tests {
         // SAFETY: the memory has three segments of 2 bytes.
         let result = unsafe { all_gather(user, send.as_ptr().cast(), recv.as_mut_ptr().cast(), 2, null_mut()) };
         assert_eq!(result, 0);
-        // In place.
+        // Now send is a part of recv.
         let own = recv[2..].as_ptr();
         // SAFETY: as above.
         let result = unsafe { all_gather(user, own.cast(), recv.as_mut_ptr().cast(), 2, null_mut()) };

@@ -8,12 +8,14 @@ use std::sync::Arc;
 /// A flag that says whether a call uses a communicator. All optimizers with the same communicator share the flag.
 pub(crate) type InUse = Arc<AtomicBool>;
 
-/// Marks communicators as used by one call, until this object is dropped. Two calls must not use a communicator at
-/// the same time, on two threads or nested: they would share the communicator's buffers and mix their exchanges.
+/// Marks communicators as used by one call, until this object is dropped. Two calls, on two threads or one inside the
+/// other, must not use a communicator at the same time: the calls would share the buffers of the communicator and mix
+/// their exchanges.
 pub(crate) struct CommUse<'a>(&'a [InUse]);
 
 impl<'a> CommUse<'a> {
-    /// Marks distinct communicators as used. If one of them is already in use, fails and marks none of them.
+    /// Marks communicators as used. `comms` must not contain duplicates. If a communicator is already in use, fails and
+    /// marks none.
     pub fn begin(comms: &'a [InUse]) -> Result<Self> {
         for (index, comm) in comms.iter().enumerate() {
             if comm.swap(true, Ordering::Acquire) {
@@ -34,7 +36,7 @@ impl Drop for CommUse<'_> {
     }
 }
 
-/// Removes duplicates.
+/// Returns each flag of `comms` once.
 pub(crate) fn distinct<'a>(comms: impl IntoIterator<Item = &'a InUse>) -> Vec<InUse> {
     let mut found: Vec<InUse> = Vec::new();
     for comm in comms {

@@ -8,7 +8,8 @@ use libshampoo_sys as sys;
 use std::fmt;
 use std::ptr::{null_mut, NonNull};
 
-/// The value of a key. Converts from numbers, `bool`, strings, [`Dtype`], lists of integers, and `None` for "auto".
+/// The value of a key. It can be made from numbers, `bool`, strings, [`Dtype`] and lists of integers. `None` becomes
+/// the value "auto".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value(Kind);
 
@@ -141,7 +142,7 @@ impl Config {
     /// # Errors
     ///
     /// [`Code::Invalid`](crate::Code::Invalid): there is no such key (the message suggests a similar name), the value
-    /// has the wrong type, or it is out of range. The key keeps its value.
+    /// has the wrong type, or the value is out of range. If the call fails, the key keeps its value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<&mut Self> {
         let name = c_string("key", key)?;
         // SAFETY: the strings are C strings, which the library copies.
@@ -170,7 +171,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): as for [`set`](Config::set), or a key has no value. No key changes.
+    /// [`Code::Invalid`](crate::Code::Invalid): a key or a value is wrong, as for [`set`](Config::set), or a key has no
+    /// value. If the call fails, no key changes.
     pub fn parse(&mut self, options: &str) -> Result<&mut Self> {
         let options = c_string("options", options)?;
         // SAFETY: the text is a C string, which the library copies.
@@ -178,8 +180,8 @@ impl Config {
         Ok(self)
     }
 
-    /// Returns the value of a key as a string, or None if there is no such key. [`set`](Config::set) accepts it and
-    /// restores the same value.
+    /// Returns the value of a key as a string, or None if there is no such key. If this string is passed to
+    /// [`set`](Config::set), the key gets the same value again.
     pub fn get(&self, key: &str) -> Option<String> {
         let name = c_string("key", key).ok()?;
         // SAFETY: the string is valid until the config changes, and is copied before that.

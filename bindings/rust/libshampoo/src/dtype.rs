@@ -3,7 +3,7 @@
 
 use libshampoo_sys as sys;
 
-/// An element type.
+/// The type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dtype {
@@ -11,9 +11,9 @@ pub enum Dtype {
     F32,
     /// `f64`.
     F64,
-    /// IEEE 754 binary16: [`F16`].
+    /// IEEE 754 binary16. The Rust type is [`F16`].
     F16,
-    /// The upper half of a binary32: [`Bf16`].
+    /// The upper half of an IEEE 754 binary32. The Rust type is [`Bf16`].
     Bf16,
     /// `i32`, which only occurs in the state.
     I32,
@@ -44,7 +44,7 @@ impl Dtype {
         Dtype::ALL[self as usize].2
     }
 
-    /// Returns the name in keys: "f32", "bf16", ...
+    /// Returns the name that values of keys contain, such as "f32" or "bf16".
     pub fn name(self) -> &'static str {
         Dtype::ALL[self as usize].3
     }
@@ -55,10 +55,10 @@ impl Dtype {
 /// # Safety
 ///
 /// The type must have the size, the alignment and the meaning of the dtype, and every bit pattern must be a valid
-/// value. For example, a `#[repr(transparent)]` struct over `u16` can implement it for [`Dtype::F16`] or
-/// [`Dtype::Bf16`].
+/// value. For example, a `#[repr(transparent)]` struct over `u16` can implement this trait with the dtype
+/// [`Dtype::F16`] or [`Dtype::Bf16`].
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// The element type.
+    /// The dtype of elements of this type.
     const DTYPE: Dtype;
 }
 

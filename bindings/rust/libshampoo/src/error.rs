@@ -100,13 +100,14 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {
-    /// Returns the error of a communicator in Rust, on the rank where it failed.
+    /// Returns the error or the panic message of a [`Communicator`](crate::Communicator) that failed on this rank.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
 }
 
-/// Converts a status to a result, with the message of this thread's last error.
+/// Converts the status of a library call to a result. An error contains the message of the last call that failed on
+/// this thread.
 pub(crate) fn check(status: i32) -> Result<()> {
     if status == sys::SHAMPOO_OK {
         return Ok(());
@@ -138,18 +139,18 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a str {
     }
 }
 
-/// Converts to a C string. `what` is its name in the error.
+/// Converts a string to a C string. The error message names the string `what`.
 pub(crate) fn c_string(what: &str, value: &str) -> Result<CString> {
     CString::new(value)
         .map_err(|_| Error::invalid(format!("{what} {value:?} contains a zero byte, which a C string cannot contain")))
 }
 
-/// Converts a count to 32 bits.
+/// Converts a count to 32 bits. The error message names the count `what`.
 pub(crate) fn to_i32(what: &str, value: usize) -> Result<i32> {
     i32::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i32::MAX)))
 }
 
-/// Converts a count to 64 bits.
+/// Converts a count to 64 bits. The error message names the count `what`.
 pub(crate) fn to_i64(what: &str, value: usize) -> Result<i64> {
     i64::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i64::MAX)))
 }

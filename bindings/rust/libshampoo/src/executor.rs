@@ -6,24 +6,25 @@ use libshampoo_sys as sys;
 use std::os::raw::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs parallel work on threads of the program instead of the library's pool. Results do not depend on the executor.
+/// Runs parallel work on threads of the program instead of the library's threads. Results do not depend on the
+/// executor.
 pub trait Executor: Send + Sync {
-    /// Returns the largest `count` that [`parallel_for`](Executor::parallel_for) accepts, at least 1. Called once.
-    /// `count` also never exceeds the number of threads of the plan.
+    /// Returns the largest `count` that [`parallel_for`](Executor::parallel_for) accepts, at least 1. `count` also
+    /// never exceeds the number of threads of the plan. The crate calls this method once for each optimizer.
     fn threads(&self) -> usize;
 
     /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
-    /// all tasks have returned. If it leaves out tasks, for example because it panics, they run on the calling thread
-    /// afterwards.
+    /// all tasks have returned. If this method leaves out tasks, for example because it panics, the crate runs these
+    /// tasks afterwards on the calling thread.
     fn parallel_for(&self, count: usize, task: &(dyn Fn(usize) + Sync));
 }
 
 type Task = unsafe extern "C" fn(*mut c_void, i64);
 
-/// The argument of a task, which threads share.
+/// The argument that the library passes to its tasks. All threads use the same argument.
 struct Argument(*mut c_void);
 
-// SAFETY: tasks of the library can run at the same time.
+// SAFETY: the library's tasks can run at the same time with one argument.
 unsafe impl Sync for Argument {}
 
 impl Argument {
@@ -54,8 +55,9 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<Box<dyn Executor>>())));
 }
 
-/// Returns the struct for the library. The library calls its release, which drops the executor. Call [`discard`] if no
-/// optimizer is created with the struct.
+/// Returns the struct through which the library calls the executor. The optimizer that is created with the struct calls
+/// `release` after the last use of the executor; `release` drops the executor. If creating the optimizer fails, call
+/// [`discard`].
 pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     let mut desc = sys::shampoo_executor::new();
     desc.threads = i32::try_from(executor.threads()).unwrap_or(i32::MAX);
@@ -65,7 +67,7 @@ pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     desc
 }
 
-/// Drops the executor of a struct from [`describe`].
+/// Drops the executor of a struct that [`describe`] returned.
 pub(crate) fn discard(desc: &sys::shampoo_executor) {
     // SAFETY: describe created the executor, and the library has not released it.
     unsafe { release(desc.user) }

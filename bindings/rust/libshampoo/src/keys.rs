@@ -11,9 +11,10 @@ use libshampoo_sys as sys;
 pub struct Key {
     /// Name of the key, such as "lr".
     pub name: &'static str,
-    /// "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
+    /// Type of the value: "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
     pub value_type: &'static str,
-    /// The default as text. "auto": computed from other keys or from the parameter, as `doc` explains.
+    /// The default as text. "auto" means that the library computes the value from other keys or from the parameter, as
+    /// `doc` explains.
     pub default: &'static str,
     /// Description of the allowed values.
     pub range: &'static str,
@@ -45,7 +46,7 @@ pub fn keys() -> Result<Vec<Key>> {
     (0..unsafe { sys::shampoo_config_key_count() })
         .map(|index| {
             let mut info = sys::shampoo_key_info::new();
-            // SAFETY: info has a valid size, and its strings exist as long as the library.
+            // SAFETY: info has a valid size, and its strings exist while the library is loaded.
             unsafe {
                 check(sys::shampoo_config_describe_key(index, &mut info))?;
                 Ok(Key {

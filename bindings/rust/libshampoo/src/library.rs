@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const HEADER: (i32, i32, i32) = (sys::SHAMPOO_VERSION_MAJOR, sys::SHAMPOO_VERSION_MINOR, sys::SHAMPOO_VERSION_PATCH);
 
-/// Checks the version of the library. Functions that create objects call it first.
+/// Checks the version of the library. Functions that create objects call `start` first.
 pub(crate) fn start() -> Result<()> {
     static CHECKED: AtomicBool = AtomicBool::new(false);
     if CHECKED.load(Ordering::Relaxed) {
@@ -39,7 +39,7 @@ pub fn version() -> (i32, i32, i32) {
 
 /// Describes the build of the library as a JSON object, for logs and bug reports.
 pub fn build_info() -> &'static str {
-    // SAFETY: the string exists as long as the library.
+    // SAFETY: the string exists while the library is loaded.
     unsafe { text(sys::shampoo_build_info()) }
 }
 
@@ -62,21 +62,21 @@ impl Device {
     }
 }
 
-/// A backend of the library.
+/// A backend of the library, which runs optimizers on one type of device.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Backend {
     /// "cpu" or "cuda".
     pub name: &'static str,
-    /// A sentence that explains why it cannot be used, or "" if it can.
+    /// A sentence that explains why the backend cannot be used, or "" if the backend can be used.
     pub unavailable_reason: &'static str,
-    /// Whether optimizers can use it in this process.
+    /// Whether optimizers in this process can use the backend.
     pub usable: bool,
-    /// Number of devices found; the CPU counts as one.
+    /// Number of devices of the backend. The CPU counts as one device. 0 if `usable` is false.
     pub device_count: usize,
 }
 
-/// Describes the backends: the CPU, then CUDA. Loads the CUDA backend.
+/// Describes the backends, first the CPU and then CUDA. The call loads the CUDA backend.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn backends() -> Result<Vec<Backend>> {
     (0..unsafe { sys::shampoo_backend_count() })
         .map(|index| {
             let mut info = sys::shampoo_backend_info::new();
-            // SAFETY: info has a valid size, and its strings exist as long as the library.
+            // SAFETY: info has a valid size, and its strings exist while the library is loaded.
             unsafe {
                 check(sys::shampoo_backend_describe(index, &mut info))?;
                 Ok(Backend {
@@ -101,17 +101,17 @@ pub fn backends() -> Result<Vec<Backend>> {
         .collect()
 }
 
-/// Loads the CUDA backend. `name_or_path` is "cuda" or the path of `libshampoo_cuda.so`. A call is not necessary if
+/// Loads the CUDA backend. `name_or_path` is "cuda" or the path of `libshampoo_cuda.so`. This call is not necessary if
 /// `libshampoo_cuda.so` is in the folder of the library.
 ///
 /// # Errors
 ///
-/// - [`Code::Unsupported`]: the backend is missing, or its version differs from that of the library; the message
+/// - [`Code::Unsupported`]: the backend is missing, or its version differs from the version of the library; the message
 ///   explains the reason.
 /// - [`Code::State`]: the backend has been loaded from another file.
 pub fn load_backend(name_or_path: &str) -> Result<()> {
     start()?;
     let name = c_string("backend", name_or_path)?;
-    // SAFETY: name is a C string, which is copied.
+    // SAFETY: name is a C string, which the library copies.
     check(unsafe { sys::shampoo_backend_load(name.as_ptr()) })
 }

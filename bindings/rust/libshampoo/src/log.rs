@@ -25,7 +25,7 @@ pub enum Level {
 
 type Callback = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-// Each delivery clones the Arc, so that a callback exists until its running calls return, even if it is replaced.
+// deliver() clones the Arc, so that a callback that is replaced while it runs still exists until it has returned.
 static CALLBACK: RwLock<Option<Callback>> = RwLock::new(None);
 
 unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_char) {
@@ -35,7 +35,7 @@ unsafe extern "C" fn deliver(_user: *mut c_void, level: i32, message: *const c_c
         2 => Level::Info,
         _ => Level::Debug,
     };
-    // A panic must not unwind into the library. The panic hook has printed it.
+    // A panic must not unwind into the library. The panic hook has printed the panic message.
     let _ = callback::run(|| {
         let callback = CALLBACK.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         if let Some(callback) = callback {
@@ -48,14 +48,15 @@ fn replace(callback: Option<Callback>) {
     let mut current = CALLBACK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let previous = std::mem::replace(&mut *current, callback);
     drop(current);
-    drop(previous); // without the lock, because its destructor may log, too
+    drop(previous); // after the lock was released, because the destructor may log, too
 }
 
-/// Sets the receiver of log messages up to a level, and replaces the previous receiver. Without a receiver, messages
-/// are discarded.
+/// Sets the callback that receives log messages, and replaces the previous callback. Messages whose level is above
+/// `max_level` are discarded. If no callback is set, all messages are discarded.
 ///
-/// The callback runs on the thread that called the library, possibly on several such threads at the same time. It must
-/// not use the object of that call, such as the optimizer. If it panics, the call of the library continues.
+/// The callback runs on the thread that called the library, possibly on several such threads at the same time. The
+/// callback must not use the object of that call, such as the optimizer. If the callback panics, the call of the
+/// library continues.
 ///
 /// # Errors
 ///
@@ -67,14 +68,14 @@ pub fn set_log(max_level: Level, callback: impl Fn(Level, &str) + Send + Sync + 
     check(unsafe { sys::shampoo_set_log(Some(deliver), null_mut(), max_level as i32) })
 }
 
-/// Removes the receiver of log messages.
+/// Removes the callback that receives log messages.
 ///
 /// # Errors
 ///
 /// [`Code::Unsupported`](crate::Code::Unsupported): the version of the loaded library does not match this crate.
 pub fn clear_log() -> Result<()> {
     start()?;
-    // SAFETY: NULL disables messages.
+    // SAFETY: the library accepts NULL, which disables log messages.
     check(unsafe { sys::shampoo_set_log(None, null_mut(), 0) })?;
     replace(None);
     Ok(())

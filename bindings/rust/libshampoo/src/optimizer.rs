@@ -29,7 +29,8 @@ use std::sync::Arc;
 /// moved::<libshampoo::Optimizer>();
 /// ```
 ///
-/// Create it after a fork, not before, because its threads do not exist in the child process.
+/// Create optimizers after a fork, not before it: threads that an optimizer has started do not exist in a child
+/// process.
 pub struct Optimizer {
     handle: NonNull<sys::shampoo_optimizer>,
     info: Arc<PlanInfo>,
@@ -57,7 +58,7 @@ impl Optimizer {
         self.handle.as_ptr()
     }
 
-    /// Creates an optimizer from options, such as "lr=0.1 weight_decay=0.01", and parameters, for one rank on the CPU.
+    /// Creates an optimizer for one rank on the CPU, from parameters and options such as "lr=0.1 weight_decay=0.01".
     /// [`Config::parse`](crate::Config::parse) describes the options; "" selects the defaults.
     ///
     /// ```
@@ -106,8 +107,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. With one rank, nothing has changed.
-    ///   Training can continue.
+    /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. Parameters have not changed, and with
+    ///   one rank, the state has not changed either. Training can continue.
     /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or the inputs of the ranks
     ///   differ.
     /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
@@ -150,7 +151,7 @@ impl Optimizer {
         self.read_addresses("export", buffers)?;
         let _using = CommUse::begin(&self.in_use)?;
         let count = self.bound.len() as i32;
-        // SAFETY: as in step(). The buffers have checked the memory of the weights.
+        // SAFETY: as in step(). read_addresses() has checked the memory to which the averages are written.
         unsafe {
             check(sys::shampoo_optimizer_bind(self.as_ptr(), 0, count, self.bound.as_ptr()))?;
             check(sys::shampoo_optimizer_export(self.as_ptr(), blend, count, weights.as_ptr()))
@@ -181,11 +182,11 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Changes a hyper-parameter of a group, starting with the next step. Its [`Key`](crate::Key) must be changeable.
+    /// Changes a hyper-parameter of a group, starting with the next step. Its [`Key`](crate::Key) must be `changeable`.
     ///
     /// # Errors
     ///
-    /// - [`Code::Invalid`]: there is no such group or key, the key is fixed, or the value is out of range.
+    /// - [`Code::Invalid`]: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - [`Code::State`]: the key is "beta1" or "momentum", and is 0 in the plan, which therefore has no state for it.
     pub fn set(&mut self, group: usize, key: &str, value: f64) -> Result<()> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
@@ -213,7 +214,7 @@ impl Optimizer {
     }
 
     /// Returns a hyper-parameter of a group. The type of its key must be "f64", "i64" or "bool" (0 or 1). If the value
-    /// is "auto", returns the number that is used.
+    /// is "auto", returns the number that the library uses.
     ///
     /// # Errors
     ///
@@ -240,9 +241,9 @@ impl Optimizer {
         Ok(value)
     }
 
-    /// Reports the first error of the steps on CUDA that no earlier call has reported. On the CPU there is none. If
-    /// `wait` is true, waits until all steps that were enqueued have finished. With several ranks on CUDA, all ranks
-    /// must call it.
+    /// Reports the first error that a step on CUDA has caused and that no earlier call has reported. On the CPU, there
+    /// is nothing to report. If `wait` is true, waits until all enqueued steps have finished. With several ranks on
+    /// CUDA, all ranks must call `status`, and the call always waits.
     ///
     /// # Errors
     ///

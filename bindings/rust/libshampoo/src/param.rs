@@ -54,7 +54,7 @@ impl Role {
     }
 }
 
-/// Order of the dims of a weight.
+/// Position of the output dim of a weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fan {
     /// The first dim is the output dim.
@@ -135,15 +135,15 @@ impl Param {
         self
     }
 
-    /// Sets the group to a result of [`PlanBuilder::group`](crate::PlanBuilder::group). 0 is the group with the config
-    /// of the plan.
+    /// Sets the number of the parameter's group, as [`PlanBuilder::group`](crate::PlanBuilder::group) returned it. The
+    /// default is 0, the group that uses the config of the plan.
     pub fn group(mut self, group: usize) -> Self {
         self.group = group;
         self
     }
 
-    /// Sets the number of leading dims that only stack separate tensors: 1 for the weights of L layers in one array of
-    /// shape (L, m, n).
+    /// Sets the number of leading dims that only stack separate tensors. For example, it is 1 for the weights of L
+    /// layers in one array of shape (L, m, n).
     pub fn stack_dims(mut self, count: usize) -> Self {
         self.stack_dims = count;
         self
@@ -155,21 +155,23 @@ impl Param {
         self
     }
 
-    /// Sets the sizes of the parts of a parameter that stores several tensors in one array, such as `&[q, k, v]`. The
-    /// parts divide the output dim, which `fan` selects. A single size is repeated along the whole dim.
+    /// Divides a parameter that stores several tensors in one array, such as the projections q, k and v of attention.
+    /// `sizes` has the size of each part along the output dim, which `fan` selects. A single size is repeated along the
+    /// whole dim.
     pub fn row_splits(mut self, sizes: &[usize], fan: Fan) -> Self {
         self.row_splits = sizes.to_vec();
         self.fan = fan;
         self
     }
 
-    /// Sets the part that this rank holds. The shape is still the shape of the whole parameter.
+    /// Sets the part that this rank holds. [`new`](Param::new) still takes the shape of the whole parameter.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = Some(shard);
         self
     }
 
-    /// Returns the struct for the library. Its name points into `name`.
+    /// Returns the description as a struct of the C API. The field `name` of the struct points into the argument
+    /// `name`.
     pub(crate) fn desc(&self, name: &CStr) -> Result<sys::shampoo_param_desc> {
         let who = format!("parameter {:?}:", self.name);
         let mut desc = sys::shampoo_param_desc::new();

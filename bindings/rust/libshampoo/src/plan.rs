@@ -32,8 +32,8 @@ impl PlanOptions {
         self
     }
 
-    /// Sets the number of threads that work on a step, including the calling thread. 0 (default) uses the key
-    /// "threads".
+    /// Sets the number of threads that work on a step, including the calling thread. If it is 0, the default, the key
+    /// "threads" sets the number.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -45,7 +45,8 @@ impl PlanOptions {
         self
     }
 
-    /// Sets the number of processes that hold the shards of one copy, and the rank of this process among them.
+    /// Sets the number of processes that hold the shards of one copy of the parameters, and the rank of this process
+    /// among them.
     pub fn shard(mut self, rank: usize, world: usize) -> Self {
         self.shard = (rank, world);
         self
@@ -86,7 +87,7 @@ fn has_updates(config: &Config) -> bool {
     config.get("output").as_deref() == Some("updates")
 }
 
-/// A plan to which groups and parameters are added.
+/// A plan that is not finished yet, so that groups and parameters can be added.
 #[derive(Debug)]
 pub struct PlanBuilder {
     handle: Handle,
@@ -97,13 +98,13 @@ pub struct PlanBuilder {
 unsafe impl Send for PlanBuilder {}
 
 impl PlanBuilder {
-    /// Creates a plan. The config contains the hyper-parameters of group 0 and of the whole optimizer. Its values are
-    /// copied.
+    /// Creates a plan. The config contains the hyper-parameters of group 0 and of the whole optimizer. The plan copies
+    /// its values.
     ///
     /// # Errors
     ///
     /// - [`Code::Invalid`](crate::Code::Invalid): values of the config contradict each other, or a rank is not below
-    ///   its world.
+    ///   the number of ranks.
     /// - [`Code::Unsupported`](crate::Code::Unsupported): the value of a key is not supported on CUDA.
     pub fn new(config: &Config, options: PlanOptions) -> Result<Self> {
         let mut handle = null_mut();
@@ -115,8 +116,8 @@ impl PlanBuilder {
         Ok(PlanBuilder { handle, info: PlanInfo { params: Vec::new(), updates, device: options.device } })
     }
 
-    /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Returns its number, which is
-    /// 1 for the first group that is added.
+    /// Adds a parameter group: parameters that share hyper-parameters and a step counter. Returns the number of the
+    /// group, which is 1 for the first group that is added.
     ///
     /// # Errors
     ///
@@ -130,7 +131,8 @@ impl PlanBuilder {
         Ok(group as usize)
     }
 
-    /// Adds a parameter. Returns its index, which is 0 for the first parameter. A step expects buffers in this order.
+    /// Adds a parameter. Returns its index, which is 0 for the first parameter. A step expects the buffers of the
+    /// parameters in the order of their indices.
     ///
     /// # Errors
     ///
@@ -147,9 +149,9 @@ impl PlanBuilder {
         Ok(index as usize)
     }
 
-    /// Declares the shard of a parameter on another shard rank. This is only needed for "shard_mode" gather, if the
-    /// shards have a layout that the library does not infer. `shampoo_plan_add_shard` in the C header describes which
-    /// layouts it infers. All ranks must declare the same shards.
+    /// Declares which part of a parameter another shard rank holds. This is only needed for "shard_mode" gather, if the
+    /// library cannot infer the parts of all ranks. `shampoo_plan_add_shard` in the C header describes which shards the
+    /// library infers. All ranks must declare the same shards.
     ///
     /// # Errors
     ///
@@ -194,7 +196,7 @@ pub struct Block {
     pub owner: usize,
     /// Shard rank that stores its state and computes its update.
     pub shard_owner: usize,
-    /// Whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
+    /// True for a block of this rank's shard, false for a block of the whole parameter.
     pub of_shard: bool,
     /// Shape after merging and splitting. If dim k has a factor matrix, the matrix is `shape[k]` x `shape[k]`.
     pub shape: Vec<usize>,
@@ -206,7 +208,7 @@ pub struct Block {
     pub state_bytes: usize,
 }
 
-/// A finished plan: blocks, their owners and their memory. It needs no device, and any number of threads can read it.
+/// A finished plan: blocks, their owners and sizes in bytes. It needs no device, and any number of threads can read it.
 #[derive(Debug)]
 pub struct Plan {
     handle: Handle,
@@ -255,8 +257,8 @@ impl Plan {
             .collect()
     }
 
-    /// Returns the number of bytes that an optimizer allocates on this rank. `what` is "state", "workspace" or "total".
-    /// "comm" is the number of bytes that the rank sends in a step.
+    /// Returns how many bytes an optimizer allocates on this rank if `what` is "state", "workspace" or "total". If
+    /// `what` is "comm", returns how many bytes this rank sends in a step.
     ///
     /// # Errors
     ///

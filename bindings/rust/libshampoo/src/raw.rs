@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Functions that take addresses, on the host and on a device. They are unsafe, because the compiler cannot check
-// addresses.
+// Methods of Optimizer that take addresses of memory of the host or of a device. They are unsafe, because the compiler
+// cannot check addresses.
 
 use crate::comm_use::CommUse;
 #[cfg(doc)]
@@ -16,14 +16,14 @@ use std::os::raw::c_void;
 
 impl Optimizer {
     /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw) and
-    /// [`export_raw`](Optimizer::export_raw). On CUDA, the memory is on the device. It stays bound until other memory
-    /// is bound for the parameter.
+    /// [`export_raw`](Optimizer::export_raw). On CUDA, the memory is on the device. The memory of a parameter stays
+    /// bound until other memory is bound for this parameter.
     ///
     /// # Safety
     ///
     /// Each address must point to the elements of its parameter until other memory is bound for the parameter or the
-    /// optimizer is dropped. No other code may use this memory during a step or an export. On CUDA, other work may use
-    /// it in the order of the stream.
+    /// optimizer is dropped. No other code may use this memory during a step or an export. On CUDA, work that is
+    /// enqueued in the same stream may use the memory.
     ///
     /// # Errors
     ///
@@ -39,13 +39,14 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// The bound memory must still meet the requirements of `bind_raw`. A [`step`](Optimizer::step) binds other memory,
-    /// so bind all parameters again after it.
+    /// The bound memory must still meet the requirements of `bind_raw`. [`step`](Optimizer::step) and
+    /// [`export`](Optimizer::export) bind other memory, so bind all parameters again after a call of these methods.
     ///
     /// # Errors
     ///
-    /// The same as for [`step`](Optimizer::step). On CUDA, a later call, such as [`status`](Optimizer::status), returns
-    /// errors that the device detects. [`Code::State`]: a parameter has not been bound.
+    /// The same as for [`step`](Optimizer::step), except that [`Code::State`] means that a parameter has not been bound
+    /// or that a communicator is in use by another call. On CUDA, a later call, such as [`status`](Optimizer::status),
+    /// returns errors that the device detects.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
@@ -78,7 +79,7 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// `stream` must be a stream of the device, and exist until another one is set or the optimizer is dropped.
+    /// `stream` must be a stream of the device, and exist until another stream is set or the optimizer is dropped.
     pub unsafe fn set_stream(&mut self, stream: *mut c_void) {
         self.stream = stream;
     }
@@ -90,7 +91,7 @@ impl Optimizer {
     /// # Safety
     ///
     /// Both arenas must have the size that [`Plan::bytes`] returns for "state". `state_in` must contain the state of an
-    /// optimizer with an equal plan. No other code may use the arenas until others are bound or the optimizer is
+    /// optimizer with an equal plan. No other code may use the arenas until other arenas are bound or the optimizer is
     /// dropped.
     ///
     /// # Errors
@@ -106,8 +107,8 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// `value` must be NULL, or point to a number of type `T` until another one is bound or the optimizer is dropped.
-    /// The number may only change between steps.
+    /// `value` must be NULL, or point to a number of type `T` until another address is bound or the optimizer is
+    /// dropped. The number may only change between steps.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub enum RootMethod {
     Newton,
     /// A coupled iteration of higher order.
     HigherOrder,
-    /// A fixed number of matrix products.
+    /// The method "cans": a fixed number of matrix products (docs/roots.md).
     Cans,
 }
 
@@ -37,8 +37,8 @@ pub struct RootInfo {
     pub converged: i32,
     /// Number of further attempts after the first one failed.
     pub retried: usize,
-    /// Largest element of |A X^p - I|, in f64. A is the matrix including epsilon, and p is
-    /// `root.0 / (root.1 * exponent_multiplier)`. NaN if X^p cannot be computed.
+    /// Largest element of |A X^p - I|, computed in f64. A is the matrix including epsilon, X is its inverse root, and p
+    /// is `root.0 / (root.1 * exponent_multiplier)`. NaN if X^p cannot be computed.
     pub residual: f64,
 }
 

@@ -6,7 +6,8 @@ use crate::error::{check, text, to_i64, Code, Error, Result};
 use crate::optimizer::Optimizer;
 use libshampoo_sys as sys;
 
-/// Description of an entry of the state, which is an array. docs/checkpoints.md lists the entries.
+/// Description of an *entry*: one of the arrays that form the state of an optimizer. docs/checkpoints.md lists the
+/// entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateEntry {
@@ -18,18 +19,18 @@ pub struct StateEntry {
     pub shape: Vec<usize>,
     /// Dtype of the elements that are read and written.
     pub dtype: Dtype,
-    /// For an entry whose elements correspond to those of its block, the index of the first element in the flattened
+    /// For an entry whose elements correspond to those of a block: index of the block's first element in the flattened
     /// parameter. None for all other entries, including those whose elements are coordinates in an eigenbasis.
     pub flat_offset: Option<usize>,
     /// Size in the arena in bytes. The arena may contain only one triangle of a symmetric matrix.
     pub stored_bytes: usize,
-    /// Whether it is a symmetric matrix. Reading and writing use the full matrix.
+    /// Whether the entry is a symmetric matrix. Reading and writing use the full matrix.
     pub symmetric: bool,
-    /// Replica rank that stores it, which is this rank.
+    /// Replica rank that stores the entry. It is always this rank.
     pub owner: usize,
-    /// Shard rank that stores it, which is this rank.
+    /// Shard rank that stores the entry. It is always this rank.
     pub shard_owner: usize,
-    /// Whether its block is a block of this rank's shard.
+    /// Whether the entry is a state of a block of this rank's shard, not of a block of the whole parameter.
     pub of_shard: bool,
 }
 
@@ -88,8 +89,8 @@ impl Optimizer {
         Ok(index)
     }
 
-    /// Copies consecutive elements of an entry to `values`, in row-major order, starting with element `first`. For a
-    /// symmetric matrix, they are elements of the full matrix.
+    /// Copies consecutive elements of entry `index` to `values`, in row-major order, starting with element `first`. For
+    /// a symmetric matrix, elements are counted in the full matrix.
     ///
     /// # Errors
     ///
@@ -103,8 +104,8 @@ impl Optimizer {
         check(unsafe { sys::shampoo_state_read(opt, index, first, count, to, bytes, sys::SHAMPOO_CPU, stream) })
     }
 
-    /// Copies consecutive elements into an entry, starting with element `first`. For a symmetric matrix, elements above
-    /// the diagonal are ignored.
+    /// Copies `values` to consecutive elements of entry `index`, in row-major order, starting with element `first`. For
+    /// a symmetric matrix, elements are counted in the full matrix, and those above the diagonal are ignored.
     ///
     /// # Errors
     ///

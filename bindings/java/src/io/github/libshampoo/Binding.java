@@ -6,16 +6,16 @@ import java.nio.Buffer;
 
 /**
  * The memory of one parameter. Each array is dense and row-major, has the shape of the parameter or of this rank's
- * shard, and is aligned for its type. Memory that a step writes must not overlap any other memory, except that out may
- * be param if both have the same type.
+ * shard, and is aligned for its type. Memory that a step writes must not overlap other bound memory, with one
+ * exception: out may be the same memory as param if both have the same type.
  *
  * @param param the parameter, which a step reads. It may be null only if grad, out and copy are null, too.
- * @param grad the gradient, which a step reads. If it is null, a step changes neither the parameter nor its state,
- *     except for the states of averages (keys "weight_ema" and "averaging").
- * @param out receives the new parameter or, with the key "output" set to updates, the update to add. It may be null
- *     only if grad is null.
- * @param copy receives the new parameter a second time, for example a bfloat16 model in addition to float32 weights;
- *     may be null.
+ * @param grad the gradient, which a step reads. If grad is null, a step does not change the parameter. Of the states of
+ *     the parameter, the step then changes only averages (keys "weight_ema" and "averaging").
+ * @param out receives the new parameter or, if the key "output" is set to updates, the update to be added to the
+ *     parameter. It may be null only if grad is null.
+ * @param copy receives a copy of the new parameter, for example in bfloat16 for the model if out is in float32. It may
+ *     be null.
  */
 public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   /**
@@ -23,7 +23,7 @@ public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
    * because updates need separate memory.
    *
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient, or null.
+   * @param grad direct buffer of the gradient, or null.
    * @return the binding.
    * @throws ShampooException.Invalid if {@link Memory#of(Buffer)} does not accept a buffer.
    */
@@ -35,7 +35,7 @@ public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   /**
    * Returns a copy of this binding with another gradient.
    *
-   * @param other the gradient, or null.
+   * @param other the other gradient, or null.
    * @return the new binding.
    */
   public Binding withGrad(Memory other) {

@@ -8,14 +8,15 @@ import java.util.List;
  * A block: a part of one parameter with its own states.
  *
  * @param param index of the parameter.
- * @param owner replica rank that stores its state.
- * @param shardOwner shard rank that stores its state.
- * @param ofShard whether it is a block of this rank's shard. Otherwise it is a block of the whole parameter.
+ * @param owner replica rank that stores the state of the block.
+ * @param shardOwner shard rank that stores the state of the block.
+ * @param ofShard true if the block is a part of this rank's shard, false if it is a part of the whole parameter.
  * @param shape shape of the block. If dim k has a factor matrix, the matrix is shape[k] x shape[k].
- * @param stride stride of each dim, in elements of the flattened parameter or, if ofShard, of this rank's buffer.
- * @param flatOffset index of the first element of the block in the flattened parameter or, if ofShard, in this rank's
+ * @param stride stride of each dim, in elements of the flattened parameter or, if ofShard is true, of this rank's
  *     buffer.
- * @param stateBytes size of its state in bytes.
+ * @param flatOffset index of the first element of the block in the flattened parameter or, if ofShard is true, in this
+ *     rank's buffer.
+ * @param stateBytes size of the state of the block, in bytes.
  */
 public record Block(
     int param, int owner, int shardOwner, boolean ofShard, List<Long> shape, List<Long> stride, long flatOffset,

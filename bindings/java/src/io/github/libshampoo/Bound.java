@@ -6,7 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Checks and binds the memory of an optimizer, and keeps it alive until other memory is bound. */
+/** Checks memory, binds it to an optimizer, and keeps it alive until other memory is bound in its place. */
 final class Bound {
   private final List<Param> params;
   private final List<Boolean> updates;
@@ -29,7 +29,7 @@ final class Bound {
     this.ownState = ownState;
   }
 
-  /** Returns the binding of a parameter, or null if it has not been bound. */
+  /** Returns the binding of a parameter, or null if the parameter has not been bound. */
   Binding binding(int index) {
     return bindings[index];
   }
@@ -87,7 +87,7 @@ final class Bound {
     Raw.shampoo_optimizer_export(opt, blend, addresses);
   }
 
-  /** Throws if updates would overwrite the parameter. */
+  /** Throws if steps would write updates to the memory of the parameter. */
   private void checkOut(int index, Binding added) {
     if (updates.get(index) && added.param() != null && Memory.addressOf(added.param()) == Memory.addressOf(added.out())) {
       throw new ShampooException.Invalid(

@@ -9,12 +9,12 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 
 /**
- * A communicator of the library, which calls Java methods, NCCL or C functions. Optimizers keep their own references to
- * it, so it can be closed after they have been created.
+ * A communicator that calls Java methods, NCCL or C functions. Optimizers keep their own references to the
+ * communicator, so a Comm can be closed after the optimizers have been created.
  *
- * <p>Only one call at a time can use it, even if several optimizers share it. While a call uses it, any other call that
- * needs it throws {@link ShampooException.State}: a call on another thread, or a call in a method of its
- * {@link Communicator}.
+ * <p>Only one call at a time can use a communicator, even if several optimizers share it. Until this call returns, all
+ * other calls that need the communicator throw {@link ShampooException.State}, on any thread. This includes calls that
+ * a method of the {@link Communicator} makes.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;
@@ -31,7 +31,7 @@ public final class Comm implements AutoCloseable {
    *
    * @param communicator the implementation, which is used until its {@code release()} is called.
    * @return the communicator. Close it.
-   * @throws ShampooException.Invalid if its rank is not below its world.
+   * @throws ShampooException.Invalid if rank() or world() returns a number that is out of range.
    */
   public static Comm of(Communicator communicator) {
     long[] out = new long[1];
@@ -45,8 +45,8 @@ public final class Comm implements AutoCloseable {
    * @param address address of the ncclComm_t, which must exist as long as this Comm and all optimizers that use it.
    * @param library file from which NCCL was loaded, or its soname; null means libnccl.so.2.
    * @return the communicator. Close it.
-   * @throws ShampooException.Invalid if the address is 0, or NCCL reports an error for it.
-   * @throws ShampooException.State if the process has not loaded NCCL by this name.
+   * @throws ShampooException.Invalid if the address is 0, or NCCL reports an error for this ncclComm_t.
+   * @throws ShampooException.State if the process has not loaded NCCL from this file.
    * @throws ShampooException.Unsupported if the loaded NCCL lacks a function of NCCL 2.
    */
   public static Comm ofNccl(long address, String library) {
@@ -67,7 +67,7 @@ public final class Comm implements AutoCloseable {
     return new Comm(Raw.commFromAddress(address));
   }
 
-  /** Runs a call that uses communicators. The list may contain duplicates. Throws if another call uses one of them. */
+  /** Runs a call that uses communicators, possibly repeated ones. Throws if another call uses one of these. */
   static <T> T using(List<Comm> comms, Supplier<T> call) {
     List<Comm> entered = new ArrayList<>();
     try {
@@ -85,7 +85,7 @@ public final class Comm implements AutoCloseable {
     }
   }
 
-  /** Releases this reference. Optimizers keep their own references. Closing it again has no effect. */
+  /** Releases the reference to the communicator that this object holds. A second call has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

@@ -48,7 +48,7 @@ public final class Config implements AutoCloseable {
    * @param value within the range of the key.
    * @return this config.
    * @throws ShampooException.Invalid if there is no such key (the message suggests a similar one), the key has another
-   *     type, or the value is out of range. The key keeps its value.
+   *     type, or the value is out of range. The key keeps its old value.
    */
   public Config set(String key, double value) {
     handle.change(this, config -> Raw.shampoo_config_set_f64(config, key, value));
@@ -56,10 +56,10 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Sets a key of type "i64", "f64" or "bool" (0 or 1) to an integer.
+   * Sets a key of type "i64", "f64" or "bool" to an integer.
    *
    * @param key name of the key.
-   * @param value within the range of the key.
+   * @param value within the range of the key; for a key of type "bool", 0 or 1.
    * @return this config.
    * @throws ShampooException.Invalid as in {@link #set(String, double)}.
    */
@@ -84,8 +84,8 @@ public final class Config implements AutoCloseable {
    * Sets a key of any type from a string, such as a choice or a command-line argument.
    *
    * @param key name of the key.
-   * @param value string as in docs/keys.md: numbers with "." as the decimal separator, "true" and "false", choices by
-   *     name, lists with commas.
+   * @param value string as in docs/keys.md: a number with "." as the decimal separator, "true" or "false", the name of
+   *     a choice, or a list of integers that are separated by commas.
    * @return this config.
    * @throws ShampooException.Invalid as in {@link #set(String, double)}, or if the string does not have the type of the
    *     key.
@@ -101,7 +101,7 @@ public final class Config implements AutoCloseable {
    *
    * @param options the pairs.
    * @return this config.
-   * @throws ShampooException.Invalid as in {@link #set(String, String)}, or if a key has no value. No key changes.
+   * @throws ShampooException.Invalid as in {@link #set(String, String)}, or if a key has no value. No key is changed.
    */
   public Config parse(String options) {
     handle.change(this, config -> Raw.shampoo_config_parse(config, options));
@@ -125,7 +125,7 @@ public final class Config implements AutoCloseable {
     return value;
   }
 
-  /** Releases the config. Plans have copied its values. Closing it again has no effect. */
+  /** Releases the config. Plans have copied its values. A second call has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

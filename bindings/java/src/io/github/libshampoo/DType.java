@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Element types. Parameters and gradients have one of the first four; integers occur only in the state. */
+/** Element types. Parameters and gradients have a floating-point type. Integers occur only in the state. */
 public enum DType {
   /** IEEE 754 binary32, 4 bytes: a {@code FloatBuffer} or {@code ByteBuffer}. */
   F32(RawConstants.SHAMPOO_F32, 4),

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Types of devices that store memory and compute steps. */
+/** Types of devices. A step runs on a device, and uses the memory of this device. */
 public enum DeviceType {
   /** The processors and the memory of the host. */
   CPU(RawConstants.SHAMPOO_CPU),

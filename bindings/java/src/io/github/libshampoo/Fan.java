@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Order of the dims of a weight. */
+/** Which dim of a weight is the output dim. */
 public enum Fan {
   /** The first dim is the output dim. */
   OUT_IN(RawConstants.SHAMPOO_OUT_IN),

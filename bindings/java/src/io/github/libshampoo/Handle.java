@@ -9,14 +9,14 @@ import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 
 /**
- * The address of an object of the library, with rules for concurrent calls.
+ * Holds the address of an object of the library, and prevents concurrent calls that the library does not allow.
  *
- * <p>The public Java object has a Handle. The Handle has no reference to the public object, so that the cleaner can
- * destroy the library's object when the public object is unreachable.
+ * <p>A public Java object, such as a Config, has a Handle. The Handle has no reference to the public object, so that
+ * the cleaner can destroy the library's object when the public object is unreachable.
  *
- * <p>A call holds permits of a semaphore until it returns, and destroying the object needs all permits. If close() is
- * called during another call, it therefore waits for that call or throws. A call also keeps the public object
- * reachable. Otherwise the cleaner could destroy the object before its last call has its permits.
+ * <p>A call holds permits of a semaphore until it returns, and destroying the library's object needs all permits. If
+ * close() runs during another call, close() therefore waits for that call or throws. A call also keeps the public
+ * object reachable. Otherwise the cleaner could destroy the library's object before the call has acquired permits.
  */
 final class Handle implements Runnable {
   private static final Cleaner CLEANER = Cleaner.create();
@@ -29,7 +29,7 @@ final class Handle implements Runnable {
   private volatile Thread user;
   private long address;
 
-  /** Objects that must live as long as the handle, such as bound buffers. Changed only by calls with all permits. */
+  /** Objects that must live as long as the handle, such as bound buffers. Only calls with all permits change it. */
   Object held;
 
   Handle(Object owner, String what, long address, LongConsumer destroy) {
@@ -120,7 +120,7 @@ final class Handle implements Runnable {
     cleanable.clean();
   }
 
-  /** Destroys the object. The cleaner runs this once, after close() or when the owner is unreachable. */
+  /** Destroys the object. The cleaner calls this method once: in close(), or when the owner is unreachable. */
   @Override
   public void run() {
     permits.acquireUninterruptibly(ALL);

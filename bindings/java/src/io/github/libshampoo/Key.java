@@ -7,11 +7,11 @@ package io.github.libshampoo;
  *
  * @param name name of the key.
  * @param valueType "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
- * @param defaultValue the default as text; "auto" means that the value is derived from other keys or the parameter.
+ * @param defaultValue the default as a string; "auto" means that the value is derived from other keys or the parameter.
  * @param range description of the allowed values.
  * @param doc description of the key.
- * @param perGroup whether parameter groups can have different values.
- * @param changeable whether {@link Optimizer#set} may change it between steps.
+ * @param perGroup whether parameter groups can have different values of the key.
+ * @param changeable whether {@link Optimizer#set} can change the value between steps.
  * @param forReplay whether the key exists only to reproduce other implementations.
  */
 public record Key(

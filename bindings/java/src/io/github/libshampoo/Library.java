@@ -23,7 +23,7 @@ final class Library {
   static final String PROPERTY = "io.github.libshampoo.library.path";
   static final String NATIVE = "libshampoo_java.so";
 
-  /** Files in the jar. They are copied to one folder, where they find each other. The last one is optional. */
+  /** Libraries in the jar. They search their own folder for each other. The last library is optional. */
   private static final List<String> FILES = List.of("libshampoo.so.0", NATIVE, "libshampoo_cuda.so");
 
   private Library() {}
@@ -32,7 +32,7 @@ final class Library {
 
   static native int libraryVersion();
 
-  /** Loads the libraries. The generated layer calls this once, on first use. */
+  /** Loads the libraries. The class RawJNI, which SWIG generates, calls this method once: when RawJNI is first used. */
   static void load() {
     String folder = System.getProperty(PROPERTY);
     if (folder != null) {
@@ -77,7 +77,7 @@ final class Library {
     }
   }
 
-  /** Returns the message of the dynamic linker with a hint about what to do. */
+  /** Returns the message of the dynamic linker. If the file system is mounted noexec, adds what to do. */
   static String explain(String message, Path file, String from) {
     String text = message + from;
     if (message.contains("failed to map segment")) {

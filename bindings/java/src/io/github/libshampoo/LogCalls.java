@@ -14,7 +14,7 @@ final class LogCalls {
     }
   }
 
-  /** Passes an exception that no caller can catch to the thread's handler, which prints it by default. */
+  /** Calls the thread's handler for uncaught exceptions, which prints the exception by default. */
   static void report(Throwable thrown) {
     Thread thread = Thread.currentThread();
     thread.getUncaughtExceptionHandler().uncaughtException(thread, thrown);

@@ -82,8 +82,8 @@ public final class Memory {
   }
 
   /**
-   * Returns the memory at an address: memory of another library, of a GPU or of a MemorySegment. It must stay valid
-   * while it is bound. A wrong address crashes the process.
+   * Returns the memory at an address: memory of another library, of a GPU or of a MemorySegment. The memory must stay
+   * valid while it is bound. A wrong address crashes the process.
    *
    * @param address address of the first byte.
    * @param bytes size in bytes.
@@ -122,8 +122,8 @@ public final class Memory {
   }
 
   /**
-   * Throws unless the memory has a suitable type and exactly the size of the elements, and is accessible on the
-   * device. Throws if written is true and the memory is read-only.
+   * Throws if the buffer cannot contain elements of this type, the size is not exactly that of the elements, or the
+   * buffer is in host memory but the device is a GPU. Throws if written is true and the buffer is read-only.
    *
    * @param what description of the memory, with which the error message begins.
    */

@@ -47,7 +47,7 @@ public final class Optimizer implements AutoCloseable {
    * @param plan a finished plan. The plans of all ranks must be equal.
    * @param options communicators, memory and device.
    * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if the rank
-   *     or the number of ranks of a communicator differs from the plan's, or if the plans of the ranks differ.
+   *     or the number of ranks of a communicator differs from that in the plan, or if the plans of the ranks differ.
    * @throws ShampooException.State if the plan is not finished.
    * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
    * @throws ShampooException.Collective if an exchange failed.
@@ -78,10 +78,11 @@ public final class Optimizer implements AutoCloseable {
   /**
    * Creates an optimizer that updates tensors in place, with one parameter group, for one rank on the CPU.
    *
-   * @param options hyper-parameters, as in {@link Config#parse}, such as "lr=0.1 weight_decay=0.01"; "" for the defaults.
+   * @param options hyper-parameters, as in {@link Config#parse}, such as "lr=0.1 weight_decay=0.01". "" selects the
+   *     defaults.
    * @param tensors the parameters with their gradients. Their buffers are bound.
    * @return the optimizer.
-   * @throws ShampooException.Invalid if an option or a tensor is wrong; the message names it.
+   * @throws ShampooException.Invalid if an option or a tensor is wrong; the message names the option or the tensor.
    * @throws ShampooException.OutOfMemory if memory or threads run out.
    */
   public static Optimizer create(String options, Tensor... tensors) {
@@ -148,8 +149,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds a parameter and its gradient. Steps update the parameter in place. Both buffers stay bound until others are
-   * bound in their place.
+   * Binds a parameter and its gradient. Steps update the parameter in place. Both buffers stay bound until other
+   * buffers are bound in their place.
    *
    * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
@@ -174,7 +175,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds several consecutive parameters of the plan. If one is wrong, none of them is bound.
+   * Binds several consecutive parameters of the plan. If one of the bindings is wrong, nothing is bound.
    *
    * @param first index of the first parameter.
    * @param bindings memory of each parameter.
@@ -200,13 +201,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds memory from which each step reads a hyper-parameter. The value in memory overrides {@link #set}.
+   * Binds memory from which each step reads a hyper-parameter. The value in memory overrides that of {@link #set}.
    *
    * @param group number of the parameter group.
    * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
-   * @param value memory of one number, or null to stop reading memory. On the CPU, the value that was read last then
-   *     stays in effect until the key is set. On CUDA, the value that was set last applies again.
+   * @param value memory of one number. If it is null, later steps do not read memory: on the CPU, they use the number
+   *     that was read last until the key is set; on CUDA, they use the number that was set last.
    * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
@@ -214,16 +215,16 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds the arena from which steps read the state, and the arena to which they write it. An arena contains the
-   * complete state, including the step counters. A copy of its bytes is a copy of the state.
+   * Binds the arena from which steps read the state, and the arena to which steps write the state. An arena contains
+   * the complete state, including the step counters. A copy of the bytes of an arena is a copy of the state.
    *
    * <p>An arena has plan.bytes("state") bytes and is aligned to 64 bytes. If both arguments are null, steps use the
    * optimizer's own arena again.
    *
    * @param in arena that steps read. It must contain the state of an optimizer with an equal plan.
-   * @param out arena that steps write. It may be the same as in.
-   * @throws ShampooException.Invalid if only one is null, an arena has the wrong size or alignment, or the two arenas
-   *     partly overlap.
+   * @param out arena that steps write. It may be the arena {@code in}.
+   * @throws ShampooException.Invalid if only one argument is null, an arena has the wrong size or alignment, or the two
+   *     arenas partly overlap.
    */
   public void bindState(Memory in, Memory out) {
     handle.change(this, opt -> bound().bindState(opt, in, out));
@@ -231,7 +232,7 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Runs one step of all groups: reads the gradients, and updates the parameters and the state. With a single rank, a
-   * step that fails changes nothing. With several ranks, all of them must make the step; docs/many_ranks.md describes
+   * step that fails changes nothing. With several ranks, all ranks must call this method; docs/many_ranks.md describes
    * failures.
    *
    * @throws ShampooException.State if a parameter has not been bound; the message names it.
@@ -245,11 +246,10 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Runs one step on CUDA, where it is enqueued in a stream.
+   * Runs one step. On CUDA, the step is enqueued on a stream.
    *
-   * @param stream the cudaStream_t, as an integer. 0 is the legacy default stream; it is the only valid value on the
-   *     CPU.
-   * @throws ShampooException as in {@link #step()}. A later call throws errors that the device detects.
+   * @param stream the cudaStream_t, as an integer. 0 is the legacy default stream. On the CPU, stream must be 0.
+   * @throws ShampooException as in {@link #step()}. If the device detects an error, a later call throws the exception.
    */
   public void step(long stream) {
     exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
@@ -257,15 +257,15 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Writes averages of the parameters to other memory, for evaluation and for use after training. The keys "averaging"
-   * and "weight_ema" select the average; parameters of groups without an average are copied. The parameters and the
-   * state do not change. With several ranks all ranks must call it.
+   * and "weight_ema" select the average. If the group of a parameter has no average, the parameter is copied. The
+   * parameters and the state do not change. With several ranks, all ranks must call this method.
    *
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
-   * @param weights memory for each parameter, in the order of the plan, or null to skip the parameter. The memory has
-   *     the out dtype of the parameter, and must not overlap the parameter.
-   * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps its
+   * @param weights one element for each parameter, in the order of the plan: memory for the result, or null to skip the
+   *     parameter. The memory has the out dtype of the parameter, and must not overlap the parameter.
+   * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps the
    *     parameter.
-   * @throws ShampooException.State if a parameter has not been bound, or another rank makes a step instead.
+   * @throws ShampooException.State if a parameter has not been bound, or another rank calls step() instead.
    * @throws ShampooException.Collective if an exchange failed, in this call or an earlier one.
    */
   public void export(double blend, List<Memory> weights) {
@@ -275,7 +275,7 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Throws the first error of the steps on CUDA, unless an earlier call has thrown it. Does nothing on the CPU. With
-   * several ranks all ranks must call it.
+   * several ranks, all ranks must call this method.
    *
    * @param wait whether to wait until all steps that were enqueued have finished.
    * @throws ShampooException as in {@link #step()}. {@link ShampooException#step} is the number of the step that
@@ -291,9 +291,10 @@ public final class Optimizer implements AutoCloseable {
    * @param group number of the parameter group.
    * @param key a key for which {@link Key#changeable} is true, such as "lr" or "weight_decay".
    * @param value a number in the range of the key.
-   * @throws ShampooException.Invalid if there is no such group or key, the key is fixed, or the value is out of range.
+   * @throws ShampooException.Invalid if there is no such group or key, the key cannot be changed, or the value is out
+   *     of range.
    * @throws ShampooException.State if the key is beta1 or momentum, and its value in the plan is 0: the optimizer then
-   *     has no state for it.
+   *     has no state for the key.
    */
   public void set(int group, String key, double value) {
     handle.change(this, opt -> Raw.shampoo_optimizer_set(opt, group, key, value));
@@ -303,7 +304,8 @@ public final class Optimizer implements AutoCloseable {
    * Changes the learning rate of all groups, starting with the next step. On failure, no group changes.
    *
    * @param value the learning rate, at least 0.
-   * @throws ShampooException.Invalid if the value is negative, not finite or too large for the arithmetic of a group.
+   * @throws ShampooException.Invalid if the value is negative, not finite, or too large for the computation dtype of a
+   *     group.
    */
   public void setLr(double value) {
     handle.change(
@@ -339,8 +341,8 @@ public final class Optimizer implements AutoCloseable {
    * Returns the value of a hyper-parameter of a group.
    *
    * @param group number of the parameter group.
-   * @param key a key of type "f64", "i64" or "bool" (0 or 1).
-   * @return the value or, if the value is "auto", the number that the library uses for it.
+   * @param key a key of type "f64", "i64" or "bool".
+   * @return the value or, if the value is "auto", the number that the library uses instead. A "bool" is 0 or 1.
    * @throws ShampooException.Invalid if there is no such group or key, or the value is not a single number.
    */
   public double get(int group, String key) {
@@ -371,8 +373,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the error message of the last failed call on this optimizer, on any thread. Calls that only read, such as
-   * {@link #get}, do not store their messages.
+   * Returns the error message of the last failed call on this optimizer, on any thread. Messages of calls that only
+   * read, such as {@link #get}, are not stored.
    *
    * @return the message, or "" if no call has failed.
    */
@@ -381,7 +383,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Returns the entries of the state.
+   * Returns the entries of the state: a description of each array that the optimizer keeps between steps.
    *
    * @return the entries, in an order that depends only on the plan.
    */
@@ -408,8 +410,8 @@ public final class Optimizer implements AutoCloseable {
    * Copies an entry of the state into a new direct buffer, in the native byte order.
    *
    * @param entry an entry of this optimizer with at most 2^31 - 1 bytes.
-   * @return the elements, dense and row-major. A symmetric matrix has both triangles.
-   * @throws ShampooException.Invalid if there is no such entry, or it is too large.
+   * @return the elements, dense and row-major. Both triangles of a symmetric matrix are copied.
+   * @throws ShampooException.Invalid if there is no such entry, or the entry is too large.
    */
   public ByteBuffer readState(StateEntry entry) {
     long bytes = entry.elements() * entry.dtype().bytes();
@@ -424,13 +426,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Copies elements of an entry from the state.
+   * Copies elements of an entry of the state to memory.
    *
    * @param entry an entry of this optimizer.
    * @param first index of the first element.
    * @param count number of elements.
    * @param to receives the elements, without gaps.
-   * @param where device of the memory.
+   * @param where type of the device that has the memory.
    * @param stream CUDA stream of the copy; 0 on the CPU.
    * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
@@ -446,7 +448,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Copies a whole entry into the state.
+   * Replaces all elements of an entry of the state.
    *
    * @param entry an entry of this optimizer.
    * @param from a direct buffer with as many elements as the entry.
@@ -457,13 +459,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Copies elements into an entry of the state.
+   * Copies elements from memory into an entry of the state.
    *
    * @param entry an entry of this optimizer.
    * @param first index of the first element.
    * @param count number of elements.
    * @param from contains the elements, without gaps.
-   * @param where device of the memory.
+   * @param where type of the device that has the memory.
    * @param stream CUDA stream of the copy; 0 on the CPU.
    * @throws ShampooException.Invalid if there is no such entry or element, or the memory has the wrong type or size.
    */
@@ -483,10 +485,10 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Saves the state of one rank as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
+   * Saves the state of this optimizer as a checkpoint. For several ranks or optimizers, use {@link Shampoo#save}.
    *
    * @param directory directory of the checkpoints, created if it does not exist. A successful save removes old
-   *     checkpoints from it; the key "checkpoint_keep" is the number that remains.
+   *     checkpoints from it; the key "checkpoint_keep" is the number of checkpoints that remain.
    * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    */
   public void save(Path directory) {
@@ -494,7 +496,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Loads the last checkpoint of a directory on one rank. For several ranks or optimizers, use {@link Shampoo#load}.
+   * Loads the last checkpoint of a directory into this optimizer. For several ranks or optimizers, use
+   * {@link Shampoo#load}.
    *
    * @param directory directory in which checkpoints were saved.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
@@ -507,9 +510,9 @@ public final class Optimizer implements AutoCloseable {
 
   /**
    * Frees the memory and threads of the optimizer, and releases bound memory. If a call runs on another thread, waits
-   * until it has returned. Closing a second time has no effect.
+   * until that call has returned. Closing a second time has no effect.
    *
-   * @throws ShampooException.State if a callback of this optimizer, such as one of a communicator, calls this method.
+   * @throws ShampooException.State if a callback of this optimizer calls close(), such as a method of a communicator.
    */
   @Override
   public void close() {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.github.libshampoo;
 
-/** Options of an optimizer. The defaults are the CPU, one rank, and memory that the library allocates. */
+/** Options of an optimizer. The defaults are device 0, one rank, and memory that the library allocates. */
 public final class OptimizerOptions {
   Communicator replicas;
   Communicator shards;
@@ -16,7 +16,8 @@ public final class OptimizerOptions {
   public OptimizerOptions() {}
 
   /**
-   * Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
+   * Sets the communicator of the ranks that hold the same parameters. The plan must have as many replicas as the
+   * communicator has ranks.
    *
    * @param communicator an implementation in Java, which is used until its {@code release()} is called.
    * @return this.
@@ -28,7 +29,8 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Sets the communicator of the ranks that hold the same parameters. It has as many ranks as the plan has replicas.
+   * Sets the communicator of the ranks that hold the same parameters. The plan must have as many replicas as the
+   * communicator has ranks.
    *
    * @param comm the communicator. It can be closed after the optimizer has been created.
    * @return this.
@@ -40,7 +42,8 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has shards.
+   * Sets the communicator of the ranks that hold the shards of one copy of the parameters. The plan must have as many
+   * shards as the communicator has ranks.
    *
    * @param communicator an implementation in Java, which is used until its {@code release()} is called.
    * @return this.
@@ -52,7 +55,8 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Sets the communicator of the ranks that hold the shards of one copy. It has as many ranks as the plan has shards.
+   * Sets the communicator of the ranks that hold the shards of one copy of the parameters. The plan must have as many
+   * shards as the communicator has ranks.
    *
    * @param comm the communicator. It can be closed after the optimizer has been created.
    * @return this.
@@ -64,9 +68,9 @@ public final class OptimizerOptions {
   }
 
   /**
-   * Sets the memory of the state. The optimizer initializes it, and keeps it alive.
+   * Sets the memory in which the optimizer stores its state. The optimizer initializes this memory, and keeps it alive.
    *
-   * @param arena memory of plan.bytes("state") bytes, aligned to 64 bytes, such as a buffer from {@link Shampoo#bytes}.
+   * @param arena memory of plan.bytes("state") bytes, aligned to 64 bytes, such as that of {@link Shampoo#bytes}.
    * @return this.
    */
   public OptimizerOptions state(Memory arena) {
@@ -77,7 +81,7 @@ public final class OptimizerOptions {
   /**
    * Selects the GPU.
    *
-   * @param number number of the device in CUDA's numbering; 0 (default) is the first one. On the CPU it must be 0.
+   * @param number number of the device in CUDA's numbering; 0 (default) is the first GPU. On the CPU, number must be 0.
    * @return this.
    */
   public OptimizerOptions deviceId(int number) {
@@ -88,7 +92,8 @@ public final class OptimizerOptions {
   /**
    * Sets the CUDA stream on which the state is initialized.
    *
-   * @param address the cudaStream_t, as an integer; 0 (default) is the legacy default stream. On the CPU it must be 0.
+   * @param address the cudaStream_t, as an integer; 0 (default) is the legacy default stream. On the CPU, address must
+   *     be 0.
    * @return this.
    */
   public OptimizerOptions stream(long address) {

@@ -28,8 +28,8 @@ public final class Param implements Cloneable {
    * Describes a float32 parameter in group 0 that is not sharded.
    *
    * @param name a name that is unique in the plan and the same in every run, because checkpoints identify parameters by
-   *     it.
-   * @param shape shape in elements, outermost dim first, with at most 8 dims. A scalar has none. Parameters are
+   *     name.
+   * @param shape shape in elements, outermost dim first, with at most 8 dims. A scalar has no dims. Parameters are
    *     row-major.
    */
   public Param(String name, long... shape) {
@@ -53,7 +53,7 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Sets the element type. The gradient, output and copy have the same type unless another one is set for them.
+   * Sets the element type. The gradient, out and copy have the same type unless another type is set for them.
    *
    * @param value F32 (default), F64, F16 or BF16.
    * @return the changed copy.
@@ -128,8 +128,8 @@ public final class Param implements Cloneable {
    * Sets the sizes of the parts of a parameter that stores several tensors in one array, such as the projections q, k
    * and v.
    *
-   * @param order selects the output dim. The parts divide this dim.
-   * @param sizes at most 8 sizes. A single size is repeated along the whole dim.
+   * @param order selects the output dim, which is divided into the parts.
+   * @param sizes at most 8 sizes. A single size is repeated along the whole output dim.
    * @return the changed copy.
    */
   public Param rowSplits(Fan order, long... sizes) {
@@ -227,7 +227,7 @@ public final class Param implements Cloneable {
     return group;
   }
 
-  /** Throws unless a rectangle has an offset and an extent for each dim. */
+  /** Throws if this is a rectangle without an offset and an extent for each dim. */
   private void checkRectangle(int dims) {
     if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
       throw new ShampooException.Invalid(

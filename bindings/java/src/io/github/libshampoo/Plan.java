@@ -10,7 +10,7 @@ import java.util.stream.LongStream;
 
 /**
  * Computes blocks, owners and memory from the shapes of parameters. Add groups and parameters, finish the plan, then
- * read the results. A plan uses no buffers and no device, so creating one only to compare settings is cheap.
+ * read the results. A plan uses no buffers and no device, so it is cheap to create a plan only to compare settings.
  */
 public final class Plan implements AutoCloseable {
   final Handle handle;
@@ -35,8 +35,8 @@ public final class Plan implements AutoCloseable {
    *
    * @param config hyper-parameters of group 0 and of the whole optimizer; copied.
    * @param options device, threads and ranks; copied.
-   * @throws ShampooException.Invalid if values of the config contradict each other, a rank is not below its world, or
-   *     the number of threads is out of range.
+   * @throws ShampooException.Invalid if values of the config contradict each other, or a rank, the
+   *     number of ranks or the number of threads is out of range.
    * @throws ShampooException.Unsupported if the value of a key is not supported on CUDA yet.
    */
   public Plan(Config config, PlanOptions options) {
@@ -59,8 +59,8 @@ public final class Plan implements AutoCloseable {
   /**
    * Adds a parameter group: parameters that share hyper-parameters and a step counter.
    *
-   * @param config hyper-parameters of the group; copied. A key of the whole optimizer that is set here must have the
-   *     plan's value.
+   * @param config hyper-parameters of the group; copied. If it sets a key of the whole optimizer, the value must be the
+   *     same as in the config of the plan.
    * @return number of the group: 1 for the first group that is added.
    * @throws ShampooException.Invalid if values of the config contradict each other or those of the plan.
    * @throws ShampooException.State if the plan is finished.
@@ -84,7 +84,8 @@ public final class Plan implements AutoCloseable {
    *
    * @param param name, shape, types and group.
    * @return index of the parameter: 0 for the first parameter that is added.
-   * @throws ShampooException.Invalid if the name is empty or taken, or a dim, type, group or shard is out of range.
+   * @throws ShampooException.Invalid if the name is empty or already used, or a dim, type, group or shard is out of
+   *     range.
    * @throws ShampooException.State if the plan is finished.
    */
   public int addParam(Param param) {
@@ -114,13 +115,13 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Declares the shard of a parameter on another shard rank. With "shard_mode" gather, the library infers the shards of
-   * the other ranks if all shards are whole parameters, or equal chunks of the flattened parameter or of its first dim.
-   * Otherwise every rank must declare the shards of all other ranks.
+   * Declares which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the shards
+   * of all ranks. The library infers them if every rank holds the whole parameter, or if the ranks hold equal chunks of
+   * the flattened parameter or of its first dim. In all other cases, every rank must declare the shards of all others.
    *
    * @param index index of a parameter that has been added.
    * @param shardRank the other rank, in [0, number of shards).
-   * @param shard the shard of that rank. Only flatShard or rectangle is read.
+   * @param shard the shard of that rank. Only its flat shard or rectangle is read.
    * @throws ShampooException.Invalid if the index or the rank is out of range, or the shard is not inside the
    *     parameter.
    * @throws ShampooException.State if the plan is finished.
@@ -140,8 +141,9 @@ public final class Plan implements AutoCloseable {
    * Computes the blocks, owners and memory. The plan cannot be changed afterwards.
    *
    * @return this plan.
-   * @throws ShampooException.Invalid if a block is too large, or there are too many blocks. With "shard_mode" gather,
-   *     also if the shard of a rank is not known, or the shards do not hold each element exactly once.
+   * @throws ShampooException.Invalid if a block is too large, or there are too many blocks. If "shard_mode" is
+   *     gather, it is also thrown if a shard is not known, or if the shards overlap or leave gaps, unless each shard is
+   *     the whole parameter.
    * @throws ShampooException.State if the plan is already finished.
    */
   public Plan finish() {
@@ -205,8 +207,8 @@ public final class Plan implements AutoCloseable {
   /**
    * Returns the number of bytes that an optimizer with this plan allocates or sends on a rank.
    *
-   * @param what "state", "workspace" or "total" (their sum). "comm" is the number of bytes that the rank sends in a
-   *     step.
+   * @param what "state", "workspace", "total" (the sum of state and workspace), or "comm" (what the rank sends in a
+   *     step).
    * @param rank the replica rank or, with "shard_mode" gather, replica rank * shards + shard rank; -1 is this rank.
    * @return the number of bytes.
    * @throws ShampooException.Invalid if what is unknown, or the rank is out of range.
@@ -235,7 +237,7 @@ public final class Plan implements AutoCloseable {
     return bytes(what, -1);
   }
 
-  /** Releases the plan. Optimizers that were created from it are not affected. Closing it again has no effect. */
+  /** Releases the plan. Optimizers that were created from it are not affected. A second call has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

@@ -13,7 +13,7 @@ public final class PlanOptions {
   private int shardRank;
   private int shardWorld = 1;
 
-  /** Creates options for one process on the CPU, with the number of threads of the key "threads". */
+  /** Creates options for one process on the CPU, with the number of threads that the key "threads" specifies. */
   public PlanOptions() {}
 
   /**
@@ -52,7 +52,7 @@ public final class PlanOptions {
   }
 
   /**
-   * Sets the rank of this process among the processes that hold the shards of one copy.
+   * Sets the rank of this process among the processes that hold the shards of one copy of the parameters.
    *
    * @param rank rank of this process, in [0, world).
    * @param world number of processes.

@@ -7,10 +7,10 @@ package io.github.libshampoo;
  *
  * @param method 0 scalar, 1 diagonal, 2 eigendecomposition, 3 newton, 4 higher_order, 5 cans.
  * @param iterations number of iterations; 0 for methods that are not iterative.
- * @param converged 1 if the iteration reached root_tolerance; always 1 for methods 0 to 2 and 5. 0 if it stopped at
- *     root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
+ * @param converged 1 if the iteration reached root_tolerance, and always for methods 0, 1, 2 and 5. 0 if the iteration
+ *     stopped at root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
  * @param retried number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
- * @param residual largest element of |A x^p - I|, computed in float64. A is the matrix including epsilon, and p is
- *     rootNum / (rootDen * exponent_multiplier).
+ * @param residual largest element of |A x^p - I|, computed in float64. A is a + e I, where a, e and the root x are
+ *     those of {@link Shampoo#inverseRoot}. p is rootNum / (rootDen * exponent_multiplier).
  */
 public record RootInfo(int method, int iterations, int converged, int retried, double residual) {}

@@ -44,8 +44,8 @@ public final class Shampoo {
   }
 
   /**
-   * Allocates a buffer for float16 or bfloat16 parameters or gradients, like {@link #floats}. Each short has the bits
-   * of one number.
+   * Allocates a buffer for float16 or bfloat16 parameters or gradients, like {@link #floats}. Each short stores one
+   * number.
    *
    * @param count number of elements.
    * @return the buffer.
@@ -92,7 +92,7 @@ public final class Shampoo {
   /**
    * Describes the library, for logs and bug reports.
    *
-   * @return a JSON object with the version, the compiler, the BLAS, the backends and the methods for roots.
+   * @return a JSON object with the version, the compiler, the BLAS, the backends and the methods for inverse roots.
    */
   public static String buildInfo() {
     return Raw.shampoo_build_info();
@@ -118,7 +118,7 @@ public final class Shampoo {
    * Loads the CUDA backend, once per process. A call is not necessary if libshampoo_cuda.so is in the folder of the
    * library or where the dynamic linker finds it.
    *
-   * @param nameOrPath "cuda", or the path of the file.
+   * @param nameOrPath "cuda", or the path of the file of the backend.
    * @throws ShampooException.Unsupported if the backend or a library that it needs is missing, or the version of the
    *     backend differs from that of the library; the message explains the reason.
    * @throws ShampooException.State if the backend has been loaded from another file.
@@ -196,8 +196,8 @@ public final class Shampoo {
   /**
    * Orthogonalizes a matrix in the same way as a step of method muon: if a = U diag(s) V^T, then x is close to U V^T.
    *
-   * @param config config whose keys "orthogonalization" and "ns_..." are used. Set its key "method" to "muon" to change
-   *     them.
+   * @param config config whose keys "orthogonalization" and "ns_..." are used. If you change these keys, also set the
+   *     key "method" to "muon".
    * @param rows number of rows, at least 1.
    * @param columns number of columns, at least 1. The smaller of rows and columns is at most 32750.
    * @param dtype type of a and x: F32 or F64.
@@ -225,12 +225,12 @@ public final class Shampoo {
   }
 
   /**
-   * Saves the states of the optimizers of all ranks as one checkpoint. All ranks of the job must call it.
+   * Saves the states of the optimizers of all ranks as one checkpoint. All ranks of the job must call this method.
    *
    * @param optimizers the optimizers of this rank.
    * @param directory directory of the checkpoints, created if it does not exist. A successful save removes old
-   *     checkpoints from it; the key "checkpoint_keep" is the number that remains. docs/checkpoints.md describes the
-   *     files.
+   *     checkpoints from it; the key "checkpoint_keep" is the number of checkpoints that remain. docs/checkpoints.md
+   *     describes the files.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or if an optimizer has more
@@ -243,10 +243,10 @@ public final class Shampoo {
   }
 
   /**
-   * Loads the last checkpoint of a directory into optimizers. All ranks of the job must call it.
+   * Loads the last checkpoint of a directory into optimizers. All ranks of the job must call this method.
    *
    * @param optimizers the optimizers of this rank.
-   * @param directory directory in which checkpoints were saved, or the index file of one of them.
+   * @param directory directory in which checkpoints were saved, or the index file of one checkpoint.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.

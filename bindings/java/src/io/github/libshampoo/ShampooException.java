@@ -25,7 +25,7 @@ public class ShampooException extends RuntimeException {
   }
 
   /**
-   * Returns the status code of the C header: 1 is SHAMPOO_E_INVALID.
+   * Returns the status code of the C header, for example 1 for SHAMPOO_E_INVALID.
    *
    * @return the status code, which is above 0.
    */
@@ -86,7 +86,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A step or a matrix function found NaN or infinity. It has changed no parameter, and training can continue. */
+  /** A step or a matrix function found NaN or infinity. The call changed no parameter, and training can continue. */
   public static final class Numeric extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -95,7 +95,10 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A collective failed, and the job must be restarted. The cause is the exception of a communicator, if any. */
+  /**
+   * A collective failed, and the job must be restarted. If a communicator threw an exception, {@link #getCause} returns
+   * that exception.
+   */
   public static final class Collective extends ShampooException {
     private static final long serialVersionUID = 1;
 
@@ -122,7 +125,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A bug in the library. Please report it with this message and {@link Shampoo#buildInfo}. */
+  /** A bug in the library. Please report it with the message of the exception and {@link Shampoo#buildInfo}. */
   public static final class Internal extends ShampooException {
     private static final long serialVersionUID = 1;
 

@@ -5,19 +5,20 @@ package io.github.libshampoo;
 import java.util.List;
 
 /**
- * Description of an entry of the state.
+ * Description of an entry, which is one array of the optimizer's state.
  *
  * @param index number of the entry.
  * @param key name of the entry, such as "w/0/factor.1"; docs/checkpoints.md lists the names.
  * @param shape shape in elements, outermost dim first.
  * @param dtype type of the elements that are read and written.
- * @param flatOffset for an entry whose elements correspond to those of its block, the index of the first element in the
- *     flattened parameter; -1 for all other entries, including those whose elements are coordinates in an eigenbasis.
+ * @param flatOffset for an entry whose elements correspond to those of its block, the index of the block's first
+ *     element in the flattened parameter; -1 for all other entries, including those whose elements are coordinates in
+ *     an eigenbasis.
  * @param storedBytes size in the arena in bytes.
- * @param symmetric whether it is a symmetric matrix. The arena may store only one triangle of it.
- * @param owner replica rank that stores it, which is this rank.
- * @param shardOwner shard rank that stores it, which is this rank.
- * @param ofShard whether its block is a block of this rank's shard.
+ * @param symmetric whether the entry is a symmetric matrix. The arena may store only one triangle of such a matrix.
+ * @param owner replica rank that stores the entry, which is this rank.
+ * @param shardOwner shard rank that stores the entry, which is this rank.
+ * @param ofShard whether the entry belongs to a block of this rank's shard.
  */
 public record StateEntry(
     long index, String key, List<Long> shape, DType dtype, long flatOffset, long storedBytes, boolean symmetric, int owner,

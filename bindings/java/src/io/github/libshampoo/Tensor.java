@@ -7,7 +7,7 @@ import java.nio.DoubleBuffer;
 import java.nio.FloatBuffer;
 import java.util.Objects;
 
-/** A parameter with its gradient, for {@link Optimizer#create}. It is immutable. */
+/** A parameter with its gradient, for {@link Optimizer#create}. The fields of a {@code Tensor} never change. */
 public final class Tensor {
   final Param param;
   final Buffer data;
@@ -16,10 +16,10 @@ public final class Tensor {
   /**
    * Describes a float32 or float64 parameter.
    *
-   * @param name a name that is unique and the same in every run, because checkpoints identify parameters by it.
+   * @param name a name that is unique and the same in every run, because checkpoints identify parameters by name.
    * @param data direct buffer of the parameter, which steps update: a {@code FloatBuffer} or {@code DoubleBuffer}.
-   * @param grad direct buffer of the gradient, of the same type; null if there is no gradient yet.
-   * @param shape shape in elements, outermost dim first, with at most 8 dims. A scalar has none. Row-major.
+   * @param grad direct buffer of the gradient, of the same type as data; null if there is no gradient yet.
+   * @param shape shape in elements, outermost dim first, with at most 8 dims. Row-major. A scalar has no dims.
    * @throws ShampooException.Invalid if the type of data does not determine the element type, or there are too many dims.
    */
   public Tensor(String name, Buffer data, Buffer grad, long... shape) {
