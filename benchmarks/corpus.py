@@ -27,7 +27,7 @@ def split_files(files: Sequence[Path]) -> dict[str, list[Path]]:
     """Return the files of each part."""
     if len(files) < len(PARTS):
         raise SystemExit(
-            f"--text: {len(files)} files; expected at least {len(PARTS)}, because each part has its own files"
+            f"--text: {len(files)} files; expected at least {len(PARTS)}, one each for {', '.join(PARTS)}"
         )
     period = min(PERIOD, len(files))
     parts: dict[str, list[Path]] = {name: [] for name in PARTS}

@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
     parser.add_argument("--trainers", type=Path, required=True, help="folder of the built trainers")
     parser.add_argument("--size", choices=list(SIZES), default="full")
-    parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes, for minutes")
+    parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes; takes minutes")
     parser.add_argument("--text", type=Path, nargs="+", default=[], help="files of the text of the language model")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
     parser.add_argument("--results", type=Path, help="folder of results; default for --size full: benchmarks/results")

@@ -222,7 +222,8 @@ class Runner:
             new = losses(self.execute(run)[0])
             same = new == losses(record["result"])
             failures += not same
-            print(f"{part}: {run.label}, seed {run.seed}: {'the same losses' if same else 'OTHER LOSSES'}", flush=True)
+            found = "the losses of the stored run" if same else "LOSSES DIFFER FROM THE STORED RUN"
+            print(f"{part}: {run.label}, seed {run.seed}: {found}", flush=True)
         return failures
 
 

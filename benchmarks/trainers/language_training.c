@@ -81,7 +81,8 @@ static void evaluate(Training* training) {
   }
   for (int c = 0; c < training->count; ++c) {
     Contender* contender = &training->contenders[c];
-    if (contender->point_count == kMaxPoints) fail("more than %d evaluations", kMaxPoints);
+    if (contender->point_count == kMaxPoints)
+      fail("too many evaluations; expected at most %d. Increase --every", kMaxPoints);
     contender->point_steps[contender->point_count] = contender->steps;
     contender->point_losses[contender->point_count++] =
         contender->diverged ? NAN : batch_loss(&training->batch, contender->params, windows, texts, NULL);

@@ -124,7 +124,9 @@ int main(int argc, char** argv) {
   parse(&options, argc, argv);
   openblas_set_num_threads(1);  // the matrices are too small for several threads
   digits_load(&digits, options.data);
-  if (options.batch > digits.train_count) fail("--batch %d: there are %d images", options.batch, digits.train_count);
+  if (options.batch > digits.train_count) {
+    fail("--batch is %d: expected at most %d, the number of training images", options.batch, digits.train_count);
+  }
   uint64_t random_state = (uint64_t)options.seed;
   network_create(&net, options.batch);
   network_init(&net, &random_state);

@@ -67,7 +67,9 @@ static void parse(Options* options, int argc, char** argv) {
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   if (options->methods.count == 0) fail("no --optimizer; expected at least one");
-  if (training->warmup >= training->steps) fail("--warmup %d is not below --steps", training->warmup);
+  if (training->warmup >= training->steps) {
+    fail("--warmup is %d: expected less than --steps, which is %d", training->warmup, training->steps);
+  }
 }
 
 // Parses batch sizes that are separated by commas. Returns the number of sizes.
@@ -76,8 +78,10 @@ static int parse_batches(const char* text, int* batches) {
   while (*text != '\0') {
     char* end;
     const long value = strtol(text, &end, 10);
-    if (end == text || value < 1 || value > 1 << 20) fail("--batches: \"%s\"; expected 1 to 1048576", text);
-    if (count == kMaxBatches) fail("--batches: more than %d sizes", kMaxBatches);
+    if (end == text || value < 1 || value > 1 << 20) {
+      fail("--batches: \"%s\"; expected integers from 1 to 1048576, separated by commas", text);
+    }
+    if (count == kMaxBatches) fail("--batches has too many sizes; expected at most %d", kMaxBatches);
     batches[count++] = (int)value;
     text = *end == ',' ? end + 1 : end;
   }

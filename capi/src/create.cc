@@ -37,8 +37,8 @@ Status ReadTensors(const shampoo_tensor* tensors, int32_t count, size_t tensor_s
     if (one.device_type == 0) one.device_type = SHAMPOO_CPU;
     const shampoo_tensor& first = own->front();
     if (one.device_type != first.device_type || one.device_id != first.device_id) {
-      return Invalid(TensorText(i), " is on device type ", one.device_type, ", device ", one.device_id,
-                     ", but tensors[0] is on device type ", first.device_type, ", device ", first.device_id,
+      return Invalid(TensorText(i), " has device_type ", one.device_type, " and device_id ", one.device_id,
+                     ", but tensors[0] has device_type ", first.device_type, " and device_id ", first.device_id,
                      ": expected all tensors on one device");
     }
   }

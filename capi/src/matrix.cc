@@ -27,8 +27,8 @@ Status CheckSize(int64_t rows, int64_t columns) {
   const int64_t smaller = std::min(rows, columns);
   const int64_t larger = std::max(rows, columns);
   if (smaller <= shampoo::kLargestBlockDim && larger <= shampoo::kLargestBlock / smaller) return {};
-  return shampoo::Invalid("rows is ", rows, " and columns is ", columns, ": expected a smaller dim of at most ",
-                          shampoo::kLargestBlockDim, " and at most 2^31 - 1 elements");
+  return shampoo::Invalid("rows is ", rows, " and columns is ", columns, ": expected min(rows, columns) of at most ",
+                          shampoo::kLargestBlockDim, ", and at most 2^31 - 1 elements");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ Status ReadAllocator(const shampoo_allocator* user_struct, HostAllocator* alloca
   SHAMPOO_RETURN_IF_ERROR(ReadStruct(user_struct, sizeof own, "allocator", &own));
   if (own.allocate == nullptr || own.deallocate == nullptr) {
     return Invalid("allocator.", own.allocate == nullptr ? "allocate" : "deallocate",
-                   " is NULL: expected both functions");
+                   " is NULL: expected a function; set both allocate and deallocate");
   }
   *allocator = {own.user, own.allocate, own.deallocate};
   *release = own.release;

@@ -10,8 +10,8 @@ namespace shampoo {
 // thread's affinity mask, or the CPU quota of the process's control group if the quota is smaller.
 int UsableCpus();
 
-// Returns ceil(quota / period). cpu_max: "<quota> <period>", such as "150000 100000": the content of a file cpu.max of
-// cgroup v2. Returns 0 if there is no limit, as in "max 100000".
+// Returns ceil(quota / period), or 0 if there is no limit, as in "max 100000". cpu_max: the content of a file cpu.max
+// of cgroup v2, which is "<quota> <period>", such as "150000 100000".
 int CpusFromQuota(const std::string& cpu_max);
 
 }  // namespace shampoo

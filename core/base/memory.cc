@@ -34,11 +34,9 @@ Status Allocation::Create(const HostAllocator& allocator, int64_t bytes, const c
   void* memory =
       own ? AllocateHere(size) : allocator.allocate(allocator.user, size, size_t{kAlignment}, kCpu, 0, nullptr);
   if (memory == nullptr) {
-    return NoMemory(
-        "allocating ", bytes, " bytes of ", what, own ? "" : " with your shampoo_allocator",
-        " failed: "
-        "shampoo_plan_bytes reports the required size in advance; a smaller max_preconditioner_dim, narrower state "
-        "dtypes or fewer threads need less");
+    return NoMemory("allocating ", bytes, " bytes of ", what, own ? "" : " with your shampoo_allocator",
+                    " failed: use a smaller max_preconditioner_dim, narrower state dtypes or fewer threads; "
+                    "shampoo_plan_bytes reports the required size in advance");
   }
   made.data_ = static_cast<char*>(memory);
   made.bytes_ = bytes;

@@ -18,9 +18,8 @@ Status WorldStaging::Create(const CheckpointCall& call) {
     }
     if (staging_ == nullptr) {
       return Unsupported(
-          "world takes memory of a GPU, but none of the optimizers is on a GPU: pass a communicator whose device_type "
-          "is "
-          "SHAMPOO_CPU");
+          "world takes memory of a GPU, but no optimizer of this rank is on a GPU: pass a communicator whose "
+          "device_type is SHAMPOO_CPU");
     }
     scope_.emplace(call.world, staging_.get());
   }
@@ -47,8 +46,8 @@ Status CheckCall(const CheckpointCall& call) {
       if (names.insert(param.desc.name).second) continue;
       return Invalid(
           "parameter \"", param.desc.name,
-          "\" is in two of the optimizers, or an optimizer was passed twice: parameter names must be unique in a "
-          "checkpoint");
+          "\" is in two optimizers of this rank, or one optimizer was passed twice: give the parameters of a rank "
+          "different names, and pass each optimizer once");
     }
   }
   const int64_t ranks = call.world != nullptr ? call.world->world() : 1;

@@ -57,8 +57,8 @@ void Descriptions::Add(int rank, const std::string& text) {
 
 Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const auto unreadable = [rank](const std::string& why) {
-    return CommFailed("rank ", rank, " sent an unreadable description; expected a parameter or a group: ", why,
-                      kCheckRanks);
+    return CommFailed("rank ", rank, " sent an unreadable description of a parameter or a group: ", why,
+                      "; expected a valid one", kCheckRanks);
   };
   Json description;
   int64_t optimizer = 0;
@@ -67,22 +67,22 @@ Status Descriptions::TryToAdd(int rank, const std::string& text) {
   const Json* const whole_param = description.Find("param");
   const Json* const any_param = whole_param != nullptr ? whole_param : description.Find("empty_param");
   if (!is_json || (group == nullptr && any_param == nullptr)) {
-    return unreadable(Cat("it has ", text.size(), " bytes, but neither a group nor a parameter"));
+    return unreadable(Cat("its ", text.size(), " bytes contain neither a parameter nor a group"));
   }
   Source& source = SourceOf(rank, optimizer);
   if (group != nullptr) {
     StoredGroup parsed;
-    if (const Status status = ParseGroup(*group, &parsed); !status.ok()) return unreadable(status.message());
+    if (!ParseGroup(*group, &parsed).ok()) return unreadable("a member of the group is missing or invalid");
     const auto known = std::find(groups_.begin(), groups_.end(), parsed);
     source.groups.push_back(static_cast<int>(known - groups_.begin()));
     if (known == groups_.end()) groups_.push_back(std::move(parsed));
     return {};
   }
   StoredParam param;
-  if (const Status status = ParseParam(*any_param, &param); !status.ok()) return unreadable(status.message());
+  if (!ParseParam(*any_param, &param).ok()) return unreadable("a member of the parameter is missing or invalid");
   if (static_cast<size_t>(param.group) >= source.groups.size()) {
-    return unreadable(Cat("its parameter is in group ", param.group, "; expected a number below ", source.groups.size(),
-                          ", the number of groups that the rank has sent"));
+    return unreadable(Cat("the parameter is in group ", param.group,
+                          ", but the number of groups that the rank sent is ", source.groups.size()));
   }
   return AddParam(source, std::move(param), any_param == whole_param);
 }
@@ -113,8 +113,9 @@ Status Descriptions::AddParam(const Source& source, StoredParam param, bool has_
     return {};
   }
   return Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", source.rank,
-                 " has a different shape, dtype, step or hyper-parameters than a lower rank; parameter names must be "
-                 "unique in a checkpoint");
+                 " has a different shape, dtype, step or hyper-parameters than a lower rank; if these are different "
+                 "parameters, give them different names; otherwise make shape, dtype, step and hyper-parameters equal "
+                 "on all ranks");
 }
 
 }  // namespace shampoo

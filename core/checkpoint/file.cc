@@ -19,14 +19,14 @@ const char* NextStep(int error) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return "; free some space, or raise the limit, and try again";
+      return "; free some space, or raise the quota or the file size limit, and try again";
     case EACCES:
     case EPERM:
     case EROFS:
       return "; choose a directory that this process may use";
     case ENOENT:
     case ENOTDIR:
-      return "; check the path: its parent directory must exist";
+      return "; check the path, and whether its parent directory exists";
     case EMFILE:
     case ENFILE:
       return "; close files, or raise the limit of open files (ulimit -n), and try again";

@@ -145,8 +145,9 @@ Status CheckFormat(const Json& checkpoint, CheckpointIndex* index) {
   if (!Get(checkpoint, "format_version", &index->format) || index->format < 1)
     return Malformed("it has no format_version");
   if (index->format > kCheckpointFormat) {
-    return Unsupported("the checkpoint is of format ", index->format, ", and this library reads up to ",
-                       kCheckpointFormat, ": load it with the library version that wrote it, or a later one");
+    return Unsupported("the checkpoint has format ", index->format,
+                       ", but this version of the library reads only formats up to ", kCheckpointFormat,
+                       ": use the version that wrote the checkpoint, or a later version");
   }
   if (!Get(checkpoint, "library_version", &index->library) || !Get(checkpoint, "world", &index->world)) {
     return Malformed("it has no library_version or world");
@@ -163,7 +164,7 @@ Status VerifyChecksum(const File& file, int64_t bytes, uint64_t* checksum) {
   if (!start.starts_with(kIndexBeginning.substr(0, start.size())) || start.empty()) {
     return IoFailed(
         "it does not begin like the index of a checkpoint: it is another file, or was changed; pass the directory "
-        "of a save, or a file checkpoint-NNNNNN.json in it");
+        "that the checkpoint was saved into, or a file checkpoint-<number>.json in this directory");
   }
   if (start.size() < start_bytes) return Malformed("it is truncated");
   StreamHash hash;
@@ -291,7 +292,7 @@ Status ParseIndex(IndexText* text, const BlockFilter& filter, CheckpointIndex* i
   const bool is_json = ParseJson(text, consume, &root);
   SHAMPOO_RETURN_IF_ERROR(text->status().Copy());
   const Json* const checkpoint = root.Find("checkpoint");
-  if (!is_json || checkpoint == nullptr) return Malformed("it is not a JSON object with a checkpoint");
+  if (!is_json || checkpoint == nullptr) return Malformed("it is not a JSON object with a member checkpoint");
   if (HasZeroByte(root)) return ZeroByte();
   SHAMPOO_RETURN_IF_ERROR(CheckFormat(*checkpoint, index));
   return status;

@@ -133,9 +133,9 @@ class Load {
     PathKind kind = PathKind::kNothing;
     SHAMPOO_RETURN_IF_ERROR(KindOf(call_.directory, &kind));
     if (kind == PathKind::kNothing) {
-      return IoFailed("there is no ", call_.directory,
-                      ": expected the directory that a checkpoint was saved into, or "
-                      "the index of a checkpoint; check the path");
+      return IoFailed(call_.directory,
+                      " does not exist: expected the directory that a checkpoint was saved into, or the index of a "
+                      "checkpoint (checkpoint-<number>.json); check the path");
     }
     if (kind == PathKind::kFile) return {};
     std::vector<FoundCheckpoint> found;
@@ -164,7 +164,7 @@ class Load {
     SHAMPOO_RETURN_IF_ERROR(ranks_.BroadcastFromFirst(own, &of_first));
     return ranks_.Agree(CatchExceptions([&] {
       if (own == of_first) return Status();
-      return IoFailed(index_.path, " is not the same file as on rank 0: all ranks need the same directory");
+      return IoFailed(index_.path, " is not the same file as on rank 0: pass a directory that all ranks share");
     }));
   }
 
@@ -191,7 +191,7 @@ class Load {
     if (count == 0) return {};
     return Invalid("no optimizer has these parameters of the checkpoint: ", names,
                    count > 4 ? Cat(" and ", count - 4, " more") : std::string(),
-                   ": add them, or use the names that the parameters were saved with");
+                   ": add them to an optimizer, or use the names that the parameters were saved with");
   }
 
   // Checks the entries of each Matching::ReshardedParam, because Apply() reads only ranges of these entries and cannot
@@ -293,9 +293,10 @@ class Load {
     const int64_t reset = matching_->reset_blocks();
     if (reset > 0) {
       LogText(LogLevel::kWarning, [&] {
-        return Cat("on_block_mismatch reset: the factor matrices of ", reset, " of ",
+        return Cat("on_block_mismatch is reset: the checkpoint does not have ", reset, " of ",
                    reset + static_cast<int64_t>(matching_->direct().size()),
-                   " blocks of this rank are reset, because the checkpoint was saved with different blocks");
+                   " blocks of this rank; their factor matrices, and their moments if these are in eigenbases, are "
+                   "initialized again");
       });
     }
     for (const std::string& warning : matching_->warnings()) {

@@ -115,10 +115,11 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
     return CommFailed("rank ", rank, " received from rank ", duplicates.differs_from,
                       " a checksum of the blocks of an optimizer that has no blocks on rank ", rank, kCheckRanks);
   }
-  return Invalid("ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
-                 "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: give "
-                 "different parameters different names on all ranks, and give all copies of a parameter the same "
-                 "gradients");
+  return Invalid(
+      "ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
+      "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: if these "
+      "are different parameters, give them different names; if they are copies of one parameter, use the "
+      "same gradients on both ranks");
 }
 
 }  // namespace

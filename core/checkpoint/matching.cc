@@ -31,10 +31,10 @@ int64_t LastOf(const BlockPlace& place) {
   return last;
 }
 
-// Returns the key that decides whether a state exists, or nullptr if no single key decides this.
-const char* KeyOf(std::string_view state) {
-  if (state == "filtered_grad") return "beta1";
-  if (state == "second_moment") return "method";
+// Returns the key that decides whether a block has a state, or nullptr if no single key decides this.
+const char* KeyOf(const Block& block, std::string_view state) {
+  if (state == "filtered_grad") return block.is_routed ? "adam_beta1" : "beta1";
+  if (state == "second_moment") return block.is_routed ? "route" : "method";
   if (state == "momentum") return "momentum";
   if (state == "grafting") return "grafting";
   if (state == "direction_moment") return "second_moment";
@@ -59,14 +59,16 @@ std::string ValueIn(const StoredGroup& group, const char* key) {
   return value != nullptr ? *value : "?";
 }
 
-const char* DtypeKeyOf(std::string_view state) {
+// Returns the key that sets the dtype of a state, or nullptr if the state always has the computation dtype.
+const char* DtypeKeyOf(const StateEntry& entry) {
+  const std::string_view state = entry.state();
   if (state == "filtered_grad") return "filtered_grad_dtype";
   if (state == "momentum") return "momentum_dtype";
   if (state == "grafting") return "grafting_dtype";
-  if (state == "second_moment" || state == "direction_moment") return "second_moment_dtype";
+  if (state == "second_moment" || (state == kDirectionMoment && entry.elementwise())) return "second_moment_dtype";
   if (state == "iterate_offset" || state == "ema_offset") return "average_dtype";
-  if (state.starts_with("snapshot")) return "computation_dtype";
-  return state.starts_with("factor") ? "factor_dtype" : "inverse_dtype";
+  if (state.starts_with("factor")) return "factor_dtype";
+  return state.starts_with("inverse") ? "inverse_dtype" : nullptr;
 }
 
 // Fails if direction_moment was saved with another value of the key second_moment: a mean over rows has another meaning
@@ -75,8 +77,8 @@ Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored,
   const std::string saved = ValueIn(stored, "second_moment");
   const std::string here = ValueIn(own, "second_moment");
   if (saved == here) return {};
-  return Invalid("parameter \"", param.name, "\" was saved with second_moment ", saved, ", and second_moment is ", here,
-                 " here; set it to the saved value");
+  return Invalid("parameter \"", param.name, "\" was saved with second_moment ", saved, ", but second_moment is ", here,
+                 " in this optimizer; set second_moment to its saved value");
 }
 
 }  // namespace
@@ -142,19 +144,19 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
     }
     const StoredParam& stored = index.params[static_cast<size_t>(found->second)];
     if (stored.shape != desc.shape) {
-      return Invalid("parameter \"", name, "\" has shape ", ShapeText(desc.shape), " here and ",
-                     ShapeText(stored.shape), " in the checkpoint: expected the shape that it was saved with");
+      return Invalid("parameter \"", name, "\" has shape ", ShapeText(desc.shape), " in this optimizer and ",
+                     ShapeText(stored.shape), " in the checkpoint: expected equal shapes");
     }
     if (stored.dtype != desc.param_dtype) {
-      warnings_.push_back(Cat("parameter \"", name, "\" is ", NameOf(desc.param_dtype), " here and was ",
-                              NameOf(stored.dtype), " when it was saved"));
+      warnings_.push_back(Cat("parameter \"", name, "\" is ", NameOf(desc.param_dtype), " in this optimizer and ",
+                              NameOf(stored.dtype), " in the checkpoint; its states are loaded unchanged"));
     }
   }
   if (missing.empty()) return {};
-  return Invalid("the checkpoint does not have ", missing.size(), " of the parameters: ", Named(missing),
+  return Invalid("the checkpoint does not have ", missing.size(), " of the parameters of this rank: ", Named(missing),
                  renamed.empty()
                      ? std::string()
-                     : Cat("; it has parameters that are not used here and have the shape of a missing one: ",
+                     : Cat("; it has parameters that this rank does not use and that have the shape of a missing one: ",
                            Named({renamed.begin(), renamed.end()})),
                  "; parameters are matched by name, so use the names that they were saved with");
 }
@@ -178,7 +180,9 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
     } else if (stored_group.step != index.groups[static_cast<size_t>(first_group)].step) {
       return Invalid("group ", group, ": parameter \"", plan.params[static_cast<size_t>(first_param)].desc.name,
                      "\" was saved at step ", index.groups[static_cast<size_t>(first_group)].step, " and \"", desc.name,
-                     "\" at step ", stored_group.step, ": expected the same step for all parameters of a group");
+                     "\" at step ", stored_group.step,
+                     ": expected the same step for all parameters of a group; put parameters of different steps into "
+                     "different groups");
     }
     SHAMPOO_RETURN_IF_ERROR(CompareConfigs(*optimizer, group, stored_group));
   }
@@ -197,15 +201,16 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
   const std::string* const stored_method = stored.Value("method");
   const std::string saved_method = stored_method != nullptr ? *stored_method : NameOf(Method::kShampoo);
   if (method != saved_method) {
-    return Invalid("group ", group, ": method is ", method, " here and was ", saved_method,
-                   " when it was saved: the states of these methods are not compatible; set method ", saved_method,
-                   ", or start without the states of these parameters");
+    return Invalid("group ", group, ": method is ", method, ", but the parameters of the group were saved with method ",
+                   saved_method, ": the states of these methods are not compatible; set method ", saved_method,
+                   ", or do not load the checkpoint");
   }
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {
-    return Invalid("group ", group, ": grafting is ", grafting, " here and was ", saved_grafting,
-                   " when it was saved: the states of these methods are not compatible; set grafting ", saved_grafting);
+    return Invalid("group ", group, ": grafting is ", grafting,
+                   ", but the parameters of the group were saved with grafting ", saved_grafting,
+                   ": the states of these methods are not compatible; set grafting ", saved_grafting);
   }
   std::string differ;
   for (const auto& [key, value] : own.config) {
@@ -214,8 +219,9 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
       differ += Cat(differ.empty() ? "" : ", ", key, " ", value, " (", *saved, ")");
   }
   if (!differ.empty()) {
-    warnings_.push_back(Cat(
-        "group ", group, " keeps its own hyper-parameters; those of the checkpoint differ (in parentheses): ", differ));
+    warnings_.push_back(
+        Cat("group ", group,
+            " keeps its own hyper-parameters; these differ from the saved values (in parentheses): ", differ));
   }
   return {};
 }
@@ -256,7 +262,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
       direct_.push_back({optimizer, found->second, own.states});
       continue;
     }
-    missing.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at ", place.first(),
+    missing.push_back(Cat(BlockName(param, block), " ", ShapeText(block.shape), " at element ", place.first(),
                           lacks_factors ? " (saved without factor matrices)" : ""));
     SHAMPOO_RETURN_IF_ERROR(AddResharded(index, optimizer, own));
   }
@@ -264,9 +270,10 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
     return {};
   return Invalid(
       "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
-      ". Use max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d, route, and the shards, roles and "
-      "row_splits of parameters as in the run that saved it. Or set on_block_mismatch reset: it resets the factor "
-      "matrices of these blocks, and their moments if those are in eigenbases");
+      ". Set max_preconditioner_dim, use_merge_dims, merge_min_dim, skip_dim_size, precondition_1d and route, and the "
+      "shards, roles, stack_dims and row_splits of the parameters, to their values in the run that saved the "
+      "checkpoint. Or set on_block_mismatch reset, which initializes the factor matrices of these blocks again, and "
+      "their moments if these are in eigenbases");
 }
 
 void Matching::CountUnused(const OptimizerState& optimizer, const StatesOfBlock& own, const StoredBlock& stored) {
@@ -289,27 +296,29 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   if (in_eigenbasis && !own_block.is_preconditioned && stored.HasFactors()) {
     return Invalid(
         "parameter \"", param.name,
-        "\" was saved with factor matrices, and has none here: its moments were saved in eigenbases and cannot "
-        "be converted; set precondition_1d, precondition_dims, skip_dim_size, route and the role of the parameter to "
-        "their saved values");
+        "\" was saved with factor matrices, but one of its blocks has none in this optimizer: the moments were saved "
+        "in eigenbases and cannot be converted; set precondition_1d, precondition_dims, skip_dim_size, route and the "
+        "role of the parameter to their saved values");
   }
   for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
     if (is_resharded || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
     return Invalid(
-        "parameter \"", param.name, "\" was saved with factor.", k, ", but its dim ", k,
-        " has no factor matrix here. The saved moments of the parameter are in an eigenbasis of this dim and "
-        "cannot be converted: set precondition_dims, skip_dim_size and ignored_dims to their saved values");
+        "parameter \"", param.name, "\" was saved with factor.", k, ", but dim ", k,
+        " of one of its blocks has no factor matrix in this optimizer. The saved moments of the parameter are in an "
+        "eigenbasis of this dim and cannot be converted: set precondition_dims, skip_dim_size and ignored_dims to "
+        "their saved values");
   }
   for (const StateEntry* state : own.states) {
     if (is_resharded && !IsConverted(*state)) continue;
     const StoredEntry* const entry = stored.Find(state->state());
     // If there is no snapshot step either, the block was saved with root_async 0, so it has no snapshots.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
-    if (const char* const key = KeyOf(state->state()); entry == nullptr && key != nullptr) {
-      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name, "\": it was saved with ",
-                     key, " ", ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", and ", key, " is ",
-                     ValueIn(DescribeHyperParameters(optimizer, own_block.group), key),
-                     " here; set it to the saved value");
+    if (const char* const key = KeyOf(own_block, state->state()); entry == nullptr && key != nullptr) {
+      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,
+                     "\": the parameter was saved with ", key, " ",
+                     ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", but ", key, " is ",
+                     ValueIn(DescribeHyperParameters(optimizer, own_block.group), key), " in this optimizer; set ", key,
+                     " to its saved value");
     }
     if (state->state() == kDirectionMoment) {
       SHAMPOO_RETURN_IF_ERROR(CheckDirectionMoment(param, index.groups[static_cast<size_t>(param.group)],
@@ -318,17 +327,19 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     if (entry == nullptr && IsOfFactor(state->state()) && stored.HasFactors()) {
       return Invalid(
           "the checkpoint has no ", state->state(), " of parameter \"", param.name,
-          "\": it was saved with another precondition_dims, skip_dim_size or ignored_dims; set these keys to "
-          "their saved values");
+          "\": the parameter was saved with other values of precondition_dims, skip_dim_size or ignored_dims; set "
+          "these keys to their saved values");
     }
     if (entry == nullptr) {
       return IoFailed(index.path, ": the index is malformed: it has no \"", TensorName(stored, state->state()), "\"",
                       kLoadAnother);
     }
     if (entry->dtype != state->dtype) {
-      return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " here and ", NameOf(entry->dtype),
-                     " in the checkpoint: set ", DtypeKeyOf(state->state()), " ", NameOf(entry->dtype),
-                     ", or set computation_dtype to its saved value");
+      const char* const key = DtypeKeyOf(*state);
+      return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " in this optimizer and ",
+                     NameOf(entry->dtype), " in the checkpoint: set ",
+                     key == nullptr ? "" : Cat(key, " ", NameOf(entry->dtype), ", or set "),
+                     "computation_dtype to its saved value");
     }
   }
   return {};
@@ -377,7 +388,7 @@ Status Matching::CheckResharded(const CheckpointIndex& index) const {
     if (held == param.elements()) continue;
     return Invalid(
         "the checkpoint has ", held, " of the ", param.elements(), " elements of parameter \"", param.name,
-        "\", because the ranks that saved had no others: the parameter can be loaded only into the same shards");
+        "\", because no rank of the run that saved it had the other elements: use the same shards as in that run");
   }
   return {};
 }

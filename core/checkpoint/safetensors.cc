@@ -28,7 +28,8 @@ Status ParseTensor(const std::string& name, const Json& json, int64_t data_bytes
   std::string dtype;
   std::vector<int64_t> offsets;
   tensor->name = name;
-  if (!Get(json, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &tensor->dtype)) return malformed("unknown dtype");
+  if (!Get(json, "dtype", &dtype) || !DtypeFromSafetensors(dtype, &tensor->dtype))
+    return malformed("its dtype is missing or unknown");
   if (!Get(json, "shape", &tensor->shape)) return malformed("it has no shape");
   if (!Get(json, "data_offsets", &offsets) || offsets.size() != 2)
     return malformed("it does not have two data_offsets");

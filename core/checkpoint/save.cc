@@ -47,7 +47,8 @@ class Save {
     if (!status.ok()) {
       // After a failed collective, this rank must keep its files: rank 0 may have published the checkpoint.
       if (call_.world != nullptr && call_.world->failed()) {
-        return std::move(status).Within("the save ended early; a load takes the previous checkpoint or this one");
+        return std::move(status).Within(
+            "the save ended early, so the new checkpoint is complete or missing; a load takes the last complete one");
       }
       writer->Undo();
       if (ranks_.is_first()) (void)Remove(temporary_index_path_).ok();
@@ -154,15 +155,17 @@ class Save {
       if (held[p] == param.elements()) continue;
       if (held[p] < param.elements()) {
         LogText(LogLevel::kWarning, [&] {
-          return Cat("the ranks that save have ", held[p], " of the ", param.elements(), " elements of parameter \"",
-                     param.name, "\": the checkpoint can be loaded only into the same shards");
+          return Cat("this save has ", held[p], " of the ", param.elements(), " elements of parameter \"", param.name,
+                     "\", so the checkpoint can be loaded only into the same shards: to save the other elements, too, "
+                     "pass a communicator of all ranks that have elements of the parameter");
         });
         continue;
       }
-      return Invalid("the blocks of parameter \"", param.name, "\" have ", held[p],
-                     " elements in total, but the parameter has ", param.elements(),
-                     ": several ranks have the same elements in different optimizers; create the same optimizer on all "
-                     "of them, or save into separate directories");
+      return Invalid(
+          "the blocks of parameter \"", param.name, "\" have ", held[p], " elements in total, but the parameter has ",
+          param.elements(),
+          ": several ranks have the same elements, but their optimizers have different parameters or blocks; "
+          "create optimizers with equal plans on these ranks, or save into separate directories");
     }
     for (const StoredFile& stored : index.files) {
       // If the name of the file had another number, the file would be removed together with another checkpoint.
@@ -173,9 +176,10 @@ class Save {
       }
       File file;
       int64_t bytes = 0;
-      SHAMPOO_RETURN_IF_ERROR(File::Open(index.PathOf(stored), &file)
-                                  .Within("rank 0 does not see a file that another rank wrote; all ranks need the same "
-                                          "directory"));
+      SHAMPOO_RETURN_IF_ERROR(
+          File::Open(index.PathOf(stored), &file)
+              .Within("rank 0 does not see a file that another rank wrote (pass a directory that all "
+                      "ranks share)"));
       SHAMPOO_RETURN_IF_ERROR(file.Size(&bytes));
       if (bytes != stored.bytes) {
         return IoFailed(file.path(), " has ", bytes, " bytes; expected the ", stored.bytes,

@@ -128,11 +128,11 @@ Status AgreeOnStatus(Communicator* comm, const Status& own) {
 }
 
 Status NoDifferenceFound(Communicator* comm, const char* what) {
-  Status error = CommFailed(
-      comm->rank_name(), " ", comm->rank(), " received hashes of ", what,
-      " that differ between ranks, and then equal values from all ranks: expected different values; the hashes or the "
-      "values were transferred wrongly",
-      kCheckRanks);
+  Status error =
+      CommFailed("the hashes of ", what, " differ between ranks, but ", comm->rank_name(), " ", comm->rank(),
+                 " then received equal values from all ranks: expected different values; the hashes or the values were "
+                 "transferred wrongly",
+                 kCheckRanks);
   comm->Abort(error);
   return error;
 }
@@ -169,8 +169,10 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
   const size_t other = FirstThatDiffers(numbers);
   if (other == 0) return NoDifferenceFound(comm, "the plans");
   const char* const who = comm->rank_name();
-  return Invalid("the plans differ: ", who, " ", other, " has \"", texts[other], "\" and ", who, " 0 has \"", texts[0],
-                 "\": make them from the same config and the same parameters, in the same order");
+  return Invalid("the plans or communicators differ: ", who, " ", other, " has \"", texts[other], "\" and ", who,
+                 " 0 has \"", texts[0],
+                 "\": on all ranks, use the same config, the same parameters in the same order, and the same kind of "
+                 "communicator");
 }
 
 }  // namespace shampoo

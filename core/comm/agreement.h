@@ -12,7 +12,7 @@ namespace shampoo {
 
 // Part of the message of an error that is found before anything is written. FetchErrorOfReplicas() in
 // replica_inputs.cc removes this part if another rank has begun to write.
-inline constexpr char kNothingChanged[] = "; nothing has changed";
+inline constexpr char kNothingChanged[] = "; the step has changed nothing";
 
 // Functions with which ranks agree on an error, so that all of them fail together. Most of them allocate memory and
 // make several exchanges, so they are for creating optimizers, for checkpoints, and for steps that fail anyway. Unless

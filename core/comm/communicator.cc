@@ -70,8 +70,8 @@ Status Communicator::AllGatherInt(int64_t own) {
   SHAMPOO_RETURN_IF_ERROR(GatherInPlace(gathered_ints_.data(), kIntStride * sizeof(int64_t)));
   const int64_t returned = GatheredInt(ops_.rank);
   if (returned == own) return {};
-  Status error = CommFailed(rank_name_, " ", ops_.rank, " received ", returned, " in its own place; expected ", own,
-                            ", which it sent", kCheckRanks);
+  Status error = CommFailed(rank_name_, " ", ops_.rank, " received ", returned, " at its own position; expected ", own,
+                            ", the number that it sent", kCheckRanks);
   Abort(error);
   return error;
 }

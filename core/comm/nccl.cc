@@ -101,7 +101,7 @@ Status Find(void* library, const char* path, const char* name, Function* out) {
   FindOptional(library, name, out);
   if (*out != nullptr) return {};
   return Unsupported("libnccl_path \"", path, "\" has no function ", name,
-                     ": expected NCCL 2.4 or later; give the file that your program loaded NCCL from");
+                     ": expected NCCL 2.4 or later; pass the path of the file from which your program loaded NCCL");
 }
 
 Status FindFunctions(const char* path, Nccl* nccl) {
@@ -120,7 +120,7 @@ Status FindFunctions(const char* path, Nccl* nccl) {
 Status Accept(const Nccl& nccl, const char* function, int result) {
   if (result == kSuccess) return {};
   return Invalid("nccl_comm: ", function, " returned ", result, " (", nccl.get_error_string(result),
-                 "): expected a live ncclComm_t that this copy of NCCL created");
+                 "): expected a live ncclComm_t that was created by the library libnccl_path (default: libnccl.so.2)");
 }
 
 }  // namespace
@@ -130,10 +130,11 @@ Status NcclOps(void* nccl_comm, const char* path, CommOps* ops) {
   auto nccl = std::make_unique<Nccl>();
   nccl->library.reset(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
   if (nccl->library == nullptr) {
-    return WrongState("libnccl_path \"", path,
-                      "\": this process has loaded no library by that name, and libshampoo does not load NCCL; create "
-                      "the NCCL communicator first, or give the file that NCCL was loaded from (with PyTorch's wheels: "
-                      ".../nvidia/nccl/lib/libnccl.so.2), or compile shampoo_nccl.h if NCCL is linked statically");
+    return WrongState(
+        "libnccl_path \"", path,
+        "\": this process has loaded no library by that name, and libshampoo does not load NCCL; create "
+        "the NCCL communicator first, or pass the path of the file from which NCCL was loaded (with PyTorch's wheels: "
+        ".../nvidia/nccl/lib/libnccl.so.2), or compile shampoo_nccl.h if NCCL is linked statically");
   }
   nccl->comm = nccl_comm;
   SHAMPOO_RETURN_IF_ERROR(FindFunctions(path, nccl.get()));

@@ -36,8 +36,8 @@ namespace shampoo {
 
 // The end of every error about ranks that are at different exchanges.
 inline constexpr char kStepInTheSameOrder[] =
-    " (optimizers are numbered from 0 in the order in which they were created): if optimizers share ranks, step them "
-    "in the same order on all ranks";
+    " (optimizers are numbered from 0 in the order in which they were created): if several optimizers use the same "
+    "communicator, step them in the same order on all ranks";
 
 // The failure with which a round ends on all ranks.
 struct RoundFailure {

@@ -19,11 +19,13 @@ struct Alias {
 constexpr Alias kAliases[] = {
     {"learning_rate", "lr"},
     {"step_size", "lr"},
-    {"betas", "beta1, and grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
+    {"betas",
+     "beta1 for the first value, and grafting_beta2 (of the grafting method) or beta2 (of the factor matrices, or of "
+     "method adam) for the second"},
     {"b1", "beta1"},
-    {"b2", "grafting_beta2 (of the grafting method) or beta2 (of the factor matrices)"},
+    {"b2", "grafting_beta2 (of the grafting method) or beta2 (of the factor matrices, or of method adam)"},
     {"stats_decay", "beta2"},
-    {"eps", "grafting_epsilon (of the grafting method) or epsilon (of the inverse roots)"},
+    {"eps", "grafting_epsilon (of the grafting method) or epsilon (of the inverse roots, or of method adam)"},
     {"matrix_eps", "epsilon"},
     {"matrix_epsilon", "epsilon"},
     {"diagonal_eps", "grafting_epsilon"},
@@ -70,7 +72,7 @@ struct AbsentOption {
 };
 constexpr AbsentOption kAbsentOptions[] = {
     {"maximize", "pass gradients with the opposite sign"},
-    {"amsgrad", "it is not supported; leave it out"},
+    {"amsgrad", "AMSGrad is not supported; leave the key out"},
 };
 
 Status UnknownKey(std::string_view name) {
@@ -127,8 +129,8 @@ Status Config::Set(const char* name, Make&& make) {
   SHAMPOO_RETURN_IF_ERROR(make(*key, &value));
   const bool is_preset = key == FindKey("preset");
   if (is_preset && IsSet(*key) && ValueOf(*key).text != value.text) {
-    return Invalid("key preset: the value ", value.text, " is not allowed after ", ValueOf(*key).text,
-                   ": expected one preset per config; make a new config for another preset");
+    return Invalid("key preset: the value ", value.text, " is not allowed, because this config already has the preset ",
+                   ValueOf(*key).text, ": expected one preset per config; make a new config for another preset");
   }
   values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
   sources_[static_cast<size_t>(IndexOf(*key))] = Source::kOwn;

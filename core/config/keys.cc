@@ -743,7 +743,7 @@ std::string DescribeRange(const Key& key) {
   } else {
     range = "finite";
   }
-  if (key.type == KeyType::kList) range += ", or a list of such, separated by commas";
+  if (key.type == KeyType::kList) range += ", or a list of such numbers, separated by commas";
   if (std::string_view(key.default_text) == "auto") range = "auto, or " + range;
   return range;
 }

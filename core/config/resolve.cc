@@ -19,9 +19,8 @@ Status CheckRootMethod(const Settings& settings) {
     const char* const method = is_cans ? "cans" : is_newton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1 && !is_cans) {
       return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
-                     " is not allowed with root_method ", method, ", which computes only exponents of the form ",
-                     is_newton ? "-1/p with an integer p" : "-q/p with integers q and p",
-                     ": expected 1; use inverse_root_override, or root_method eigen");
+                     " is not allowed with root_method ", method,
+                     ": expected 1; set the root with inverse_root_override, or set root_method eigen");
     }
     if (pseudo_inverse) {
       return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
@@ -212,8 +211,8 @@ Status Resolver::ResolveShampoo() {
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon());
   if (settings_.row_sum_epsilon && settings_.root_method != RootMethod::kHigherOrder) {
     return Invalid(
-        "key row_sum_epsilon: the value true is not allowed, because only root_method higher_order reads it: expected "
-        "false, or root_method higher_order");
+        "key row_sum_epsilon: the value true is not allowed, because only root_method higher_order reads this key: "
+        "expected false, or root_method higher_order");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(settings_));
   return ResolveSchedule();
@@ -239,16 +238,16 @@ Status Resolver::ResolveFilter() {
     return Invalid("key beta3: the value ", settings_.beta3,
                    " is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above 0");
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
-    return Invalid(
-        "key beta3: the value ", settings_.beta3,
-        " is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected only one of these two keys");
+    return Invalid("key beta3: the value ", settings_.beta3,
+                   " is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 auto, or "
+                   "use_nesterov false");
   }
   if (IsAuto("peak_lr")) settings_.peak_lr = settings_.lr;
   const bool decays_by_peak = settings_.weight_decay_type == WeightDecayType::kCorrected ||
                               settings_.weight_decay_type == WeightDecayType::kIndependentPeak;
   const bool routes_by_peak = settings_.method == Method::kMuon && settings_.route == Route::kAuto;
   if (settings_.peak_lr > 0 || !(decays_by_peak || routes_by_peak)) return {};
-  return Invalid("key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with ",
+  return Invalid("key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with ",
                  decays_by_peak ? "weight_decay_type corrected or independent_peak" : "method muon",
                  ": expected the largest learning rate of the schedule");
 }
@@ -301,7 +300,7 @@ Status Resolver::ResolveIgnoredDims() {
   if (settings_.ignored_dims.size() % 2 == 0) return {};
   return Invalid(
       "key ignored_dims: the value ", text,
-      " is not allowed: expected 0, or pairs of a number of dims and a dim, such as 2,1 for dim 1 of matrices");
+      " is not allowed: expected 0, or pairs of an order and a dim, such as 2,1 for dim 1 of blocks of order 2");
 }
 
 // Resolves the defaults of a method that works in eigenbases, and checks its keys.
@@ -337,7 +336,7 @@ Status Resolver::ResolveBasis() {
     if (!Reads(settings_.method, key) || ValueOf(key).text == off) continue;
     return Invalid("key ", name, ": the value ", ValueOf(key).text, " is not allowed with basis_order ",
                    is_before ? "before" : "after", ", which does not read this key: expected basis_order ",
-                   is_before ? "after" : "before", ", or leave the key out");
+                   is_before ? "after" : "before", ", or leave ", name, " out");
   }
   if (settings_.kl_eigenvalues == KlEigenvalues::kBasis && !is_before) {
     return Invalid(
@@ -389,7 +388,7 @@ Status Resolver::ResolveSchedule() {
   }
   if (settings_.root_async >= frequency) {
     return Invalid("root_async is ", settings_.root_async, " and precondition_frequency is ", frequency,
-                   ": expected less than ", frequency,
+                   ": expected a root_async below ", frequency,
                    ", because inverse roots must be in use before the next ones are computed");
   }
   return {};

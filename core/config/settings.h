@@ -203,7 +203,7 @@ struct GroupSettings {
 };
 // For error messages: the keys that require each tensor to be a single block.
 inline constexpr const char* kNormKeys =
-    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, and grafting with method "
+    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, or grafting with method "
     "sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 

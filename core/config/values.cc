@@ -38,10 +38,8 @@ const char* NearestValue(const Key& key, std::string_view text) {
 
 Status OutOfRange(const Key& key, std::string_view text) {
   const char* const nearest = NearestValue(key, text);
-  const bool is_number = key.type == KeyType::kF64 || key.type == KeyType::kI64;
-  return Invalid("key ", key.name, ": the value ", text, " is not allowed: expected ", TypeName(key.type),
-                 is_number ? ", " : ": ", RangeText(key),
-                 nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
+  return Invalid("key ", key.name, ": the value ", text, " is not allowed: expected ", TypeName(key.type), ": ",
+                 RangeText(key), nearest == nullptr ? "" : Cat("; did you mean ", nearest, "?"));
 }
 
 constexpr int64_t kLargestExactInteger = int64_t{1} << 53;  // all integers up to 2^53 are exact as doubles
@@ -74,7 +72,8 @@ Status CheckNumber(const Key& key, double number) {
 
 Status RejectUnread(Method method, const Key& key, const std::string& value) {
   return Invalid("key ", key.name, ": the value ", value, " is not allowed with method ", NameOf(method),
-                 ", which does not read this key: leave the key out; expected only with method ", MethodNames(key));
+                 ", which does not read this key: expected this key only with method ", MethodNames(key),
+                 "; leave the key out");
 }
 
 Status CheckArithmetic(const Key& key, double number, Dtype computation) {
@@ -83,9 +82,9 @@ Status CheckArithmetic(const Key& key, double number, Dtype computation) {
   if (fit == ScalarFit::kFits) return {};
   const bool vanishes = fit == ScalarFit::kUnderflows;
   return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
-                 NameOf(computation), ": expected ", vanishes ? "at least " : "at most ",
+                 NameOf(computation), ": expected ", vanishes ? "a magnitude of at least " : "a magnitude of at most ",
                  vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),
-                 ", or a wider computation_dtype");
+                 ", or computation_dtype f64");
 }
 
 Status Settings::CheckMoments(const char* beta2_key) const {
@@ -120,8 +119,7 @@ Status Settings::CheckMoments(const char* beta2_key) const {
     return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
                    " and ", moment.decay, " are not allowed together, because rounding would undo every decay of ",
                    moment.what, ": expected ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
-                   may_be_stochastic ? "; lower it, or use state_rounding stochastic or " : "; lower it, or use ",
-                   moment.dtype_key, " f32");
+                   may_be_stochastic ? ", or state_rounding stochastic, or " : ", or ", moment.dtype_key, " f32");
   }
   const bool rounds_average = average_dtype == Dtype::kBf16 && state_rounding == Rounding::kNearest;
   if (averaging == Averaging::kScheduleFree && rounds_average && !allow_stalled_moments) {
@@ -157,8 +155,10 @@ Status MakeInteger(const Key& key, int64_t integer, Value* value) {
   switch (key.type) {
     case KeyType::kF64:
       if (integer > kLargestExactInteger || integer < -kLargestExactInteger) {
-        return Invalid("key ", key.name, ": the integer ", integer,
-                       " may not be exact as a double: use shampoo_config_set_f64 with the intended double");
+        return Invalid(
+            "key ", key.name, ": the integer ", integer,
+            " is too large: expected a magnitude of at most 2^53, up to which doubles represent all integers; use "
+            "shampoo_config_set_f64 for larger numbers");
       }
       return MakeNumber(key, static_cast<double>(integer), value);
     case KeyType::kI64:

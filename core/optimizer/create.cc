@@ -56,7 +56,7 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
 }
 
 // Returns a log message that counts the parameters of a plan with several shard ranks by how they are preconditioned:
-// whole, as pieces of this rank's shards, or not at all on this rank.
+// whole, as the shard of this rank, or not at all on this rank.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -69,18 +69,19 @@ std::string TextOfForms(const PlanData& plan) {
     }
   }
   return Cat("shards: shard_mode ", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,
-             " shard ranks; ", whole, " parameters are preconditioned whole, ", pieces,
-             " as pieces of this rank's shards, ", skipped, " have no elements here and are skipped");
+             " shard ranks; number of parameters that are preconditioned whole: ", whole,
+             ", as a separate tensor for each shard: ", pieces,
+             ", not at all, because this rank has none of their elements: ", skipped);
 }
 
 void LogPlan(const PlanData& plan) {
   LogText(LogLevel::kInfo, [&plan] {
     return Cat("optimizer: ", CountText(static_cast<int64_t>(plan.params.size()), "parameter"), " in ",
                CountText(static_cast<int64_t>(plan.groups.size()), "group"), ", ",
-               CountText(static_cast<int64_t>(plan.blocks.size()), "block"), plan.ranks() == 1 ? "" : " of all ranks",
-               ", ", plan.state_bytes(), " bytes of state, ",
-               plan.workspace_bytes_of_rank[static_cast<size_t>(plan.rank())], " of workspace, ",
-               CountText(plan.threads, "thread"));
+               CountText(static_cast<int64_t>(plan.blocks.size()), "block"),
+               plan.ranks() == 1 ? ", " : " on all ranks together; on this rank: ", plan.state_bytes(),
+               " bytes of state, ", plan.workspace_bytes_of_rank[static_cast<size_t>(plan.rank())],
+               " bytes of workspace, ", CountText(plan.threads, "thread"));
   });
   if (plan.placement.shard_world > 1) LogText(LogLevel::kInfo, [&plan] { return TextOfForms(plan); });
   LogText(LogLevel::kWarning, [&plan] { return RankDeficientFactorsText(plan); });
@@ -99,8 +100,9 @@ Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {
   const auto check = [](const char* kind, const Communicator* comm, int rank, int world) -> Status {
     if (comm == nullptr) return {};
     if (comm->world() != world || comm->rank() != rank) {
-      return Invalid("desc.", kind, "_comm is rank ", comm->rank(), " of ", comm->world(), ", and the plan's ", kind,
-                     "_rank is ", rank, " and its ", kind, "_world ", world, ": expected the same rank and world");
+      return Invalid("desc.", kind, "_comm has rank ", comm->rank(), " and world ", comm->world(),
+                     ", but the plan has ", kind, "_rank ", rank, " and ", kind, "_world ", world,
+                     ": expected the same rank and the same world");
     }
     return {};
   };

@@ -68,8 +68,8 @@ Status Optimizer::StatOfGroup(std::string_view number, double* value) const {
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), group);
   // The name of a group's statistic has only one accepted spelling. For example, "step.-0" and "step.00" are errors.
   if (error != std::errc() || group >= groups || number != Cat(group)) {
-    return Invalid("there is no statistic \"step.", number, "\": expected step.G with the number G of a group, ",
-                   groups == 1 ? std::string("which is 0") : Cat("from 0 to ", groups - 1));
+    return Invalid("there is no statistic \"step.", number, "\": expected step.0",
+                   groups == 1 ? std::string() : Cat(" to step.", groups - 1));
   }
   SHAMPOO_RETURN_IF_ERROR(state_->CheckUsable(state_->out()));
   SHAMPOO_RETURN_IF_ERROR(state_->memory().CheckReadable(Cat("the statistic \"step.", number, "\"")));

@@ -190,13 +190,15 @@ Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   if (tensor.is_orthogonalized &&
       (std::min(view.shape[0], view.shape[1]) > kLargestBlockDim || view.shape.Product() > kLargestBlock)) {
     return Invalid("a matrix of shape ", ShapeText(view.shape),
-                   " is too large for method muon: expected at most 2^31 - 1 elements, and at most ", kLargestBlockDim,
-                   " in the smaller dim; divide it with row_splits or stack_dims, or use another method");
+                   " is too large for method muon: expected min(rows, columns) of at most ", kLargestBlockDim,
+                   ", and at most 2^31 - 1 elements; divide the matrix with row_splits or stack_dims, or use another "
+                   "method");
   }
   if (view.shape.Product() > kLargestBlock) {
-    return Invalid("a block of shape ", ShapeText(view.shape),
-                   " has more than 2^31 - 1 elements: set a smaller value "
-                   "of max_preconditioner_dim");
+    return Invalid(
+        "a block of shape ", ShapeText(view.shape),
+        " has more than 2^31 - 1 elements: set a smaller max_preconditioner_dim or, if skip_dim_size or a key such as "
+        "update_norm prevents a division into blocks, divide the tensor with row_splits or stack_dims");
   }
   return {};
 }
@@ -291,7 +293,8 @@ Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& pla
   }
   if (view[view.ndim - 1] == place.columns) return {};
   return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor), " would be merged to ",
-                 ShapeText(view), ", which is not a view of the parameter: set use_merge_dims to false in its group");
+                 ShapeText(view),
+                 ", which is not a view of the parameter: set use_merge_dims to false in the group of the parameter");
 }
 
 // Appends one block for each of the views of a tensor.

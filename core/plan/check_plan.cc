@@ -60,8 +60,9 @@ Status CheckRowSplits(const ParamDesc& desc) {
   if (desc.row_splits.empty()) return {};
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
   if (tensor.ndim == 0) {
-    return Invalid("row_splits[0] is ", desc.row_splits[0],
-                   " although a stacked tensor has no dim: expected 0, or a smaller stack_dims");
+    return Invalid("row_splits[0] is ", desc.row_splits[0], ", but the shape ", ShapeText(desc.shape),
+                   " with stack_dims ", desc.stack_dims,
+                   " leaves no dim to divide: expected row_splits 0, or a smaller stack_dims");
   }
   const int dim = RowDim(tensor, desc.fan);
   const int64_t rows = tensor[dim];

@@ -60,10 +60,10 @@ Status Plan::AddSettings(const Config& config) {
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
-      return Invalid("key ", key.name, " is ", config.ValueOf(key).text, " in the group's config and ",
-                     config_.ValueOf(key).text,
-                     " in the plan's: it applies to the whole optimizer; set it only in the "
-                     "plan's config");
+      return Invalid(
+          "key ", key.name, " is ", config.ValueOf(key).text, " in the group's config and ", config_.ValueOf(key).text,
+          " in the plan's config: expected equal values, because this key applies to the whole optimizer; set it "
+          "only in the plan's config");
     }
   }
   const Settings& own = open_->groups.empty() ? settings : open_->groups[0];
@@ -130,7 +130,8 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   SHAMPOO_RETURN_IF_ERROR(CheckOpen());
   const auto params = static_cast<int>(open_->params.size());
   if (index < 0 || index >= params) {
-    return Invalid("param is ", index, ": expected 0 to ", params - 1, ", a number from shampoo_plan_add_param");
+    return Invalid("param is ", index, ": expected an index from shampoo_plan_add_param; the plan has ", params,
+                   params == 1 ? " parameter" : " parameters");
   }
   const Param& param = At(open_->params, index);
   const std::string context = Cat("parameter \"", param.desc.name, "\"");
@@ -151,9 +152,10 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   const auto found = of_ranks.find(shard_rank);
   if (found != of_ranks.end()) before = &found->second;
   if (before != nullptr && !SameShard(*before, added)) {
-    const char* const where = found == of_ranks.end() ? "shampoo_plan_add_param for this rank" : "an earlier call";
-    return Invalid("the shard of shard rank ", shard_rank, " differs from the one that ", where,
-                   " described: expected the same shard; describe each shard rank once")
+    const char* const where =
+        found == of_ranks.end() ? "shampoo_plan_add_param for this rank" : "an earlier call of shampoo_plan_add_shard";
+    return Invalid("the shard of shard rank ", shard_rank, " differs from its description in ", where,
+                   ": expected the same shard; describe each shard rank once")
         .Within(context);
   }
   of_ranks.emplace(shard_rank, std::move(added));
@@ -204,20 +206,21 @@ Status Plan::MakeBlocks(PlanData* made) const {
       block.shard_owner = made->placement.shard_rank;
       const bool needs_whole = block.is_orthogonalized ? !settings.muon_local : settings.uses_norms();
       if (block.piece_of_shard && needs_whole && !block.is_routed) {
-        return Invalid("parameter \"", param.desc.name,
-                       "\" is divided among shard ranks: expected a whole parameter with ",
-                       block.is_orthogonalized ? "method muon" : Cat("the keys ", kNormKeys),
-                       "; set shard_mode gather, or use another group for the parameter",
-                       block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
+        return Invalid(
+            "parameter \"", param.desc.name, "\" is divided among shard ranks: expected a whole parameter, because ",
+            block.is_orthogonalized ? "method muon orthogonalizes whole matrices"
+                                    : Cat("its group uses norms of whole tensors (one of the keys ", kNormKeys, ")"),
+            "; set shard_mode gather, or use another group for the parameter",
+            block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
       }
       const bool reads_rows = settings.direction_moment == DirectionMoment::kRow ||
                               settings.direction_moment == DirectionMoment::kShort ||
                               (settings.update_floor > 0 && settings.update_floor_rows);
       if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
         return Invalid("parameter \"", param.desc.name,
-                       "\" is divided among shard ranks: expected a whole parameter for second_moment row or short "
-                       "and for update_floor_rows, even with muon_local, because shards divide rows; set shard_mode "
-                       "gather, or use second_moment element or none, and update_floor_rows false");
+                       "\" is divided among shard ranks: expected a whole parameter, because second_moment row or "
+                       "short and update_floor_rows need whole rows and columns, even with muon_local; set shard_mode "
+                       "gather, or set second_moment to element or none and update_floor_rows to false");
       }
       if (made->gathers) {
         block.gathered = true;
@@ -228,8 +231,8 @@ Status Plan::MakeBlocks(PlanData* made) const {
       const bool uses_bf16 =
           settings.muon_math == MuonMath::kBf16 && settings.orthogonalization != Orthogonalization::kExact;
       if (block.is_orthogonalized && uses_bf16 && block.computation == Dtype::kF64) {
-        return Invalid("key muon_math: the value bf16 is not allowed for parameter \"", param.desc.name,
-                       "\", whose computation dtype is f64: expected f32, or computation_dtype f32");
+        return Invalid("key muon_math is bf16, but parameter \"", param.desc.name,
+                       "\" has computation dtype f64: expected muon_math f32, or computation_dtype f32");
       }
     }
   }
@@ -294,7 +297,7 @@ int64_t PlanData::ReplicaSetBytes() const {
 }
 
 Status Plan::Finish() {
-  if (finished()) return WrongState("the plan is finished already: finish it once");
+  if (finished()) return WrongState("the plan is finished already: call shampoo_plan_finish once");
   auto made = std::make_shared<PlanData>(*open_);
   SHAMPOO_RETURN_IF_ERROR(FindShardLayouts(made.get()));
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
@@ -305,8 +308,11 @@ Status Plan::Finish() {
   for (size_t g = 0; g < finished_->groups.size(); ++g) {
     const Settings& settings = finished_->groups[g];
     if (settings.use_nesterov && settings.momentum == 0 && settings.method != Method::kMuon) {
-      LogText(LogLevel::kWarning,
-              [g] { return Cat("group ", g, ": use_nesterov has no effect because momentum is 0"); });
+      LogText(LogLevel::kWarning, [g] {
+        return Cat(
+            "group ", g,
+            ": use_nesterov has no effect because momentum is 0; set momentum above 0, or use_nesterov to false");
+      });
     }
   }
   return {};

@@ -65,7 +65,7 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards) {
                   plan.shard_layouts[p].Hash(plan.placement.shard_world));
     }
     if (with_shards && desc.form == ShardForm::kFlat) {
-      line += Cat(", elements ", desc.flat_offset, " to ", desc.flat_offset + desc.flat_count);
+      line += Cat(", the flat shard of elements [", desc.flat_offset, ", ", desc.flat_offset + desc.flat_count, ")");
     } else if (with_shards && desc.form == ShardForm::kRectangle) {
       line += Cat(", the rectangle at ", ShapeText(desc.local_offset), " of shape ", ShapeText(desc.local_shape));
     }
@@ -97,7 +97,7 @@ std::string RankDeficientFactorsText(const PlanData& plan) {
       count == 1 ? " factor matrix" : " factor matrices", " cannot have full rank by then, such as ",
       BlockName(plan.param(block), block), "/factor.", worst.dim, " of size ", block.shape[worst.dim],
       " with a rank of at most ", worst.rank, " after ", CountText(worst.step, "step"),
-      "; in the other directions this matrix consists of the epsilon of ", settings.epsilon,
+      "; in directions without gradients, this matrix consists of the epsilon of ", settings.epsilon,
       is_relative ? " times a bound on its largest eigenvalue" : "",
       " alone, and the loss might not decrease. Set root_relative_epsilon (the default suits most models) instead "
       "of epsilon, or a later start_preconditioning_step");

@@ -99,10 +99,10 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
         "shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ", missing,
         count > 4 ? ", ..." : "",
         nothing_added
-            ? ". The shards cannot be derived from this rank's shard, because it is neither an equal chunk of the "
+            ? ". The other shards cannot be derived from this rank's shard, which is neither an equal chunk of the "
               "flattened parameter or of dim 0, nor the whole parameter"
             : "",
-        ". Describe them with shampoo_plan_add_shard");
+        ". Describe the missing shards with shampoo_plan_add_shard");
   }
   const bool everywhere = std::all_of(
       all.begin(), all.end(), [&](const ParamDesc& desc) { return Region::Of(desc).elements() == layout.elements_; });
@@ -152,8 +152,8 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     const Region& region = At(regions_, ranks[i]);
     for (size_t j = i + 1; j < ranks.size() && first_row(ranks[j]) < region.offset[0] + region.extent[0]; ++j) {
       if (!Intersect(region, At(regions_, ranks[j]))) continue;
-      return Invalid("shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
-                     " hold the same elements: shard_mode gather needs each element on one rank, or the whole "
+      return Invalid("the shards of shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
+                     " overlap: shard_mode gather needs each element on one rank, or the whole "
                      "parameter on every rank");
     }
   }

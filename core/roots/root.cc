@@ -21,7 +21,7 @@ const char* FailureText(RootFailure failure) {
     case RootFailure::kSingular:
       return "the matrix is singular, or nearly so: its inverse root is not finite";
     case RootFailure::kOutOfRange:
-      return "the inverse root is not finite in the dtype that has to hold it";
+      return "the inverse root is not finite in the dtype in which it is stored";
   }
   return "unknown";
 }
@@ -39,7 +39,7 @@ const char* RungText(Rung rung) {
     case Rung::kEigenQr:
       return "eigendecomposition in float64 with the driver dsyev";
     case Rung::kDeviceEigen:
-      return "eigendecomposition of the matrix alone on the device";
+      return "eigendecomposition of this single matrix on the device";
     case Rung::kDeviceNewton:
       return "a Newton iteration on the device";
   }

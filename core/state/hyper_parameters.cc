@@ -45,7 +45,7 @@ Status CheckHasState(const Settings& planned, const Key& key) {
   if (!has_state || planned.*key.number != 0) return {};
   return WrongState("key ", key.name,
                     " was 0 when the plan was made, so there is no state for it: make the plan with a value above 0, "
-                    "and set the key to 0 until it is needed");
+                    "and set the key of the optimizer to 0 until you need another value");
 }
 
 }  // namespace
@@ -130,8 +130,8 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {
     return Invalid(
-        "key root_rank_rtol is auto, which has no single value: it is the size of each matrix times the machine "
-        "epsilon of its root_dtype; shampoo_config_get returns \"auto\"");
+        "key root_rank_rtol is auto, which has no single value: for each matrix, the value is the size of the matrix "
+        "times the machine epsilon of root_dtype; shampoo_config_get returns \"auto\"");
   }
   const bool differs_by_block = (key->number == &Settings::relative_epsilon || key->number == &Settings::kl_cap ||
                                  key->number == &Settings::kl_init) &&

@@ -32,8 +32,8 @@ Status OptimizerState::Bind(const void* in, void* out) {
   }
   for (const void* state : {in, static_cast<const void*>(out)}) {
     if (reinterpret_cast<uintptr_t>(state) % kStateAlignment != 0) {
-      return Invalid(state == in ? "state_in" : "state_out", " is not aligned: expected a multiple of ",
-                     kStateAlignment, " bytes");
+      return Invalid(state == in ? "state_in" : "state_out",
+                     " is not aligned: expected an address that is a multiple of ", kStateAlignment);
     }
   }
   const int64_t bytes = plan_.state_bytes();

@@ -11,8 +11,8 @@ namespace shampoo {
 
 Status CheckAlignment(std::string_view name, const void* start, Dtype dtype) {
   if (reinterpret_cast<uintptr_t>(start) % SizeOf(dtype) == 0) return {};
-  return Invalid(name, " is not aligned: an array of ", NameOf(dtype), " starts at a multiple of ", SizeOf(dtype),
-                 " bytes");
+  return Invalid(name, " is not aligned: expected an address that is a multiple of ", SizeOf(dtype),
+                 ", because the dtype is ", NameOf(dtype));
 }
 
 namespace {

@@ -53,13 +53,13 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   if (report.block >= 0 && inputs.plan.block(report.block).is_rotated()) {
     return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
                       ", at which eigenbases are due", kNothingChanged,
-                      ". Call shampoo_optimizer_step for it outside of a capture");
+                      ". Call shampoo_optimizer_step for this step outside of a capture");
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
       ", but this step needs work that was not captured: it computes inverse roots, starts to use new ones, "
       "or computes the direction by another rule",
-      kNothingChanged, ". Call shampoo_optimizer_step for it outside of a capture");
+      kNothingChanged, ". Call shampoo_optimizer_step for this step outside of a capture");
 }
 
 }  // namespace
@@ -94,28 +94,31 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step) {
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
   if (block.is_rotated()) {
-    return WrongState("eigenbases of group ", block.group, " are due at step ", step, " (precondition_frequency ",
-                      settings.precondition_frequency,
-                      "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+    return WrongState(
+        "eigenbases of group ", block.group, " are due at step ", step, " (precondition_frequency ",
+        settings.precondition_frequency,
+        "), and such a step cannot be captured: call shampoo_optimizer_step for this step outside of a capture");
   }
-  return WrongState("inverse roots of group ", block.group, " are ",
-                    IsDue(schedule, block.phase) ? "due" : "put into use", " at step ", step,
-                    " (precondition_frequency ", settings.precondition_frequency,
-                    settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
-                    settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
-                    "), and such a step cannot be captured: call shampoo_optimizer_step for it outside of a capture");
+  return WrongState(
+      "inverse roots of group ", block.group, " are ", IsDue(schedule, block.phase) ? "due" : "put into use",
+      " at step ", step, " (precondition_frequency ", settings.precondition_frequency,
+      settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
+      settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
+      "), and such a step cannot be captured: call shampoo_optimizer_step for this step outside of a capture");
 }
 
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now) {
   const int64_t updates = now.skipped_updates - before.skipped_updates;
   const int64_t gradients = now.nonfinite_blocks - before.nonfinite_blocks - updates;
-  const auto one_of = [](int64_t blocks) { return blocks == 1 ? std::string() : Cat(" (one of ", blocks, ")"); };
+  const auto one_of = [](int64_t blocks) {
+    return blocks == 1 ? std::string() : Cat(" (one of ", blocks, " such blocks)");
+  };
   if (gradients > 0) {
     LogText(LogLevel::kWarning, [&] {
       const bool whole_step = now.skipped_steps > before.skipped_steps;
       const Block& block = inputs.plan.block(now.skipped_block);
       return Cat(whole_step ? "a step is skipped: " : "a block is skipped: ", "the gradient of block ",
-                 BlockName(inputs.plan.param(block), block), one_of(gradients), " is not finite or too large");
+                 BlockName(inputs.plan.param(block), block), one_of(gradients), " is too large or not finite");
     });
   }
   if (updates == 0) return -1;

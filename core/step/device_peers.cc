@@ -149,8 +149,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange, which this rank will not join, because its step has ended.
-    return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank,
-                                   " is at an exchange of another optimizer, or at another exchange of optimizer ",
+    return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " is at an exchange of another optimizer than ",
+                                   comm.rank_name(), " ", comm.rank(), ", or at another exchange of optimizer ",
                                    reported.optimizer(), kStepInTheSameOrder));
   }
   // The ranks agree in the same sequence as on the CPU: the shards of this replica, then the replicas of this shard,
@@ -163,9 +163,8 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
     if (!AnyFailed()) error = ranks_[i]->AgreeAgain(std::move(error), was_replayed);
   }
   if (!error.ok()) return error;
-  return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " reported to ", comm.rank_name(), " ",
-                                 comm.rank(), " that it rejected a step, but then sent no error; expected an error",
-                                 kCheckRanks));
+  return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " reported a rejected step to ", comm.rank_name(),
+                                 " ", comm.rank(), ", but then sent no error; expected an error", kCheckRanks));
 }
 
 }  // namespace shampoo

@@ -58,8 +58,9 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm()));
       // The inputs that the hosts know are the same. The difference is in the blocks whose gradients are unusable,
       // which only the devices know.
-      return Numeric("rank ", report.rank, " and rank 0 find gradients that are not finite in different blocks",
-                     kParametersUnchanged, "Gradients must be the same on all ranks: average them before a step");
+      return Numeric("the blocks with gradients that are too large or not finite differ between rank ", report.rank,
+                     " and rank 0", kParametersUnchanged,
+                     "Gradients must be the same on all ranks: average them before a step");
     case cuda::RankDifference::kParameters: {
       const uint64_t* const hashes = engine_->parameter_hashes();
       return FindDifferentParameter(inputs_.plan, comm(), {hashes, hashes + inputs_.plan.params.size()});

@@ -23,16 +23,17 @@ constexpr const char* kStepBeforeExport = "an earlier step was rejected, and not
 
 Status UnknownCounters() {
   return WrongState(
-      "the number of steps in state_in is not known, and it cannot be read while the stream is captured: call "
-      "shampoo_optimizer_step once outside of a capture, or shampoo_optimizer_status");
+      "the number of steps in state_in is not known, and cannot be read while the stream is captured: before the "
+      "capture, call shampoo_optimizer_step or shampoo_optimizer_status once");
 }
 
 // group: a group of which this rank had no gradient in the previous step, although other ranks may have had one.
 Status UnreportedStep(size_t group) {
-  return WrongState("group ", group,
-                    " had no gradient on this rank in the previous step, so only the report of that step says whether "
-                    "it had one on other ranks. With status_lag 1, the report cannot be read while the stream is "
-                    "captured: call shampoo_optimizer_status before the capture");
+  return WrongState(
+      "group ", group,
+      " had no gradient on this rank in the previous step, so only the report of that step says whether "
+      "the group had one on other ranks. With status_lag 1, the report cannot be read while the stream is "
+      "captured: call shampoo_optimizer_status before the capture");
 }
 
 // Returns whether all elements of the parameter are on other ranks, from which its blocks are gathered.

@@ -12,8 +12,9 @@ namespace shampoo {
 namespace {
 
 constexpr const char* kWhatToTry =
-    ". Skip this step, lower the learning rate or the loss scale (gradient_scale), change the schedule, clip "
-    "gradients, or start preconditioning later; with on_nonfinite skip_step, steps are skipped automatically";
+    ". Skip this step, lower the learning rate or the loss scale (and raise gradient_scale to match), clip gradients, "
+    "or start preconditioning later";
+constexpr const char* kHowToSkip = "; to skip such steps automatically, set on_nonfinite to skip_step";
 
 std::string Where(const RejectedAt& at) {
   return Cat(" at element ", at.element, " (block ", BlockName(at.param, at.block), ")");
@@ -21,7 +22,8 @@ std::string Where(const RejectedAt& at) {
 
 Status RejectTooLarge(const RejectedAt& at, const std::string& what, Dtype dtype, const char* advice) {
   return Numeric("the gradient of parameter \"", at.param.desc.name, "\" is too large: ", what, " would overflow ",
-                 NameOf(dtype), "; the largest value is ", at.value, Where(at), kNothingChanged, kWhatToTry, advice);
+                 NameOf(dtype), "; the largest value of the gradient is ", at.value, Where(at), kNothingChanged,
+                 kWhatToTry, advice, kHowToSkip);
 }
 
 Status RejectCounterState(const std::string& key, int64_t counter) {
@@ -33,7 +35,7 @@ Status RejectCounterState(const std::string& key, int64_t counter) {
 
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault) {
   return Numeric(param_at_fault ? "parameter \"" : "the gradient of parameter \"", at.param.desc.name, "\" has ",
-                 std::isnan(at.value) ? "NaN" : "an infinity", Where(at), kNothingChanged, kWhatToTry);
+                 std::isnan(at.value) ? "NaN" : "an infinity", Where(at), kNothingChanged, kWhatToTry, kHowToSkip);
 }
 
 Status RejectElement(const RejectedAt& at) { return RejectTooLarge(at, "it", ElementDtype(at.block), ""); }
@@ -41,8 +43,7 @@ Status RejectElement(const RejectedAt& at) { return RejectTooLarge(at, "it", Ele
 Status RejectMoment(const RejectedAt& at) {
   const bool is_grafting = at.block.grafting.present();
   return RejectTooLarge(at, is_grafting ? "the grafting state" : "the second moment", at.block.moment().dtype,
-                        is_grafting ? ", or use a wider grafting_dtype for that state"
-                                    : ", or use a wider second_moment_dtype for that state");
+                        is_grafting ? ", or use a wider grafting_dtype" : ", or use a wider second_moment_dtype");
 }
 
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits) {

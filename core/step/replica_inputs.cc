@@ -61,7 +61,9 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
   if (difference.index >= params) {
     return WrongState("rank ", difference.rank, " has made ", CountText(difference.value, "step"), " of group ",
                       difference.index - params, " and rank ", difference.usual_rank, " has made ", difference.usual,
-                      kParametersUnchanged, "Give all ranks the state of the same step, and step them together");
+                      kParametersUnchanged,
+                      "Load the state of the same step on all ranks, and then call shampoo_optimizer_step equally "
+                      "often on all ranks");
   }
   const std::string& name = plan_.params[difference.index].desc.name;
   const auto has = [](int64_t input) { return (input & 1) != 0 ? " has a gradient" : " has no gradient"; };
@@ -71,7 +73,7 @@ Status ReplicaInputs::FindDifference(Communicator* comm) const {
                    "Bind gradients for the same parameters on all ranks");
   }
   return Numeric("rank ", difference.rank, " finds ", CountText(difference.value / 2, "block"), " of parameter \"",
-                 name, "\" with a gradient that is not finite or too large, and rank ", difference.usual_rank,
+                 name, "\" with a gradient that is too large or not finite, and rank ", difference.usual_rank,
                  " finds ", difference.usual / 2, kParametersUnchanged,
                  "Gradients must be the same on all ranks: average them before a step");
 }
@@ -123,8 +125,9 @@ Status FindDifferentParameter(const PlanData& plan, Communicator* comm, const st
 }
 
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first) {
-  return WrongState("rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first, kParametersUnchanged,
-                    "Give all ranks the state of the same step, and step them together");
+  return WrongState(
+      "rank ", rank, " is at step ", step, " and rank 0 at step ", step_of_first, kParametersUnchanged,
+      "Load the state of the same step on all ranks, and then call shampoo_optimizer_step equally often on all ranks");
 }
 
 Status HyperParametersDiffer(int rank) {

@@ -106,8 +106,8 @@ void RootLedger::FinishRefresh(bool tracked) noexcept {
       const int64_t worst = Worst(measure.value);
       if (worst < 0) continue;
       text += Cat(measure.value == kMeasures[0].value ? " " : "; ", measure.name, " mean ", Mean(measure.value),
-                  ", median ", Quantile(measure.value, 0.5), ", 90 % ", Quantile(measure.value, 0.9), ", largest ",
-                  Quantile(measure.value, 1.0), " (", names_[static_cast<size_t>(worst)], ")");
+                  ", median ", Quantile(measure.value, 0.5), ", 90th percentile ", Quantile(measure.value, 0.9),
+                  ", largest ", Quantile(measure.value, 1.0), " (", names_[static_cast<size_t>(worst)], ")");
     }
     return text;
   });

@@ -212,7 +212,8 @@ Status ShardRounds::CompareSteps() {
     if (found.differing < 0) continue;
     return WrongState("shard rank ", found.differing, " is at step ", step_of(found.differing), " of group ", g,
                       " and shard rank ", found.first, " at step ", found.step, kNothingChanged,
-                      ". Give all ranks the state of the same step, and step them together");
+                      ". Load the state of the same step on all ranks, and then call shampoo_optimizer_step equally "
+                      "often on all ranks");
   }
   return {};
 }

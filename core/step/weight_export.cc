@@ -37,9 +37,10 @@ Status CheckExport(const StepInputs& inputs, std::span<void* const> weights) {
     };
     if (range(weights[p], param.desc.out_dtype)
             .Overlaps(range(inputs.buffers.all()[p].param, param.desc.param_dtype))) {
-      return Invalid("weights[", p, "] overlaps the parameter \"", param.desc.name,
-                     "\": expected other memory, because training continues from the parameter; the memory of its "
-                     "gradient will do");
+      return Invalid(
+          "weights[", p, "] overlaps the parameter \"", param.desc.name,
+          "\": expected separate memory, because training continues from the parameter; for example, pass the "
+          "memory of the gradient");
     }
     Status status = CheckAlignment("the memory", weights[p], param.desc.out_dtype);
     if (!status.ok()) return std::move(status).Within(Cat("weights[", p, "]"));

@@ -49,6 +49,6 @@ void options_parse(Options* options, int argc, char** argv) {
   command_line_parse(argc, argv, kAbout, table, NULL);
   if (options->lr < 0) options->lr = kUsualRates[options->method];
   if (options->settings.count > 0 && options->method != kShampoo) {
-    fail("--set is for --optimizer shampoo, not for %s", method_names[options->method]);
+    fail("--set cannot be combined with --optimizer %s; expected --optimizer shampoo", method_names[options->method]);
   }
 }

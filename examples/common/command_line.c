@@ -125,8 +125,7 @@ void command_line_parse(int argc, char** argv, const char* about, const Option* 
       *(int*)option->address = option->largest;
       continue;
     }
-    if (++i == argc)
-      fail("%s has no value; expected %s %s. --help describes it", option->name, option->name, option->value);
+    if (++i == argc) fail("%s has no value; expected %s %s (see --help)", option->name, option->name, option->value);
     store(option, argv[i]);
   }
 }

@@ -19,7 +19,8 @@ void digits_load(Digits* digits, const char* path) {
   unsigned char bytes[kImageBytes];
   FILE* file = open_file(path, "rb");
   if (fread(header, 1, kHeaderBytes, file) != kHeaderBytes || memcmp(header, "digits8\n", 8) != 0) {
-    fail("%s is not a file of c_mlp/data/make_digits.py: expected \"digits8\" and two counts", path);
+    fail("%s does not begin with \"digits8\" and two counts; expected a file that c_mlp/data/make_digits.py wrote",
+         path);
   }
   digits->train_count = header[8] + 256 * header[9];
   digits->test_count = header[10] + 256 * header[11];
@@ -28,13 +29,14 @@ void digits_load(Digits* digits, const char* path) {
   digits->labels = allocate((size_t)count, sizeof(int));
 
   for (int i = 0; i < count; ++i) {
-    if (fread(bytes, 1, kImageBytes, file) != kImageBytes) fail("%s ends at image %d of %d", path, i, count);
+    if (fread(bytes, 1, kImageBytes, file) != kImageBytes)
+      fail("%s has %d complete images; expected %d", path, i, count);
     for (int p = 0; p < kDigitPixels; ++p) {
-      if (bytes[p] > kInk) fail("%s: image %d has a pixel of %d, above %d", path, i, bytes[p], kInk);
+      if (bytes[p] > kInk) fail("%s: image %d has a pixel of value %d; expected 0 to %d", path, i, bytes[p], kInk);
       digits->images[i * kDigitPixels + p] = (real)bytes[p] / kInk;
     }
     if (bytes[kDigitPixels] >= kDigitClasses)
-      fail("%s: image %d has the label %d, above 9", path, i, bytes[kDigitPixels]);
+      fail("%s: image %d has the label %d; expected 0 to 9", path, i, bytes[kDigitPixels]);
     digits->labels[i] = bytes[kDigitPixels];
   }
   close_file(file, path);

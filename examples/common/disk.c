@@ -14,7 +14,8 @@
 
 void join_path(char path[kPath], const char* folder, const char* name) {
   const int length = snprintf(path, kPath, "%s/%s", folder, name);
-  if (length < 0 || length >= kPath) fail("%s: the path is too long", folder);
+  if (length < 0 || length >= kPath)
+    fail("%s/%s: the path is too long; expected at most %d bytes", folder, name, kPath - 1);
 }
 
 void make_folder(const char* path) {

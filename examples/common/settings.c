@@ -11,7 +11,8 @@
 
 void settings_add(Settings* settings, const char* text) {
   const size_t size = strlen(text) + 1;
-  if (settings->count == kMaxSettings) fail("more than %d settings of libshampoo", kMaxSettings);
+  if (settings->count == kMaxSettings)
+    fail("too many settings of libshampoo; expected at most %d. Use --set less often", kMaxSettings);
   settings->texts[settings->count] = allocate(size, 1);
   memcpy(settings->texts[settings->count++], text, size);
 }
@@ -39,7 +40,8 @@ void settings_free(Settings* settings) {
 static void apply(const char* setting, shampoo_config* config) {
   char key[64];
   const char* equals = strchr(setting, '=');
-  if (equals == NULL || (size_t)(equals - setting) >= sizeof key) fail("\"%s\" is not of the form key=value", setting);
+  if (equals == NULL || (size_t)(equals - setting) >= sizeof key)
+    fail("--set \"%s\": expected KEY=VALUE, with a key of docs/keys.md", setting);
   memcpy(key, setting, (size_t)(equals - setting));
   key[equals - setting] = '\0';
   check(shampoo_config_set_str(config, key, equals + 1), setting);

@@ -177,7 +177,7 @@ TEST_CASE("a safetensors header that is malformed or does not match its file is 
   };
   for (const Case& one :
        {Case{"[]", "the header is not a JSON object"}, Case{R"({"t":1})", "tensor \"t\": it is not a JSON object"},
-        Case{header("F8", "[2]", "[0,2]"), "tensor \"t\": unknown dtype"},
+        Case{header("F8", "[2]", "[0,2]"), "tensor \"t\": its dtype is missing or unknown"},
         Case{header("F32", "2", "[0,8]"), "it has no shape"},
         Case{header("F32", "[-2]", "[0,8]"), "its shape is invalid"},
         Case{header("F32", "[4611686018427387904]", "[0,8]"), "its shape is invalid"},

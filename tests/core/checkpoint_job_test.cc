@@ -149,7 +149,7 @@ TEST_CASE(
     for (size_t rank = 0; rank < 2; ++rank) FillStates(&second[rank], 1);
     second.threads.fails = [&](int, int64_t call) { return call == failing; };
     const bool is_complete = failing == calls;
-    CheckAllFail(second.Save(), Code::kComm, is_complete ? "a load takes the previous checkpoint or this one" : "");
+    CheckAllFail(second.Save(), Code::kComm, is_complete ? "a load takes the last complete one" : "");
     CheckpointJob loaded(2, SetupOfReplicas(kAllStates), directory.path());
     CheckAllOk(loaded.Load());
     CheckpointJob& expected = is_complete ? second : first;
@@ -175,7 +175,7 @@ TEST_CASE(
   const LogCapture log;
   CheckAllOk(half.Save());
   REQUIRE(log.messages().size() == 2);
-  CHECK(log.messages()[0].find("the ranks that save have 12 of the 24 elements of parameter \"p0\"") == 0);
+  CHECK(log.messages()[0].find("this save has 12 of the 24 elements of parameter \"p0\"") == 0);
 }
 
 TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks that load it") {

@@ -90,25 +90,30 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   };
   const Case cases[] = {
       {Code::kInvalid,
-       "does not have 1 of the parameters: \"p0\"; it has parameters that are not used here and have the shape of a "
-       "missing one: \"old\"",
+       "does not have 1 of the parameters of this rank: \"p0\"; it has parameters that this rank does not use and that "
+       "have the shape of a missing one: \"old\"",
        {},
        [](CheckpointIndex* index) { index->params[0].name = "old"; }},
       {Code::kInvalid, "parameter \"p0\" has shape", {}, set_shape},
       {Code::kInvalid, "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3", {}, add_group},
-      {Code::kInvalid, "group 0: method is shampoo here and was adam when it was saved", {}, set_method},
-      {Code::kInvalid, "grafting is rmsprop here and was adam when it was saved", "grafting=rmsprop"},
       {Code::kInvalid,
-       "the checkpoint has no momentum of parameter \"p0\": it was saved with momentum",
+       "group 0: method is shampoo, but the parameters of the group were saved with method adam",
+       {},
+       set_method},
+      {Code::kInvalid, "grafting is rmsprop, but the parameters of the group were saved with grafting adam",
+       "grafting=rmsprop"},
+      {Code::kInvalid,
+       "the checkpoint has no momentum of parameter \"p0\": the parameter was saved with momentum",
        {},
        without("momentum")},
       {Code::kInvalid,
-       "the checkpoint has no factor.1 of parameter \"p0\": it was saved with another precondition_dims, "
-       "skip_dim_size or ignored_dims",
+       "the checkpoint has no factor.1 of parameter \"p0\": the parameter was saved with other values of "
+       "precondition_dims, skip_dim_size or ignored_dims",
        {},
        without("factor.1")},
       {Code::kIo, "the index is malformed: it has no \"p0/0/diagonal\"", {}, without("diagonal")},
-      {Code::kInvalid, "is bf16 here and f32 in the checkpoint: set momentum_dtype f32", "momentum_dtype=bf16"},
+      {Code::kInvalid, "is bf16 in this optimizer and f32 in the checkpoint: set momentum_dtype f32",
+       "momentum_dtype=bf16"},
       {Code::kIo,
        "two blocks of parameter \"p0\" begin at the same element",
        {},
@@ -125,6 +130,37 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   }
 }
 
+TEST_CASE(
+    "for a parameter that method adam updates in a group of method muon, a missing state names adam_beta1 or route") {
+  for (const auto& [state, says] :
+       {std::pair("filtered_grad", "saved with adam_beta1 0.9, but adam_beta1 is 0.9 in this optimizer"),
+        std::pair("second_moment", "saved with route auto, but route is auto in this optimizer")}) {
+    CAPTURE(state);
+    StepFixture from("method=muon", {{4, 6}, {5}});
+    CheckpointIndex index = SavedStates(&from).index;
+    for (StoredBlock& block : index.blocks) {
+      if (block.param == 1) {
+        std::erase_if(block.entries, [&](const StoredEntry& entry) { return entry.state == std::string_view(state); });
+      }
+    }
+    StepFixture to("method=muon", {{4, 6}, {5}});
+    Matching matching(to.states());
+    CheckError(matching.Match(index), Code::kInvalid, says);
+  }
+}
+
+TEST_CASE("if no key sets the dtype of a state, an error about the dtype names only computation_dtype") {
+  StepFixture from("method=soap", {{4, 6}});
+  CheckpointIndex index = SavedStates(&from).index;
+  for (StoredEntry& entry : index.blocks[0].entries) {
+    if (entry.state == "basis.0") entry.dtype = Dtype::kF64;
+  }
+  StepFixture to("method=soap", {{4, 6}});
+  Matching matching(to.states());
+  CheckError(matching.Match(index), Code::kInvalid,
+             "is f32 in this optimizer and f64 in the checkpoint: set computation_dtype to its saved value");
+}
+
 TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a parameter, and of unused states") {
   Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
@@ -132,7 +168,7 @@ TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a p
   std::string all;
   for (const std::string& warning : matched.matching.warnings()) all += warning + "\n";
   for (const char* const says : {"group 0 keeps its own hyper-parameters", "lr 0.125 (0.001)", "momentum 0 (0.5)",
-                                 "parameter \"p1\" is f32 here and was f64 when it was saved",
+                                 "parameter \"p1\" is f32 in this optimizer and f64 in the checkpoint",
                                  "the momentum of 4 blocks of the checkpoint is not loaded"}) {
     CHECK_MESSAGE(all.find(says) != std::string::npos, std::string(says), " in ", all);
   }
@@ -223,7 +259,7 @@ TEST_CASE("saving and loading need a valid stream, unique names of parameters, a
   CheckError(CheckCall(call), Code::kInvalid, "stream is not NULL");
   call.stream = nullptr;
   call.optimizers = two;
-  CheckError(CheckCall(call), Code::kInvalid, "parameter \"p0\" is in two of the optimizers");
+  CheckError(CheckCall(call), Code::kInvalid, "parameter \"p0\" is in two optimizers of this rank");
   call.optimizers = first.states();
   first.observer.finish = Numeric("a step failed");
   CheckError(CheckCall(call), Code::kNumeric, "a step failed");

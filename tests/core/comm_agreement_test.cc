@@ -34,7 +34,8 @@ TEST_CASE(
     "a communicator fails if the number that it returns for this rank is not the number that this rank has sent") {
   MirrorComm comm(3, 1);
   comm.PutFrom(1, 0, int64_t{7});
-  CheckCommError(AgreeOnStatus(comm.get(), {}), "rank 1 received 7 in its own place; expected 0, which it sent");
+  CheckCommError(AgreeOnStatus(comm.get(), {}),
+                 "rank 1 received 7 at its own position; expected 0, the number that it sent");
   CHECK(comm.aborts == 1);
 }
 
@@ -70,9 +71,9 @@ TEST_CASE("if another rank has a different number of plan lines, no memory is ac
       const Status status = CompareLines(comm.get(), kLines);
       if (differs) {
         CHECK_MESSAGE(status.code() == Code::kInvalid, status.message());
-        CHECK_MESSAGE(status.message().find("the plans differ") == 0, status.message());
+        CHECK_MESSAGE(status.message().find("the plans or communicators differ") == 0, status.message());
       } else {
-        CheckCommError(status, "received hashes of the plans that differ between ranks, and then equal values");
+        CheckCommError(status, "the hashes of the plans differ between ranks, but rank 0 then received equal values");
         CHECK(comm.aborts == 1);
       }
     }

@@ -237,7 +237,7 @@ TEST_CASE("combinations of keys that the methods soap and kl_shampoo do not supp
   const Rejected cases[] = {
       {"method=soap start_preconditioning_step=5",
        "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
-       "key: expected basis_order before, or leave the key out"},
+       "key: expected basis_order before, or leave start_preconditioning_step out"},
       {"method=soap basis_init=identity", "key basis_init: the value identity is not allowed with"},
       {"method=soap basis_order=before first_step=use",
        "key first_step: the value use is not allowed with basis_order before, which does not read this key: expected "
@@ -343,14 +343,14 @@ TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight 
        "key beta3: the value 0.5 is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above "
        "0"},
       {"method=muon use_nesterov=true beta3=0.5",
-       "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected only one "
-       "of these two keys"},
+       "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 "
+       "auto, or use_nesterov false"},
       {"method=sign lr=0 weight_decay_type=corrected",
-       "key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with weight_decay_type "
+       "key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with weight_decay_type "
        "corrected or independent_peak: expected the largest learning rate of the schedule"},
-      {"lr=0 weight_decay_type=independent_peak", "key peak_lr: the value auto is taken from lr, which is 0"},
+      {"lr=0 weight_decay_type=independent_peak", "key peak_lr: the value auto means lr, which is 0"},
       {"method=muon lr=0",
-       "key peak_lr: the value auto is taken from lr, which is 0, and this is not allowed with method muon: expected "
+       "key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with method muon: expected "
        "the largest learning rate"},
       {"method=muon start_preconditioning_step=3",
        "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because only "
@@ -362,8 +362,8 @@ TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight 
        "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that "
        "dual_norm_scale scales: expected false, or second_moment none"},
       {"method=muon momentum=0.5",
-       "key momentum: the value 0.5 is not allowed with method muon, which does not read this key: leave the key out; "
-       "expected only with method shampoo, soap, kl_shampoo, adam, adagrad, rmsprop, sgd, sign"},
+       "key momentum: the value 0.5 is not allowed with method muon, which does not read this key: expected this key "
+       "only with method shampoo, soap, kl_shampoo, adam, adagrad, rmsprop, sgd, sign; leave the key out"},
       {"method=sign momentum=0.5 cautious_decay=true",
        "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
       {"method=sgd momentum=0.5 update_floor=0.5",
@@ -390,10 +390,10 @@ TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight 
        "keys second_moment_dtype and adam_beta2: the values bf16 and 0.999 are not allowed together"},
       {"method=muon grafting=adam grafting_dtype=bf16 adam_beta2=0.5", "keys grafting_dtype and grafting_beta2"},
       {"method=sign second_moment=row",
-       "key second_moment: the value row is not allowed with method sign, which does not read this key: leave the key "
-       "out; expected only with method muon"},
+       "key second_moment: the value row is not allowed with method sign, which does not read this key: expected this "
+       "key only with method muon; leave the key out"},
       {"method=sign route=off", "key route: the value off is not allowed with method sign"},
-      {"method=sgd dual_norm_scale=true", "expected only with method muon, sign"},
+      {"method=sgd dual_norm_scale=true", "expected this key only with method muon, sign; leave the key out"},
       {"method=adam adam_lr=0.5", "key adam_lr: the value 0.5 is not allowed with method adam"},
       {"ns_coefficients=jordan", "key ns_coefficients: the value jordan is not allowed with method shampoo"},
       {"method=soap beta3=0.5", "key beta3: the value 0.5 is not allowed with method soap"},
@@ -422,7 +422,7 @@ TEST_CASE("a factor_dtype whose rounding undoes the decay is rejected because fa
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
         "keys factor_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding would undo "
-        "every decay of the factor matrices: expected beta2 of at most 0.99609375; lower it, or use factor_dtype f32");
+        "every decay of the factor matrices: expected beta2 of at most 0.99609375, or factor_dtype f32");
   }
 }
 
@@ -434,8 +434,8 @@ TEST_CASE("a key that the method does not read is an error unless its value was 
   CheckOk(config.Resolve(&settings));
   CheckOk(config.SetText("method", "adam"));
   CheckError(config.Resolve(&settings), Code::kInvalid,
-             "key grafting: the value sgd is not allowed with method adam, which does not read this key: leave the key "
-             "out; expected only with method shampoo, soap, muon, sign");
+             "key grafting: the value sgd is not allowed with method adam, which does not read this key: expected this "
+             "key only with method shampoo, soap, muon, sign; leave the key out");
   config.MarkInherited();
   CheckOk(config.Resolve(&settings));
   CHECK(settings.grafting == Grafting::kAdam);
@@ -444,7 +444,7 @@ TEST_CASE("a key that the method does not read is an error unless its value was 
   Config of_shampoo;
   CheckOk(of_shampoo.SetText("second_moment_dtype", "bf16"));
   CheckError(of_shampoo.Resolve(&settings), Code::kInvalid,
-             "expected only with method soap, kl_shampoo, muon, adam, adagrad, rmsprop");
+             "expected this key only with method soap, kl_shampoo, muon, adam, adagrad, rmsprop");
 }
 
 TEST_CASE(
@@ -457,7 +457,8 @@ TEST_CASE(
     CHECK(*config.Text("beta2") == "0.5");
     CHECK(*config.Text("lr") == "0.01");
     CHECK(config.SetText("preset", "shampoo_2024").ok());
-    CheckError(config.SetText("preset", "shampoo"), Code::kInvalid, "shampoo is not allowed after shampoo_2024");
+    CheckError(config.SetText("preset", "shampoo"), Code::kInvalid,
+               "shampoo is not allowed, because this config already has the preset shampoo_2024");
     CHECK(*config.Text("preset") == "shampoo_2024");
     CHECK(*config.Text("lr") == "0.01");
   }

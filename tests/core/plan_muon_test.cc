@@ -67,8 +67,9 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
   CheckOk(PlanStatusOf(off, ParamOf({1, 5})));
   CheckOk(PlanStatusOf("method=muon", ParamOf({5})));
   CheckError(PlanStatusOf("method=muon", ParamOf({32751, 32751})), Code::kInvalid,
-             "a matrix of shape (32751, 32751) is too large for method muon: expected at most 2^31 - 1 elements, and "
-             "at most 32750 in the smaller dim; divide it with row_splits or stack_dims, or use another method");
+             "a matrix of shape (32751, 32751) is too large for method muon: expected min(rows, columns) of at most "
+             "32750, and at most 2^31 - 1 elements; divide the matrix with row_splits or stack_dims, or use another "
+             "method");
   CheckError(PlanStatusOf("method=muon", ParamOf({1 << 16, 1 << 15, 2})), Code::kInvalid,
              "is too large for method muon");
 }
@@ -77,15 +78,17 @@ TEST_CASE("keys that control norms reject a shard and method muon rejects it unl
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
-      "parameter \"w\" is divided among shard ranks: expected a whole parameter with method muon; set shard_mode "
-      "gather, or use another group for the parameter; or set muon_local to true to orthogonalize each shard "
-      "alone");
+      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because method muon orthogonalizes "
+      "whole matrices; set shard_mode gather, or use another group for the parameter; or set muon_local to true to "
+      "orthogonalize each shard alone");
   for (const char* const key : {"dual_norm_scale=true", "update_norm=rms", "max_update_rms=1", "norm_control=radial",
                                 "update_floor=1", "grafting=adam"}) {
     CAPTURE(std::string(key));
-    CheckError(PlanStatusOf(Cat("method=sign ", key), shard), Code::kInvalid,
-               Cat("parameter \"w\" is divided among shard ranks: expected a whole parameter with the keys ", kNormKeys,
-                   "; set shard_mode gather"));
+    CheckError(
+        PlanStatusOf(Cat("method=sign ", key), shard), Code::kInvalid,
+        Cat("parameter \"w\" is divided among shard ranks: expected a whole parameter, because its group uses norms of "
+            "whole tensors (one of the keys ",
+            kNormKeys, "); set shard_mode gather"));
   }
   CheckOk(PlanStatusOf("method=sign", shard));
   // Parameters that method adam updates, such as embeddings, may be divided.
@@ -101,8 +104,8 @@ TEST_CASE(
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
   const char* const text =
-      "parameter \"w\" is divided among shard ranks: expected a whole parameter for second_moment row or short and "
-      "for update_floor_rows, even with muon_local";
+      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because second_moment row or short "
+      "and update_floor_rows need whole rows and columns, even with muon_local";
   CheckError(status("second_moment=row"), Code::kInvalid, text);
   CheckError(status("second_moment=short"), Code::kInvalid, text);
   CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);
@@ -152,10 +155,9 @@ TEST_CASE("muon_math bf16 needs a plan for a GPU and a computation dtype of floa
              "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU "
              "(device_type SHAMPOO_CUDA)");
   const OptionKeys wide = keys + "computation_dtype=f64";
-  CheckError(
-      PlanStatusOf(wide, ParamOf({6, 5}), OnGpu()), Code::kInvalid,
-      "key muon_math: the value bf16 is not allowed for parameter \"w\", whose computation dtype is f64: expected "
-      "f32, or computation_dtype f32");
+  CheckError(PlanStatusOf(wide, ParamOf({6, 5}), OnGpu()), Code::kInvalid,
+             "key muon_math is bf16, but parameter \"w\" has computation dtype f64: expected muon_math f32, or "
+             "computation_dtype f32");
   CheckOk(PlanStatusOf(wide, ParamOf({6}), OnGpu()));  // a vector is not orthogonalized
   // muon_math has no effect on exact orthogonalization.
   CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
@@ -204,7 +206,7 @@ TEST_CASE("each part of a fused parameter is one block with method muon") {
   }
 }
 
-TEST_CASE("soap_post orthogonalizes a tensor as a matrix whose shape depends on fan and skips vectors") {
+TEST_CASE("soap_post skips vectors and orthogonalizes other tensors as matrices whose shape depends on fan") {
   const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const OptionKeys& more = {}) {
     ParamDesc desc = ParamOf(shape);
     desc.fan = fan;

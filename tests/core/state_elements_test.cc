@@ -96,14 +96,15 @@ TEST_CASE("an index, a range or a buffer that does not fit is an error, and noth
     size_t bytes;
     std::string says;
   };
-  for (const Case& one : {Case{{-1, 0, 1}, 4, Cat("index is -1: expected 0 to ", entries - 1)},
-                          Case{{entries, 0, 1}, 4, Cat("index is ", entries)},
-                          Case{{momentum, -1, 1}, 4, "entry p0/0/momentum: first is -1 and count 1"},
-                          Case{{momentum, 0, -1}, 4, "first is 0 and count -1"},
-                          Case{{momentum, 0, 7}, 28, "expected a range within its 6 elements"},
-                          Case{{momentum, 7, 0}, 28, "first is 7 and count 0"},
-                          Case{{momentum, INT64_MAX, INT64_MAX}, 4, "expected a range within its 6 elements"},
-                          Case{{momentum, 0, 2}, 7, "_bytes is 7: 2 elements of f32 need 8"}}) {
+  for (const Case& one :
+       {Case{{-1, 0, 1}, 4, Cat("index is -1: expected 0 to ", entries - 1)},
+        Case{{entries, 0, 1}, 4, Cat("index is ", entries)},
+        Case{{momentum, -1, 1}, 4, "entry p0/0/momentum: first is -1 and count 1"},
+        Case{{momentum, 0, -1}, 4, "first is 0 and count -1"},
+        Case{{momentum, 0, 7}, 28, "expected a range within the 6 elements of the entry"},
+        Case{{momentum, 7, 0}, 28, "first is 7 and count 0"},
+        Case{{momentum, INT64_MAX, INT64_MAX}, 4, "expected a range within the 6 elements of the entry"},
+        Case{{momentum, 0, 2}, 7, "_bytes is 7: expected at least 8, the size of 2 elements of f32"}}) {
     CheckError(ReadElements(&state, one.range, buffer, one.bytes, {}), Code::kInvalid, one.says);
     CheckError(WriteElements(&state, one.range, buffer, one.bytes, {}), Code::kInvalid, one.says);
   }

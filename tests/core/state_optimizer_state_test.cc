@@ -39,7 +39,8 @@ TEST_CASE("Bind rejects NULL for only one arena, addresses that are not aligned,
   char* const a = arena.data();
   CheckError(state.Bind(nullptr, a), Code::kInvalid, "state_in is NULL, but state_out is not");
   CheckError(state.Bind(a, nullptr), Code::kInvalid, "state_out is NULL, but state_in is not");
-  CheckError(state.Bind(a + 8, a), Code::kInvalid, "state_in is not aligned: expected a multiple of 64 bytes");
+  CheckError(state.Bind(a + 8, a), Code::kInvalid,
+             "state_in is not aligned: expected an address that is a multiple of 64");
   CheckError(state.Bind(a, a + matrix.bytes() + 8), Code::kInvalid, "state_out is not aligned");
   CheckError(state.Bind(a, a + kStateAlignment), Code::kInvalid, "state_in and state_out overlap");
   CheckError(state.Bind(a + kStateAlignment, a), Code::kInvalid, Cat("an arena has ", matrix.bytes(), " bytes"));

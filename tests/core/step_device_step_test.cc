@@ -409,8 +409,8 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
         Case{RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
         Case{RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
         Case{RankDifference::kInputs, Code::kNumeric,
-             "rank 1 and rank 0 find gradients that are not finite in different blocks"},
-        Case{RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error"}}) {
+             "the blocks with gradients that are too large or not finite differ between rank 1 and rank 0"},
+        Case{RankDifference::kFailed, Code::kComm, ", but then sent no error; expected an error"}}) {
     DeviceReplica rank;
     if (one.difference == RankDifference::kStep) rank.comm.PutFrom(1, 0, int64_t{7});
     CheckError(rank.ErrorOfStep(one.difference), one.code, one.says);
@@ -673,7 +673,7 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
       // A CUDA call of the other rank has failed since the devices compared the learning rates.
       {RankDifference::kScalars, Code::kDevice, "shard rank 1 failed",
        [](char* segment) { Put(segment, 0, static_cast<int32_t>(Code::kDevice)); }},
-      {RankDifference::kFailed, Code::kComm, "that it rejected a step, but then sent no error", [](char*) {}}};
+      {RankDifference::kFailed, Code::kComm, ", but then sent no error; expected an error", [](char*) {}}};
   for (const Case& one : cases) {
     CAPTURE(std::string(one.says));
     DeviceShard rank;
@@ -863,7 +863,7 @@ TEST_CASE(
   };
   shard.RejectNext(RankDifference::kInputs, kAmongShards);
   CheckError(shard.Export(), Code::kState,
-             "shard rank 0 exports averages and shard rank 1 makes a step; nothing has changed. Call");
+             "shard rank 0 exports averages and shard rank 1 makes a step; the step has changed nothing. Call");
 }
 
 TEST_CASE("a shard returns an error that only the replicas of another shard have found") {

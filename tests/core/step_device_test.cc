@@ -153,7 +153,8 @@ TEST_CASE(
   now.skipped_block = 1;
   CHECK(LogSkipped(fixture.inputs(), before, now) == -1);
   REQUIRE(log.messages().size() == 1);
-  CHECK(log.messages()[0] == "a block is skipped: the gradient of block p1/0 (one of 2) is not finite or too large");
+  CHECK(log.messages()[0] ==
+        "a block is skipped: the gradient of block p1/0 (one of 2 such blocks) is too large or not finite");
 
   before = now;
   now.nonfinite_blocks = 4;
@@ -162,7 +163,7 @@ TEST_CASE(
   now.skipped_steps = 1;
   CHECK(LogSkipped(fixture.inputs(), before, now) == 0);
   REQUIRE(log.messages().size() == 3);
-  CHECK(log.messages()[1].find("a step is skipped: the gradient of block p1/0 is not finite") == 0);
+  CHECK(log.messages()[1].find("a step is skipped: the gradient of block p1/0 is too large or not finite") == 0);
   CHECK(log.messages()[2].find("the direction of block p0/0 is not finite") == 0);
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("a gradient that is not finite is an error with the position") {
     const Status status = checked.CheckGradients();
     CheckError(status, Code::kNumeric, "the gradient of parameter \"p0\" has ");
     CheckError(status, Code::kNumeric, std::isnan(value) ? "has NaN" : "has an infinity");
-    CheckError(status, Code::kNumeric, "at element 13 (block p0/1); nothing has changed");
+    CheckError(status, Code::kNumeric, "at element 13 (block p0/1); the step has changed nothing");
   }
 }
 
@@ -127,7 +127,8 @@ TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error tha
 TEST_CASE("a gradient that does not fit the filtered gradient or the grafting state is an error") {
   Checked filtered("beta1=0.9 filtered_grad_dtype=f16");
   filtered.gradients[1][0] = 1e5F;
-  CheckError(filtered.CheckGradients(), Code::kNumeric, "it would overflow f16; the largest value is 1e+05");
+  CheckError(filtered.CheckGradients(), Code::kNumeric,
+             "it would overflow f16; the largest value of the gradient is 1e+05");
   Checked grafted("grafting=rmsprop grafting_beta2=0.5 grafting_dtype=f16");
   grafted.gradients[1][0] = 1000;
   CheckError(grafted.CheckGradients(), Code::kNumeric, "the grafting state would overflow f16");

@@ -154,7 +154,8 @@ TEST_CASE("the statistics of residuals cover the factor matrices whose last refr
   CHECK(log.messages().empty());
   two.roots().FinishRefresh(true);
   REQUIRE(log.messages().size() == 1);
-  CHECK(log.messages()[0].find("root_error mean 3, median 3, 90 % 5, largest 5 (p0/0/factor.1)") != std::string::npos);
+  CHECK(log.messages()[0].find("root_error mean 3, median 3, 90th percentile 5, largest 5 (p0/0/factor.1)") !=
+        std::string::npos);
 }
 
 TEST_CASE("without measured roots, root_error.worst is -1 and the other statistics of residuals are 0") {

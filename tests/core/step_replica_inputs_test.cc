@@ -53,7 +53,8 @@ TEST_CASE("the error for the first input that differs names two ranks and their 
   };
   for (const Case& one :
        {Case{1, 0, Code::kInvalid, "rank 2 has no gradient for parameter \"p1\" and rank 0 has a gradient"},
-        Case{0, 3, Code::kNumeric, "rank 2 finds 1 block of parameter \"p0\" with a gradient that is not finite"},
+        Case{0, 3, Code::kNumeric,
+             "rank 2 finds 1 block of parameter \"p0\" with a gradient that is too large or not finite"},
         Case{2, 9, Code::kState, "rank 2 has made 9 steps of group 0 and rank 0 has made 3"},
         Case{3, 1, Code::kState, "rank 2 has made 1 step of group 1 and rank 0 has made 5"},
         Case{4, 1, Code::kInvalid, "rank 2 skips this step"}}) {
@@ -85,7 +86,7 @@ TEST_CASE("the hash of parameters depends on each element, and FindDifference na
   comm.PutFrom(1, sizeof(int64_t), int64_t{1});
   CheckError(hashes.FindDifference(comm.get()), Code::kState, "parameter \"p1\" differs between rank 1 and rank 0");
   const MirrorComm same;
-  CheckCommError(hashes.FindDifference(same.get()), "received hashes of the parameters that differ");
+  CheckCommError(hashes.FindDifference(same.get()), "the hashes of the parameters differ between ranks");
 }
 
 }  // namespace

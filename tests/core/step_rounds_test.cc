@@ -59,7 +59,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
       Put(segment, kPlaceAt, place);
       Put(segment, kCodeAt, 50);
     });
-    CheckError(one.Run(1), Code::kComm, "if optimizers share ranks, step them in the same order");
+    CheckError(one.Run(1), Code::kComm, "if several optimizers use the same communicator, step them in the same order");
     CHECK(one.comm.get()->failure_is_known());
     CHECK(one.comm.aborts == 0);  // the other rank finds the same difference
   }
@@ -210,7 +210,8 @@ TEST_CASE(
   Replica replica;
   replica.comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 1) Put(segment, kCodeAt, from == 1 ? static_cast<int32_t>(Code::kNumeric) : 0);
-    if (bytes == kTextBytes && from == 1) std::strncpy(segment, "NaN somewhere; nothing has changed. Try less", bytes);
+    if (bytes == kTextBytes && from == 1)
+      std::strncpy(segment, "NaN somewhere; the step has changed nothing. Try less", bytes);
   };
   const Status status = replica.Share();
   CHECK(status.code() == Code::kNumeric);

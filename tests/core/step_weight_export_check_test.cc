@@ -65,8 +65,10 @@ TEST_CASE("weights must not overlap their parameter, which may have another dtyp
 
 TEST_CASE("weights must be aligned for their dtype") {
   TwoDtypes two;
-  CheckError(two.Check({25}), Code::kInvalid, "weights[0]: the memory is not aligned: an array of bf16");
-  CheckError(two.Check({24, 20}), Code::kInvalid, "weights[1]: the memory is not aligned: an array of f64");
+  CheckError(two.Check({25}), Code::kInvalid,
+             "weights[0]: the memory is not aligned: expected an address that is a multiple of 2");
+  CheckError(two.Check({24, 20}), Code::kInvalid,
+             "weights[1]: the memory is not aligned: expected an address that is a multiple of 8");
   CheckOk(two.Check({26, 16, 1}));
 }
 

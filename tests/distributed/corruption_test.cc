@@ -106,7 +106,7 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
   for (const Case& one :
        {Case{1, int64_t{1} << 32, "invalid status code"}, Case{1, -1, "invalid status code"},
         Case{3, kHuge, "invalid number of plan lines"}, Case{3, INT64_MIN, "invalid number of plan lines"},
-        Case{3, 1 << 20, "hashes of the plans that differ between ranks, and then equal values"}}) {
+        Case{3, 1 << 20, "the hashes of the plans differ between ranks, but "}}) {
     for (const bool all : {true, false}) {
       if (one.call == 3 && !all) continue;  // only rank 0 would make call 3
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {

@@ -56,7 +56,7 @@ const Difference kDifferences[] = {
     {"bucket", Set("comm_bucket_bytes=600"), {"comm_bucket_bytes", "600"}},
     {"world",
      [](RankSpec* spec) { ++(spec->replica_ops != nullptr ? spec->replica_world : spec->shard_world); },
-     {"_comm is rank", "_world"}},
+     {"_comm has rank", "_world"}},
     {"memory", [](RankSpec* spec) { spec->allocator = &kNoMemory; }, {"bytes"}, SHAMPOO_E_NOMEM},
 };
 

@@ -176,7 +176,8 @@ TEST_CASE("steps without some gradients are bit-identical to one rank, and fail 
   }
   CHECK(grid.AllHold(one.w));
   grid[2].has_grad[0] = !grid[2].has_grad[0];
-  CheckStepFails(&grid, SHAMPOO_E_INVALID, {"shard rank", "gradient for parameter \"matrix\"", "nothing has changed"});
+  CheckStepFails(&grid, SHAMPOO_E_INVALID,
+                 {"shard rank", "gradient for parameter \"matrix\"", "the step has changed nothing"});
 }
 
 TEST_CASE("a plan describes gathered blocks as whole blocks and reports their owners") {
@@ -267,11 +268,11 @@ TEST_CASE("the log of create summarizes how parameters are preconditioned") {
   std::string text;
   for (const std::string& message : log.Take()) text += message + "\n";
   for (const char* const words :
-       {"shards: shard_mode gather, 4 shard ranks; 5 parameters are preconditioned whole, 0 as pieces of this rank's "
-        "shards, 1 have no elements here and are skipped",
-        // The message of the last rank, which holds pieces of three parameters.
-        "shards: shard_mode local, 4 shard ranks; 0 parameters are preconditioned whole, 3 as pieces of this rank's "
-        "shards, 3 have no elements here and are skipped"}) {
+       {"shards: shard_mode gather, 4 shard ranks; number of parameters that are preconditioned whole: 5, as a "
+        "separate tensor for each shard: 0, not at all, because this rank has none of their elements: 1",
+        // The message of the last rank, which holds shards of three parameters.
+        "shards: shard_mode local, 4 shard ranks; number of parameters that are preconditioned whole: 0, as a "
+        "separate tensor for each shard: 3, not at all, because this rank has none of their elements: 3"}) {
     CHECK_MESSAGE(Has(text, words), text);
   }
 }

@@ -263,7 +263,6 @@ void FillStates(const Rank& rank, const std::string& begin, const std::string& e
     const std::string_view key = entry.key;
     if (!key.starts_with(begin) || !key.ends_with(end)) continue;
     const std::vector<float> values(static_cast<size_t>(entry.elements), value);
-    // This call fails on a rank that does not own the block.
     (void)shampoo_state_write(rank.optimizer, entry.index, 0, entry.elements, values.data(),
                               values.size() * sizeof(float), SHAMPOO_CPU, nullptr);
   }

@@ -224,7 +224,8 @@ TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
       const size_t param = grid[odd].g[0].empty() ? 2 : 0;
       if (grid[odd].g[param].empty()) continue;
       grid[odd].g[param][0] = NAN;
-      CheckStepFails(&grid, SHAMPOO_E_NUMERIC, {"shard rank " + std::to_string(odd) + ": ", "nothing has changed"});
+      CheckStepFails(&grid, SHAMPOO_E_NUMERIC,
+                     {"shard rank " + std::to_string(odd) + ": ", "the step has changed nothing"});
     }
   }
 }

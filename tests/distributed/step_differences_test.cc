@@ -85,7 +85,7 @@ TEST_CASE("a rank at another step is an error on all ranks") {
       CAPTURE_ALL(group, steps);
       ForEveryRank([&](Grid* grid, int odd) {
         SetSteps((*grid)[odd], group, steps);
-        CheckFails(grid, SHAMPOO_E_STATE, odd, {"step", "Give all ranks the state of the same step"});
+        CheckFails(grid, SHAMPOO_E_STATE, odd, {"step", "Load the state of the same step on all ranks"});
         SetSteps((*grid)[odd], group, 2);
         CheckContinues(grid);
       });

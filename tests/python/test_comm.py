@@ -229,7 +229,7 @@ def test_an_exchange_fails_if_a_view_of_its_buffers_is_kept(keep: Any, which: st
     with pytest.raises(libshampoo.CommError) as error:
         libshampoo.Optimizer([np.ones(4, np.float32)], comm=Keeps()).step([np.ones(4, np.float32)])
     assert isinstance(error.value.__cause__, BufferError)
-    assert str(error.value.__cause__).startswith(f"{which}: a slice or an array of this memory was kept")
+    assert str(error.value.__cause__).startswith(f"{which}: a slice of this memory, or an array that shares")
 
 
 def test_a_communicator_may_have_other_attributes() -> None:

@@ -331,9 +331,9 @@ def test_describe_sets_roles_and_row_splits() -> None:
     state = tx.init(params)
     assert state.arena.shape == (found.bytes("state"),)
     jax.jit(tx.update)(params, state, params)
-    with pytest.raises(TypeError, match="describe: 'rows' for .*expected role, row_splits or fan"):
+    with pytest.raises(TypeError, match="describe: .* the option 'rows' for .*expected role, row_splits or fan"):
         libshampoo.jax.plan(params, describe=lambda name: {"rows": 1})
-    with pytest.raises(TypeError, match="describe: None for .*expected a mapping"):
+    with pytest.raises(TypeError, match="describe: .* returned None for .*expected a mapping"):
         libshampoo.jax.plan(params, describe=lambda name: None)
 
 
@@ -386,9 +386,9 @@ def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.M
         # The warning recommends a function: stack_dims=1 would also turn each row of the embedding into a vector.
         with pytest.raises(UserWarning, match=r"Pass stack_dims=lambda name: name.startswith\(\"\['layers'\]\"\)\."):
             libshampoo.jax.plan(other)
-    with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
+    with pytest.warns(UserWarning, match=r"the 2 parameters look like 6 .* Pass stack_dims=1\. If .* stack_dims=0"):
         libshampoo.jax.plan(shapes(LAYERS["attention"]))
-    with pytest.warns(UserWarning, match=r"the 4 parameters look like 6 .* Pass stack_dims=1\. stack_dims=0"):
+    with pytest.warns(UserWarning, match=r"the 4 parameters look like 6 .* Pass stack_dims=1\. If .* stack_dims=0"):
         libshampoo.jax.plan(shapes({"layers": LAYERS}))
 
 
@@ -503,15 +503,15 @@ def test_errors_name_the_argument_and_its_value() -> None:
         (lambda: make(None), TypeError, "learning_rate: None; expected a number"),
         (lambda: make("fast"), TypeError, "learning_rate: 'fast'; expected a number"),
         (lambda: make(jnp.ones(3)), TypeError, "learning_rate: .*; expected a number"),
-        (lambda: make(lr=0.1), TypeError, "learning_rate is missing; expected .*; lr is called learning_rate here"),
+        (lambda: make(lr=0.1), TypeError, "learning_rate is missing; expected .*; pass lr as learning_rate$"),
         (lambda: make(), TypeError, "learning_rate is missing; expected a number, .* or a function of the step count$"),
-        (lambda: make(-0.1), ValueError, "^learning_rate: the value -0.1 is not allowed: expected a float, >= 0$"),
+        (lambda: make(-0.1), ValueError, "^learning_rate: the value -0.1 is not allowed: expected a float: >= 0$"),
         (lambda: make(jnp.float32(-0.5)), ValueError, "learning_rate: the value -0.5 is not allowed"),
         (lambda: make(np.array([-0.5])), ValueError, "learning_rate: the value -0.5 is not allowed"),
         (lambda: make(float("nan")), ValueError, "learning_rate: the value nan is not allowed"),
         (lambda: make(0.1, weight_decay=np.ones(2)), TypeError, r"weight_decay: an array of shape \(2,\); expected a"),
         (lambda: make(0.1, beta1=lambda count: 0.9), TypeError, "beta1: a function; expected .* Only learning_rate"),
-        (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected a number of dim"),
+        (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected an integer"),
         (lambda: make(0.1, stack_dims=2).init({"v": jnp.ones(3)}), ValueError, STACKED),
         (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=lambda name: 2), ValueError, STACKED),
         (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=-1), ValueError, "stack_dims: -1 .* from 0 to 1"),

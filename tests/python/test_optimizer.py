@@ -104,7 +104,7 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
     assert muon.adam_lr == 0.5
     with pytest.raises(ValueError, match="weight_decay"):
         opt.weight_decay = -1
-    with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number, >= 0"):
+    with pytest.raises(TypeError, match="key weight_decay: the value 'much' is not allowed: expected a number: >= 0"):
         opt.weight_decay = "much"
 
 
@@ -272,7 +272,7 @@ def test_the_error_for_a_value_of_the_wrong_type_names_its_key() -> None:
         libshampoo.Optimizer(params(), weight_decay=schedule)
     with pytest.raises(TypeError, match=r"key lr: .* for a schedule set opt\.lr"):
         libshampoo.Optimizer(params()).lr = schedule
-    with pytest.raises(TypeError, match="key lr: the value None is not allowed: expected a number, >= 0; leave"):
+    with pytest.raises(TypeError, match="key lr: the value None is not allowed: expected a number: >= 0; leave"):
         libshampoo.Optimizer(params(), lr=None)
     for name, value in (("lr", [1, 2]), ("momentum", np.ones(0)), ("use_nesterov", None), ("grafting", None),
                         ("grafting", schedule), ("precondition_frequency", None), ("beta1", {})):  # fmt: skip
@@ -322,7 +322,7 @@ def test_mappings_can_be_nested() -> None:
         opt.step({"layer/b": b, "layer": {"b": b + 1}})
     with pytest.raises(TypeError, match="the name 7 is not a string"):
         opt.step({"layer": {7: b}})
-    with pytest.raises(TypeError, match='params: number 1 of the sequence is a mapping; .* groups, .* "params"'):
+    with pytest.raises(TypeError, match=r'params\[1\] is a mapping; .* groups, .* "params"'):
         libshampoo.Optimizer([w, {"b": b}])
 
 
@@ -353,7 +353,7 @@ def test_the_error_for_an_unknown_gradient_suggests_a_similar_name() -> None:
     with pytest.raises(ValueError, match="gradient of 'X': .* this name; expected one of 'l1/w', 'head'$"):
         opt.step(arrays(["X"]))
     many = libshampoo.Optimizer(arrays([f"layer{number}" for number in range(20)]))
-    with pytest.raises(ValueError, match="gradient of 'X': .* this name; opt.plan.names has all names$"):
+    with pytest.raises(ValueError, match="gradient of 'X': .* this name; expected one of opt.plan.names$"):
         many.step(arrays(["X"]))
 
 
@@ -368,13 +368,13 @@ def test_the_error_for_a_gradient_of_another_dtype_suggests_a_conversion() -> No
 
 def test_messages_name_python_types() -> None:
     for keys, words in (
-        ({"lr": -1}, "key lr: the value -1 is not allowed: expected a float, >= 0"),
-        ({"precondition_frequency": 0}, 'key precondition_frequency: the value "0" is not allowed: expected an int, '),
+        ({"lr": -1}, "key lr: the value -1 is not allowed: expected a float: >= 0"),
+        ({"precondition_frequency": 0}, 'key precondition_frequency: the value "0" is not allowed: expected an int: '),
     ):
         with pytest.raises(ValueError, match=words):
             libshampoo.Optimizer(params(), **keys)
     opt = libshampoo.Optimizer(params())
-    with pytest.raises(ValueError, match="key lr: the value -1 is not allowed: expected a float, >= 0"):
+    with pytest.raises(ValueError, match="key lr: the value -1 is not allowed: expected a float: >= 0"):
         opt.lr = -1
     assert "(float, >= 0" in libshampoo.help_text("lr")
     assert "(int, " in libshampoo.help_text("precondition_frequency")
@@ -497,7 +497,7 @@ def test_paths_can_have_any_type(tmp_path: Path) -> None:
 def test_repr_needs_no_lock() -> None:
     opt = libshampoo.Optimizer(params())
     with opt._using():
-        assert "Optimizer(unavailable, cpu, " in repr(opt)
+        assert "Optimizer(lr unavailable, cpu, " in repr(opt)
 
 
 def test_repr_shows_blocks() -> None:

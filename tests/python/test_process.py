@@ -100,7 +100,7 @@ def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "libshampoo.so.0")}
     done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    assert f"ImportError: this module was compiled for libshampoo {libshampoo.__version__}" in done.stderr
+    assert f"ImportError: this Python package was compiled for libshampoo {libshampoo.__version__}" in done.stderr
     assert "is 0.7.3" in done.stderr
 
 

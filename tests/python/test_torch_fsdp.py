@@ -154,9 +154,9 @@ def test_parameters_that_are_divided_in_different_ways_are_refused(ranks: int) -
     square = init_device_mesh("cpu", (2, 2))
     whole = torch.nn.Parameter(torch.ones(3))
     for params in ([("w", dtensor(line, Shard(0))), ("b", whole)], [("b", whole), ("w", dtensor(line, Shard(0)))]):
-        refused(params, "parameter 'b': a tensor of this rank only, but 'w' is a DTensor .*; call fully_shard")
+        refused(params, "parameter 'b': not a DTensor, but parameter 'w' is a DTensor .*; call fully_shard")
     params = [("w", dtensor(line, Shard(0))), ("v", dtensor(square, Replicate(), Shard(0)))]
-    refused(params, "parameter 'v': a DTensor on the mesh .*, but 'w' is on the mesh .* optimizer for each mesh")
+    refused(params, "parameter 'v': a DTensor on the mesh .*, but parameter 'w' is on .* optimizer for each mesh")
     uneven = dtensor(line, Shard(0), shape=torch.Size([10, 3]), stride=(3, 1))  # torch.chunk gives 3 rows to rank 0
     refused([("w", uneven)], r"parameter 'w': rank 0 of 4 holds a part of shape \(2, 3\), .*expected .* \(3, 3\)")
     elsewhere = DeviceMesh("cpu", [2, 3])  # does not contain this rank, which is 0
@@ -216,7 +216,7 @@ def test_gradients_must_be_divided_like_their_parameters(ranks: int) -> None:
         opt.state_dict()
     plain = torch.nn.Parameter(torch.ones(2, 3))
     plain_opt = Shampoo([plain])
-    with pytest.raises(ValueError, match="parameter 'param0': a tensor of this rank only, but 'param1' is a DTensor"):
+    with pytest.raises(ValueError, match="parameter 'param0': not a DTensor, but parameter 'param1' is a DTensor"):
         plain_opt.add_param_group({"params": [dtensor(line, Shard(0))]})
     assert len(plain_opt.param_groups) == 1
     with pytest.raises(ValueError, match="gradient of 'p': a DTensor, and the parameter is not a DTensor"):

@@ -58,7 +58,7 @@ void Measure(benchmark::State& state, const Operation& operation) {
   blas::ScratchExtent extent;
   extent.Add(n, n, sizeof(float));
   if (!blas::Scratch::Create(extent, &scratch).ok()) {
-    return state.SkipWithError("no memory for BLAS");
+    return state.SkipWithError("cannot allocate memory for BLAS");
   }
   const blas::ScratchUse use(&scratch);
   Matrices matrices(n);

@@ -124,7 +124,7 @@ const Case& FindCase(const std::string& name) {
   for (const Case& known : AllCases()) {
     if (known.name == name) return known;
   }
-  Fail("there is no case " + name + "; --case list shows all cases");
+  Fail("there is no case " + name + "; shampoo_bench --case list prints all cases");
 }
 
 int64_t Elements(const Dims& shape) {

@@ -76,12 +76,13 @@ def check_errors(program: str) -> None:
     cases: list[list[str]] = [
         ["--device", "cuda", "--plugin", "/nowhere/plugin.so", "/nowhere/plugin.so"],
         ["--device", "tpu", "--device tpu: expected cpu or cuda"],
-        ["--device", "cuda", "--grid", "--case", "gpt2", "--device cuda needs cases, shapes or --period"],
+        ["--device", "cuda", "--grid", "--case", "gpt2", "--device cuda cannot be combined with --grid"],
         ["--set", "root_async=2", "--set root_async: expected --period N"],
     ]
     for *arguments, words in cases:
         done = run(program, *arguments)
-        require(done.returncode == 1 and words in done.stderr, f"{arguments}: {done.returncode} {done.stderr}")
+        require(done.returncode == 1 and words in done.stderr,
+                f"{arguments}: status {done.returncode} and message {done.stderr!r}; expected status 1 and {words!r}")
 
 
 def main() -> None:

@@ -201,7 +201,8 @@ def main() -> None:
 
         report, _ = run("--model", "resnet50,recommendation", "--world", RANKS, "--balance", "cost", *RATES)
         parameters = [model["parameters"] for model in report["models"]]
-        require(parameters == [25557032, 2368897], f"known models have {parameters} parameters")
+        require(parameters == [25557032, 2368897],
+                f"resnet50 and recommendation have {parameters} parameters; expected 25557032 and 2368897")
         for model in report["models"]:
             check_consistent(model["rows"][0], RANKS, model["model"])
 
@@ -219,10 +220,12 @@ def main() -> None:
         check_shards_plot(draw(chart), rows)
 
         wrong = subprocess.run([program, "--world", "0"], stderr=subprocess.PIPE, text=True, check=False)
-        require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr, "a world of 0 is not refused")
+        require(wrong.returncode == 1 and "--world is '0'" in wrong.stderr,
+                "--world 0: expected an error that names the value")
         wrong = subprocess.run([program, "--shard-mode", "gather", "--shards", "2"], stderr=subprocess.PIPE, text=True,
                                check=False)
-        require(wrong.returncode == 1 and "shards of one copy" in wrong.stderr, "gather with --shards is not refused")
+        require(wrong.returncode == 1 and "shards of one copy" in wrong.stderr,
+                "--shard-mode gather --shards 2: expected an error that gives the reason")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ def require_fraction(value: float, text: str) -> None:
 def check_row(row: dict) -> None:
     where = f"row {row['threads']} threads {row['state_dtype']}"
     for name in ROW_NUMBERS:
-        require(isinstance(row[name], (int, float)) and row[name] > 0, f"{where}: {name} is {row[name]}")
+        require(isinstance(row[name], (int, float)) and row[name] > 0,
+                f"{where}: {name} is {row[name]}; expected a number above 0")
     require(row["tensors"] == len(SHAPES) and row["block"] == BLOCK, f"{where}: wrong tensors or block")
     require(row["blocks"] == sum(len(blocks_of(shape)) for shape in SHAPES), f"{where}: {row['blocks']} blocks")
     require(row["parameters"] == 64 * 48 + 5 * 9 * 40 + 100, f"{where}: {row['parameters']} parameters")
@@ -101,7 +102,7 @@ def check_machines(report: dict, threads: list[int]) -> None:
     require([machine["threads"] for machine in report["machines"]] == threads, "wrong numbers of threads in machines")
     for machine in report["machines"]:
         for name in ("gflops", "memory_gb_per_s", "cache_gb_per_s"):
-            require(machine[name] > 0, f"{name} is {machine[name]}")
+            require(machine[name] > 0, f"{name} is {machine[name]}; expected a number above 0")
 
 
 def main() -> None:
@@ -156,7 +157,8 @@ def main() -> None:
             require(simulation["blocks"] == 1000 and simulation["distinct_shapes"] == 8, "wrong simulated blocks")
             for point in simulation["efficiency"]:
                 for kind in ("ordinary", "with_roots"):
-                    require(0 < point[kind] < 1.0001, f"efficiency {point[kind]} on {point['threads']} threads")
+                    require(0 < point[kind] < 1.0001,
+                            f"efficiency on {point['threads']} threads is {point[kind]}; expected (0, 1]")
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ CheckpointRuns::CheckpointRuns(const CheckpointSize& size, const std::string& di
       saved_(folder_ + "/saved"),
       dd_file_(folder_ + "/dd") {
   std::error_code error;
-  if (!fs::create_directory(folder_, error)) Fail("cannot make " + folder_ + ": " + error.message());
+  if (!fs::create_directory(folder_, error)) Fail("cannot create the folder " + folder_ + ": " + error.message());
   rank_ = Make(model_);
   FillState(*rank_);
   Save();  // creates the files that are listed and measured below

@@ -91,7 +91,8 @@ PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_run
     row.longest_device = std::max(row.longest_device, time.device);
   }
   row.root_retried = session.Stat("root_retried");
-  if (session.Stat("nonfinite_blocks") > 0) Fail("a step skipped blocks");
+  if (session.Stat("nonfinite_blocks") > 0)
+    Fail("a step skipped the update of a block, because a value was not finite; the measured times are not valid");
   return row;
 }
 

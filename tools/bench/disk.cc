@@ -24,8 +24,9 @@ double TimeDd(std::vector<std::string> arguments) {
   const auto start = std::chrono::steady_clock::now();
   pid_t child = 0;
   int status = -1;
-  if (posix_spawnp(&child, "dd", nullptr, nullptr, words.data(), environ) != 0) Fail("dd cannot be started");
-  if (waitpid(child, &status, 0) != child || status != 0) Fail("dd failed: " + arguments.back());
+  if (posix_spawnp(&child, "dd", nullptr, nullptr, words.data(), environ) != 0)
+    Fail("cannot start dd: expected the program dd in a folder of PATH");
+  if (waitpid(child, &status, 0) != child || status != 0) Fail("dd failed with the argument " + arguments.back());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -55,7 +55,7 @@ double MeasureRate(int threads, int64_t bytes_per_array, int64_t slices, int64_t
       const auto bytes = static_cast<size_t>(slices * n * 4);
       Floats& array = arrays[static_cast<size_t>(i)];
       array.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
-      if (array == nullptr) Fail("no memory to measure the bandwidth with: " + std::to_string(bytes) + " bytes");
+      if (array == nullptr) Fail("cannot allocate " + std::to_string(bytes) + " bytes to measure the bandwidth");
       std::fill_n(array.get(), slices * n, 1.0f);
     }
   });

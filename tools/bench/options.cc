@@ -58,7 +58,9 @@ void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
   // These keys vary between rows, or the measurement sets them.
   for (const char* const own : {"precondition_frequency", "start_preconditioning_step", "max_preconditioner_dim",
                                 "grafting", "threads", "track_times", "refresh_growth"}) {
-    if (pair.first == own) Fail("--set " + pair.first + ": the program sets this key itself; --help lists all options");
+    if (pair.first == own)
+      Fail("--set " + pair.first +
+           ": the program sets this key; remove this --set, or use an option that --help lists");
   }
   for (const char* const needs_period : {"root_spread", "root_async"}) {
     if (pair.first == needs_period && mode != Mode::kPeriod) {
@@ -69,22 +71,28 @@ void CheckKey(const std::pair<std::string, std::string>& pair, Mode mode) {
 
 void CheckTogether(const Options& options) {
   const bool shapes = !options.shapes.empty() || !options.shapes_file.empty();
-  if (shapes && !options.cases.empty()) Fail("--case excludes --shapes and --shapes-file");
-  if (!options.shapes.empty() && !options.shapes_file.empty()) Fail("--shapes and --shapes-file exclude each other");
+  if (shapes && !options.cases.empty()) Fail("--case cannot be combined with --shapes or --shapes-file");
+  if (!options.shapes.empty() && !options.shapes_file.empty()) Fail("--shapes cannot be combined with --shapes-file");
   if (options.mode == Mode::kGrid && !shapes && options.cases.size() != 1) {
     Fail("--grid needs --shapes, --shapes-file or one --case");
   }
   const bool is_fixed = options.mode == Mode::kInverseRoots || options.mode == Mode::kOrthogonalization;
-  if (is_fixed && (shapes || !options.cases.empty())) Fail("--roots and --orthogonalize take neither cases nor shapes");
-  if (options.mode == Mode::kSimulate && shapes) Fail("--simulate takes cases, not shapes");
+  if (is_fixed && (shapes || !options.cases.empty())) {
+    Fail("--roots and --orthogonalize measure fixed shapes; remove --case, --shapes and --shapes-file");
+  }
+  if (options.mode == Mode::kSimulate && shapes)
+    Fail("--simulate cannot be combined with --shapes or --shapes-file; use --case");
   if (options.device != "cpu" && options.mode != Mode::kRows && options.mode != Mode::kPeriod) {
-    Fail("--device " + options.device + " needs cases, shapes or --period: the other modes measure the CPU");
+    Fail("--device " + options.device +
+         " cannot be combined with --grid, --simulate, --roots, --orthogonalize or --case list; use --device cpu");
   }
   for (const auto& key : options.keys) CheckKey(key, options.mode);
   if (!options.chart.empty() && options.mode != Mode::kGrid) Fail("--chart needs --grid");
   if (options.cases.size() == 1 && options.cases[0] == "all" &&
       !(options.blocks.empty() && options.graftings.empty() && options.state_dtypes.empty())) {
-    Fail("--block, --grafting and --state-dtype need a --case: --case all is a fixed selection of rows");
+    Fail(
+        "--block, --grafting and --state-dtype cannot be combined with --case all (the default), whose rows are fixed; "
+        "name another case with --case");
   }
 }
 

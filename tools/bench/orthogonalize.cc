@@ -78,7 +78,7 @@ IterationTimes MeasureShape(const shampoo::Settings& settings, int64_t rows, int
 
 void MeasureOrthogonalization(int min_runs) {
   shampoo::blas::Scratch scratch;
-  if (!shampoo::blas::Scratch::Create({}, &scratch).ok()) Fail("not enough memory");
+  if (!shampoo::blas::Scratch::Create({}, &scratch).ok()) Fail("cannot allocate memory for BLAS");
   const shampoo::blas::ScratchUse use(&scratch);
   shampoo::Settings settings;
   settings.ns_steps = kSteps;

@@ -112,9 +112,9 @@ Model FindModel(const std::string& name) {
 
 std::vector<Model> ChooseModels(const ModelChoice& choice) {
   if (!choice.names.empty() + !choice.shapes.empty() + !choice.shapes_file.empty() > 1) {
-    Fail("--model, --shapes and --shapes-file exclude each other");
+    Fail("use only one of --model, --shapes and --shapes-file");
   }
-  if (choice.tokens != 0 && choice.step_seconds != 0) Fail("--tokens and --step-seconds exclude each other");
+  if (choice.tokens != 0 && choice.step_seconds != 0) Fail("use only one of --tokens and --step-seconds");
   std::vector<Model> models;
   if (!choice.shapes.empty()) {
     models = {ModelOf(CaseOfShapes(choice.shapes))};

@@ -163,7 +163,8 @@ PlacementOptions ReadPlacementOptions(int argc, char** argv) {
   }
   std::sort(options.worlds.begin(), options.worlds.end());
   if (options.worlds.empty())
-    Fail("--shards is " + std::to_string(options.shards) + ": expected a divisor of a number of ranks in --world");
+    Fail("--shards is " + std::to_string(options.shards) +
+         ": expected a divisor of at least one number of ranks (--world)");
   if (options.gather && options.worlds.front() < 2) Fail("--world is '1': --shard-mode gather needs 2 ranks or more");
   return options;
 }

@@ -90,7 +90,7 @@ void BenchRoot(benchmark::State& state, RootMethod method) {
   blas::ScratchUse use(&scratch);
   const std::vector<double>& matrix = MatrixOf(n);
   if (matrix.size() != count) {
-    state.SkipWithError("the random orthogonal matrix could not be made");
+    state.SkipWithError("the random orthogonal matrix could not be generated");
     return;
   }
   const std::vector<Real> a(matrix.begin(), matrix.end());

@@ -99,7 +99,7 @@ void MeasureRoots(int min_runs) {
   shampoo::blas::Scratch scratch;
   shampoo::blas::ScratchExtent extent;
   extent.Add(512, 1024, sizeof(double));
-  if (!shampoo::blas::Scratch::Create(extent, &scratch).ok()) Fail("not enough memory");
+  if (!shampoo::blas::Scratch::Create(extent, &scratch).ok()) Fail("cannot allocate memory for BLAS");
   const shampoo::blas::ScratchUse use(&scratch);
   std::puts(
       "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops for a root, 2 n^3 for a product "

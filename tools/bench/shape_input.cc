@@ -24,7 +24,7 @@ int64_t ReadDim(const std::string& text, const std::string& where) {
 
 void AddTensor(Case* to, const std::string& name, const Dims& shape, const std::string& where) {
   if (shape.empty() || shape.size() > kMaxDims)
-    Fail(where + " has " + std::to_string(shape.size()) + " dims: expected 1 to 8");
+    Fail("a shape in " + where + " has " + std::to_string(shape.size()) + " dims: expected 1 to 8");
   for (const Tensor& other : to->tensors) {
     if (other.name == name) Fail(where + ": the name " + name + " is not unique");
   }
@@ -48,7 +48,7 @@ Case CaseOfShapes(const std::string& shapes) {
 
 Case CaseOfFile(const std::string& path) {
   std::ifstream file(path);
-  if (!file) Fail("cannot read " + path);
+  if (!file) Fail("cannot read " + path + ": expected a file with lines such as 'weight 4096 1024'");
   Case model{"shapes", path.substr(path.rfind('/') + 1), {}, {128, 256, 512, 1024, 2048}};
   int number = 0;
   for (std::string line; std::getline(file, line);) {

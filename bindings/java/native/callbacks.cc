@@ -24,9 +24,9 @@ jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {
     const jclass kind = env->FindClass("java/lang/IllegalArgumentException");
-    const std::string text = "an exchange of " + std::to_string(bytes) +
-                             " bytes: a ByteBuffer holds at most 2147483647 bytes; set the key comm_bucket_bytes to a "
-                             "smaller value, or use a communicator in C";
+    const std::string text = "a buffer of an exchange has " + std::to_string(bytes) +
+                             " bytes; expected at most 2147483647, the limit of a ByteBuffer. Set the key "
+                             "comm_bucket_bytes to 1073741824 or less (not to 0), or use C functions (Comm.ofAddress)";
     if (kind != nullptr) env->ThrowNew(kind, text.c_str());
     return nullptr;
   }

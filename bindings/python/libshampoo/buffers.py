@@ -34,8 +34,7 @@ class Buffers:
     def __init__(self, described: Sequence[Described], device: tuple[int, int]) -> None:
         self._index = {param.name: number for number, param in enumerate(described)}
         self._device = device
-        self._labels = [[f"{role} {'of ' if role != 'parameter' else ''}{param.name!r}" for param in described]
-                        for role in ROLES]  # fmt: skip
+        self._labels = [[_label(role, param.name) for param in described] for role in range(len(ROLES))]
         self._dtypes = [[getattr(param.desc, f"{field}_dtype") for param in described] for field in FIELDS]
         self._shapes = [param.local_shape for param in described]
         self.views: list[Views] = [[None] * len(described) for _ in ROLES]
@@ -77,16 +76,19 @@ class Buffers:
             seen = set()
             for name, array in named:
                 if name not in self._index:
-                    raise ValueError(f"{ROLES[role]} of {name!r}: {self._unknown_name(name)}")
+                    raise ValueError(f"{_label(role, name)}: {self._unknown_name(name)}")
                 if name in seen:
                     raise ValueError(
-                        f"{ROLES[role]} of {name!r}: the name appears twice, as nested keys and as one key"
+                        f"{_label(role, name)}: the name appears twice, as nested keys and as one key; pass one of them"
                     )
                 seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
             if is_array(arrays):
-                raise TypeError(f"{ROLES[role]}: expected a mapping or a sequence; put a single array into a list")
+                raise TypeError(
+                    f"{ROLES[role]}: a single array; expected a mapping or a sequence of arrays. Put the array into a "
+                    "list"
+                )
             items = list(arrays)
             if len(items) != len(self._shapes):
                 raise ValueError(
@@ -108,7 +110,7 @@ class Buffers:
         elif len(self._index) <= _FEW_NAMES:
             hint = f"expected one of {', '.join(map(repr, self._index))}"
         else:
-            hint = "opt.plan.names has all names"
+            hint = "expected one of opt.plan.names"
         return f"there is no parameter with this name; {hint}"
 
     def check_written(self, views: list[Views], only_grads_changed: bool = False) -> list[Range]:
@@ -132,9 +134,9 @@ class Buffers:
             for number, (param, out) in enumerate(zip(views[PARAM], views[OUT], strict=True)):
                 if param is not None and out is param and param.readonly:
                     raise ValueError(
-                        f"{self._labels[PARAM][number]}: read-only, and a step writes to it; pass a writable NumPy "
-                        "array and keep it as the parameter (in TensorFlow, assign it back after each step: "
-                        'variable.assign(array)), or use output="updates"; for JAX, use libshampoo.jax'
+                        f"{self._labels[PARAM][number]}: read-only; expected a writable array, because steps write to "
+                        "it. Pass a writable NumPy array and keep this array as the parameter (in TensorFlow, call "
+                        'variable.assign(array) after each step), or use output="updates"; for JAX, use libshampoo.jax'
                     )
             for role in (OUT, COPY):
                 for number, view in enumerate(views[role]):
@@ -161,7 +163,7 @@ class Buffers:
 
     def _raise_overlap(self, found: Range, written: Range) -> None:
         label, other = (self._labels[role][number] for _, _, role, number in (found, written))
-        raise ValueError(f"{label}: it overlaps the {other}, and a step writes there")
+        raise ValueError(f"{label}: overlaps the {other}, to which a step writes; pass arrays that do not overlap")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
         """Bind new views of some roles. The views of all other roles stay bound."""
@@ -186,6 +188,11 @@ class Buffers:
         self.views = [[None] * len(self._shapes) for _ in ROLES]
         self._written = []
         self._retired.clear()
+
+
+def _label(role: int, name: str) -> str:
+    """Return the name of an array in messages, such as "parameter 'w'" or "gradient of 'w'"."""
+    return f"{ROLES[role]} {'of ' if role != PARAM else ''}{name!r}"
 
 
 def _same(one: _native.View, other: _native.View | None) -> bool:

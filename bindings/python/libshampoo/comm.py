@@ -208,5 +208,8 @@ def connect(comm: Any) -> tuple[_native.shampoo_comm | None, tuple[int, int]]:
     if isinstance(comm, NativeComm):
         return _native.shampoo_comm_from_ops(comm.ops), (comm.rank, comm.world)
     if not callable(getattr(comm, "all_gather", None)):
-        raise TypeError(f"{type(comm).__name__} is not a communicator: it has no all_gather(send, recv)")
+        raise TypeError(
+            f"{type(comm).__name__} is not a communicator: it has no method all_gather(send, recv); expected a "
+            "communicator of mpi4py, or a Communicator, NativeComm or NcclComm of libshampoo"
+        )
     return _native.shampoo_comm_from_ops(comm), (comm.rank, comm.world)

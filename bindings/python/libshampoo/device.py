@@ -22,7 +22,7 @@ def find_device(device: str | None, first: _native.View | None) -> tuple[int, in
     if found[0] == _native.SHAMPOO_CUDA:
         cuda.load()
         if text := cuda.unavailable_reason():
-            raise UnsupportedError(f"CUDA cannot be used here: {text}")
+            raise UnsupportedError(f"CUDA cannot be used: {text}")
     return found
 
 

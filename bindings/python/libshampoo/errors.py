@@ -86,8 +86,8 @@ _BY_STATUS = {kind.status: kind for kind in Error.__subclasses__()}
 def _with_python_types(text: str) -> str:
     """Replace "f64" by "float" and "i64" by "int" in a message about the value of a key."""
     return re.sub(
-        r"^(key \w+: the value .* is not allowed: expected) (f64|i64), ",
-        lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}, ",
+        r"^(key \w+: the value .* is not allowed: expected) (f64|i64): ",
+        lambda found: f"{found[1]} {_ARTICLES[found[2]]} {PYTHON_TYPES[found[2]]}: ",
         text,
         flags=re.DOTALL,
     )

@@ -67,7 +67,7 @@ class Group(MutableMapping[str, Value]):
             _native.shampoo_optimizer_set(handle, self._number, name, number)
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError("a key cannot be deleted")
+        raise TypeError(f"key {name}: keys of a group cannot be deleted; assign a value instead")
 
     def __iter__(self) -> Iterator[str]:
         return iter(KEYS)

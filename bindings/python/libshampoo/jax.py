@@ -27,8 +27,11 @@ jnp = jax.numpy
 
 __all__ = ["GradientTransformation", "Shampoo", "ShampooState", "export", "plan", "shampoo"]
 
-#: Keys that cannot be passed to ``shampoo``, and what to use in their place.
-_REPLACED = {"lr": "learning_rate", "output": "the default, because update always returns the values to add"}
+#: Keys that cannot be passed to ``shampoo``, and what to do instead.
+_REPLACED = {
+    "lr": "use the argument learning_rate",
+    "output": "leave the key out, because update always returns the values to add to the parameters",
+}
 _LEARNING_RATE = "a number, a scalar array or a function of the step count"
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 _warned: set[str] = set()
@@ -107,7 +110,7 @@ def _constants(keys: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in keys.items():
         if name in _REPLACED:
-            raise TypeError(f"the key {name!r} cannot be set here: use {_REPLACED[name]}")
+            raise TypeError(f"key {name}: cannot be set in libshampoo.jax; {_REPLACED[name]}")
         value = _constant(name, value)
         numeric = name in KEYS and KEYS[name].value_type in ("f64", "i64", "bool")
         if numeric and (callable(value) or hasattr(value, "shape")):
@@ -159,7 +162,7 @@ def _warn_about_stacks(leaves: Sequence[_Leaf]) -> None:
             f"libshampoo.jax: the {len(inside)} parameters {f'under {subtree} ' if subtree else ''}look like "
             f"{layers} stacked layers, as jax.lax.scan and jax.vmap use them ({first.name} has shape "
             f"{tuple(first.array.shape)}), and are preconditioned across layers. Pass "
-            f"stack_dims={stack_dims}. stack_dims=0 silences this warning"
+            f"stack_dims={stack_dims}. If these parameters are not stacked layers, pass stack_dims=0"
         )
         if text not in _warned:
             warnings.warn(text, UserWarning, stacklevel=4)
@@ -228,12 +231,12 @@ class _Shampoo:
         try:
             stack_dims = operator.index(0 if wanted is None else wanted)
         except TypeError:
-            raise TypeError(f"stack_dims: {wanted!r} for {name}; expected a number of dimensions") from None
+            raise TypeError(f"stack_dims: {wanted!r} for {name}; expected an integer number of dimensions") from None
         if not 0 <= stack_dims <= len(shape):
             raise ValueError(
                 f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected a "
                 f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function that takes the "
-                "name of a parameter"
+                "name of a parameter and returns its stack_dims"
             )
         options = param_options(self._options_of, name)
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)
@@ -276,9 +279,7 @@ class _Shampoo:
         gradients = [None if grad is None else jnp.asarray(grad) for grad in flat_grads]
         for leaf, grad in zip(leaves, gradients):
             if grad is not None and grad.shape != leaf.array.shape:
-                raise ValueError(
-                    f"gradient of {leaf.name!r}: shape {grad.shape}, and the parameter has {leaf.array.shape}"
-                )
+                raise ValueError(f"gradient of {leaf.name!r}: shape {grad.shape}; expected {leaf.array.shape}")
         grad_dtypes = [array.dtype if grad is None else grad.dtype for array, grad in zip(arrays, gradients)]
         program = self._program(leaves, grad_dtypes) if leaves else None
         _check_arena("update", state, program)
@@ -345,7 +346,7 @@ def _with_learning_rate(function: _Function) -> _Function:
     @functools.wraps(function)
     def checked(*args: Any, **keys: Any) -> Any:
         if not args and "learning_rate" not in keys:
-            hint = "; lr is called learning_rate here" if "lr" in keys else ""
+            hint = "; pass lr as learning_rate" if "lr" in keys else ""
             raise TypeError(f"shampoo: the argument learning_rate is missing; expected {_LEARNING_RATE}{hint}")
         return function(*args, **keys)
 

@@ -82,8 +82,8 @@ def unknown_key(name: str) -> str:
 def fixed_key(name: str) -> str:
     """Return the error message for a key that cannot be changed between steps."""
     return (
-        f"key {name}: fixed when the optimizer is created; libshampoo.KEYS[name].changeable is true for keys that can "
-        "be changed"
+        f"key {name}: fixed when the optimizer is created; create a new optimizer with the new value. Only keys for "
+        "which libshampoo.KEYS[name].changeable is true can be changed between steps"
     )
 
 
@@ -94,11 +94,11 @@ def check_name(name: str) -> None:
 
 
 _KINDS = {
-    "f64": "a number,",
-    "i64": "an integer,",
-    "bool": "a bool,",
+    "f64": "a number:",
+    "i64": "an integer:",
+    "bool": "a bool:",
     "choice": "one of",
-    "list": "integers,",
+    "list": "integers:",
     "text": "one of",
 }
 

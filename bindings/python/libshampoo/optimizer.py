@@ -159,8 +159,8 @@ class Optimizer:
         for number, output in enumerate(outputs):
             if output != outputs[0]:  # the class Buffers binds the outputs of all groups in the same way
                 raise ValueError(
-                    f"key output: group 0 has {outputs[0]}, and group {number} has {output}; create a separate "
-                    "optimizer for each"
+                    f"key output: group 0 has {outputs[0]}, but group {number} has {output}; expected one value for "
+                    "all groups. Create a separate optimizer for each value"
                 )
         self._updates = outputs[0] == "updates"
         none: Views = [None] * len(views)
@@ -186,7 +186,7 @@ class Optimizer:
             super().__setattr__(name, value)
 
         def __getattr__(self, name: str) -> Any:
-            hint = f': the value of the key is param_groups[0]["{name}"]' if name in KEYS else ""
+            hint = f': read the key as param_groups[0]["{name}"]' if name in KEYS else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @property
@@ -202,7 +202,10 @@ class Optimizer:
             if self._handle is None:
                 raise StateError("the optimizer is closed")
             if self._process != os.getpid():
-                raise StateError("the optimizer was created before a fork, and its threads are in the other process")
+                raise StateError(
+                    "the optimizer was created before a fork, and a fork does not copy threads; create the optimizer "
+                    "in the child process, after the fork"
+                )
             yield self._handle
         finally:
             self._lock.release()
@@ -471,7 +474,10 @@ class Optimizer:
     def _all_ranks(self, world: Any) -> Any:
         world = self._world if world is _KEEP else world
         if world is _KEEP:
-            raise TypeError("world: an optimizer with comm and shard_comm needs a communicator of all ranks here")
+            raise TypeError(
+                "world: missing; expected a communicator of all ranks, because the optimizer has both comm and "
+                "shard_comm"
+            )
         return world
 
     def close(self) -> None:
@@ -529,7 +535,7 @@ class Optimizer:
         try:
             rate = f"lr={self.lr:g}"
         except StateError:  # the optimizer is in use by another thread, or was created before a fork
-            rate = "unavailable"
+            rate = "lr unavailable"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"
         return "\n".join([f"Optimizer({rate}, {device}, {head.removeprefix('Plan(')}", *lines])

@@ -87,9 +87,9 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
     desc.name, desc.ndim, desc.stack_dims, desc.group = name, len(whole), param.stack_dims, group
     desc.shape = whole
     desc.param_dtype = dtype
-    desc.grad_dtype = code_of(param.grad_dtype, what) if param.grad_dtype is not None else dtype
-    desc.out_dtype = code_of(param.out_dtype, what) if param.out_dtype is not None else dtype
-    desc.copy_dtype = code_of(param.copy_dtype, what) if param.copy_dtype is not None else dtype
+    desc.grad_dtype = code_of(param.grad_dtype, f"grad_dtype of {what}") if param.grad_dtype is not None else dtype
+    desc.out_dtype = code_of(param.out_dtype, f"out_dtype of {what}") if param.out_dtype is not None else dtype
+    desc.copy_dtype = code_of(param.copy_dtype, f"copy_dtype of {what}") if param.copy_dtype is not None else dtype
     desc.role, desc.fan = _code(_ROLES, "role", param.role, what), _code(_FANS, "fan", param.fan, what)
     desc.row_splits = _row_splits(param.row_splits, what)
     if param.flat_offset is not None:
@@ -98,7 +98,8 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
         desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
     elif whole != local:
         raise ValueError(
-            f"{what}: the array of shape {local} is a part of {whole}; set flat_offset or local_offset to its position"
+            f"{what}: the array has shape {local}, but shape is {whole}; expected equal shapes, unless the array is a "
+            "shard. For a shard, set flat_offset or local_offset to the position of the array in the parameter"
         )
     return Described(name, desc, local)
 
@@ -116,7 +117,7 @@ def _row_splits(splits: int | Sequence[int], what: str) -> tuple[int, ...]:
     try:
         sizes = tuple(operator.index(size) for size in ((splits,) if isinstance(splits, int) else splits))
     except TypeError:
-        raise TypeError(f"{what}: row_splits is {splits!r}; expected sizes, or one size that repeats") from None
+        raise TypeError(f"{what}: row_splits is {splits!r}; expected a sequence of integers, or one integer") from None
     if len(sizes) > 8:
         raise ValueError(f"{what}: row_splits has {len(sizes)} sizes; expected at most 8 (a single size is repeated)")
     if not all(1 <= size < 2**63 for size in sizes):
@@ -134,14 +135,14 @@ def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
     if isinstance(array, (tuple, list)) and all(isinstance(extent, Integral) for extent in array):
         return tuple(map(operator.index, array)), _native.SHAMPOO_F32
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
-        raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype")
+        raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype; expected an array or a shape")
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
 
 
 def checked_describe(describe: Any) -> Callable[[str], Mapping[str, Any]] | None:
     """Return the argument ``describe`` of an optimizer. Raise TypeError if it is neither None nor a function."""
     if describe is not None and not callable(describe):
-        raise TypeError(f"describe: {describe!r}; expected a function of the name of a parameter")
+        raise TypeError(f"describe: {describe!r}; expected a function that takes the name of a parameter")
     return describe  # type: ignore[no-any-return]
 
 
@@ -149,10 +150,12 @@ def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str
     """Return the options that the function ``describe`` returns for a parameter. Without ``describe``, return none."""
     options = describe(name) if describe is not None else {}
     if not isinstance(options, Mapping):
-        raise TypeError(f"describe: {options!r} for {name}; expected a mapping of options")
+        raise TypeError(f"describe: the function returned {options!r} for {name}; expected a mapping of options")
     for option in options:
         if option not in ("role", "row_splits", "fan"):
-            raise TypeError(f"describe: {option!r} for {name}; expected role, row_splits or fan")
+            raise TypeError(
+                f"describe: the function returned the option {option!r} for {name}; expected role, row_splits or fan"
+            )
     return options
 
 
@@ -192,12 +195,15 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
         yield from flatten(params, "params")
         return
     if is_array(params) or isinstance(params, (str, bytes)):
-        raise TypeError("params: expected a mapping, a sequence or groups; put a single array into a list")
+        raise TypeError(
+            f"params: {type(params).__name__}; expected a mapping, a sequence of arrays, or groups. Put a single array "
+            "into a list"
+        )
     for number, item in enumerate(params, first):
         if isinstance(item, Mapping):
             raise TypeError(
-                f"params: number {number - first} of the sequence is a mapping; pass a mapping of all parameters, or "
-                'groups, each of them a dict with "params"'
+                f"params[{number - first}] is a mapping; expected an array or a pair (name, array). Pass "
+                'one mapping of all parameters, or groups, which are dicts with "params"'
             )
         if _is_named(item):
             yield from flatten({item[0]: item[1]}, "params")

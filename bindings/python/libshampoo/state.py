@@ -51,10 +51,10 @@ def check_entry(entry: Entry, value: Any) -> Any:
 
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
     if array.shape != entry.shape:
-        raise ValueError(f"state {entry.key!r}: shape {array.shape}, and the optimizer has {entry.shape}")
+        raise ValueError(f"state {entry.key!r}: shape {array.shape}; expected {entry.shape}")
     bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # bfloat16, as saved without ml_dtypes
     if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
-        raise ValueError(f"state {entry.key!r}: dtype {array.dtype}, and the optimizer has {NUMPY_NAMES[entry.dtype]}")
+        raise ValueError(f"state {entry.key!r}: dtype {array.dtype}; expected {NUMPY_NAMES[entry.dtype]}")
     return array
 
 
@@ -69,11 +69,16 @@ def write(handle: _native.shampoo_optimizer, values: Mapping[str, Any], stream: 
     names = {entry.key for entry in wanted}
     for key in values:
         if key not in names:
-            raise ValueError(f"state {key!r}: the optimizer has no such entry")
+            raise ValueError(
+                f"state {key!r}: the optimizer has no such entry; expected the state of an optimizer with the same "
+                "parameters and keys"
+            )
     arrays = []
     for entry in wanted:
         if entry.key not in values:
-            raise ValueError(f"state {entry.key!r} is missing")
+            raise ValueError(
+                f"state {entry.key!r} is missing; expected the state of an optimizer with the same parameters and keys"
+            )
         arrays.append(check_entry(entry, values[entry.key]))
     for entry, array in zip(wanted, arrays, strict=True):
         write_entry(handle, entry, array, stream)

@@ -117,7 +117,8 @@ class Shampoo(TinygradOptimizer):
         params = list(params.values()) if named else list(params)
         for number, param in enumerate(params):
             if not isinstance(param, Tensor):
-                raise TypeError(f"params: number {number} is {type(param).__name__}; expected a Tensor of tinygrad")
+                where = list(named)[number] if named else number
+                raise TypeError(f"params[{where!r}] is {type(param).__name__}; expected a Tensor of tinygrad")
         super().__init__(params, lr, fused=False)
         names = {id(param): name for name, param in reversed(list(named.items()))}
         self._names = [names.get(id(param), f"param{number}") for number, param in enumerate(self.params)]
@@ -135,8 +136,8 @@ class Shampoo(TinygradOptimizer):
         Device["CPU"].synchronize()
         for name, param in zip(self._names, self.params, strict=True):
             if not param.uop.has_buffer_identity() or param.uop.buffer.size != math.prod(param.shape):
-                raise ValueError(f"parameter {name!r}: a view of another tensor; give it its own memory with "
-                                 "replace(clone().realize())")  # fmt: skip
+                raise ValueError(f"parameter {name!r}: a view of another tensor; expected a tensor with its own "
+                                 "memory. Call param.replace(param.clone().realize())")  # fmt: skip
         return self._read(self.params, "parameter {!r}")
 
     def _read_grads(self) -> tuple[list[Any], list[Any]]:
@@ -183,8 +184,8 @@ class Shampoo(TinygradOptimizer):
             Parameters and state have not changed.
         """
         if capturing:
-            raise StateError("step: called inside a TinyJit, which would not repeat the step; return the gradients, "
-                             "and call step outside")  # fmt: skip
+            raise StateError("step: called inside a TinyJit, which would not repeat the step; return the gradients "
+                             "from the TinyJit, and call step outside of the TinyJit")  # fmt: skip
         if not TRAINING:
             raise StateError("step: tinygrad is not in training mode; call step inside Context(TRAINING=1)")
         for name, param in zip(self._names, self.params, strict=True):

@@ -376,9 +376,9 @@ class Shampoo(torch.optim.Optimizer):
                     continue
                 if name == "momentum" and self._initial_keys[number].get("momentum", 0) == 0:
                     raise StateError(
-                        f"momentum of group {number} is {value!r}, and there is no state for it, because it was 0 when "
-                        "the optimizer was created; pass cycle_momentum=False to OneCycleLR or CyclicLR, or create the "
-                        "optimizer with a momentum above 0"
+                        f"momentum of group {number} is {value!r}, but the optimizer has no state for momentum, "
+                        "because momentum was 0 when the optimizer was created; pass cycle_momentum=False to "
+                        "OneCycleLR or CyclicLR, or create the optimizer with a momentum above 0"
                     )
                 known[name] = value
                 sent[name] = value
@@ -391,8 +391,8 @@ class Shampoo(torch.optim.Optimizer):
         grad = torch_dtensor.check_grad(grad, self._params[number], what)
         if grad.dtype is not self._grad_dtypes[number]:
             raise ValueError(
-                f"{what}: dtype {grad.dtype}, and the optimizer was made for {self._grad_dtypes[number]}; pass "
-                f"grad_dtype={grad.dtype} to Shampoo, or cast the gradient before the step"
+                f"{what}: dtype {grad.dtype}; expected {self._grad_dtypes[number]}, for which the optimizer was "
+                f"created. Pass grad_dtype={grad.dtype} to Shampoo, or cast the gradient before the step"
             )
         if grad.layout is torch.strided and not grad.is_neg() and not grad.is_contiguous():
             grad = grad.contiguous()
@@ -474,7 +474,9 @@ class Shampoo(torch.optim.Optimizer):
 
     def _refuse_averages(self, method: str) -> None:
         if self._trained is not None:
-            raise StateError(f"{method}: the parameters are averages, because eval() was called; call train() first")
+            raise StateError(
+                f"{method}: the parameters are averages, because opt.eval() was called; call opt.train() first"
+            )
 
     def _synchronize(self) -> None:
         """Wait for all streams: an export uses the stream of the last step, which may not be the current stream."""
@@ -503,7 +505,7 @@ class Shampoo(torch.optim.Optimizer):
         Raises
         ------
         StateError
-            If the parameters are DTensors (``optimizer.save`` saves the state of all ranks), or if ``eval`` has
+            If the parameters are DTensors (``opt.optimizer.save`` saves the state of all ranks), or if ``eval`` has
             replaced the parameters by averages, to which the state does not belong.
         """
         self._refuse_if_sharded("state_dict")
@@ -530,7 +532,7 @@ class Shampoo(torch.optim.Optimizer):
             If an entry is missing or unknown, if its shape is wrong or its value is out of range, if a key that cannot
             be changed differs, or if the state belongs to another kind of optimizer. Nothing has changed.
         StateError
-            If the parameters are DTensors (``optimizer.load`` loads the state of all ranks), or if ``eval`` has
+            If the parameters are DTensors (``opt.optimizer.load`` loads the state of all ranks), or if ``eval`` has
             replaced the parameters by averages.
         """
         self._refuse_if_sharded("load_state_dict")
@@ -547,8 +549,8 @@ class Shampoo(torch.optim.Optimizer):
         if self._is_sharded:
             raise StateError(
                 f"{method}: the parameters are DTensors, and each rank has the state of its own shards; "
-                "PyTorch would store the state of one rank only; call optimizer.save(directory) and "
-                "optimizer.load(directory) on all ranks"
+                "PyTorch would store the state of one rank only; call opt.optimizer.save(directory) and "
+                "opt.optimizer.load(directory) on all ranks"
             )
 
     def _load(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
@@ -558,11 +560,14 @@ class Shampoo(torch.optim.Optimizer):
             if ours.isdisjoint(group):
                 options = ", ".join(name for name in group if name not in (*_TORCH_ENTRIES, *KEYS))
                 raise ValueError(
-                    f"state: it is of another optimizer, whose groups have {options or 'no keys of Shampoo'}; load it "
-                    "into an optimizer of that kind; a new Shampoo starts with a fresh state"
+                    f"state: saved by another kind of optimizer, whose groups have {options or 'no keys of Shampoo'}; "
+                    "expected the state of a Shampoo optimizer. To start with a fresh state, skip load_state_dict()"
                 )
-        if [len(group["params"]) for group in saved_groups] != [len(group["params"]) for group in self.param_groups]:
-            raise ValueError("state: its groups do not have the same numbers of parameters as those of the optimizer")
+        counts, expected = ([len(group["params"]) for group in groups] for groups in (saved_groups, self.param_groups))
+        if counts != expected:
+            raise ValueError(
+                f"state: the numbers of parameters of its groups are {counts}; expected {expected}, as in the optimizer"
+            )
         for number, (group, known) in enumerate(zip(saved_groups, self.optimizer.param_groups, strict=True)):
             changeable = {}
             for name, value in group.items():
@@ -585,7 +590,8 @@ class Shampoo(torch.optim.Optimizer):
                 array = cast(value, entry) if entry is not None else value
                 if key in values and values[key] != array:
                     raise ValueError(f"state of {self._names[position]!r}: {name} is {array}, but {values[key]} for "
-                                     "other parameters in its group")  # fmt: skip
+                                     "other parameters of the same group; expected one value for the "
+                                     "group")  # fmt: skip
                 values[key] = array
         self.optimizer.load_state_dict(values, stream=_stream_of(self._device))
         return {**state_dict, "state": {}}
@@ -597,7 +603,7 @@ class Shampoo(torch.optim.Optimizer):
             raise TypeError(
                 "a Shampoo optimizer with comm or shard_comm cannot be copied or pickled, because its communicator "
                 "cannot be copied; create another optimizer, and load state_dict() into it. For DTensor parameters, "
-                "use optimizer.save() and optimizer.load() instead"
+                "use opt.optimizer.save() and opt.optimizer.load() instead"
             )
         entries: dict[str, Any] = {}
         for number in range(len(self._params)):

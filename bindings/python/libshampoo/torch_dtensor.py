@@ -79,7 +79,7 @@ class Shards:
             raise ValueError(
                 f"{what}: rank {rank} of {world} holds a part of shape {found}, and the DTensor of shape "
                 f"{tuple(tensor.shape)} has {_layout(tensor)}; expected a part of shape {expected}, as torch.chunk "
-                "divides the rows. Create it with fully_shard or distribute_tensor"
+                "divides the rows. Create the DTensor with fully_shard or distribute_tensor"
             )
         return (first, *[0] * (tensor.ndim - 1))
 
@@ -105,14 +105,14 @@ def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
     for param, name in zip(params, names, strict=True):
         if not is_dtensor(param):
             raise ValueError(
-                f"parameter {name!r}: a tensor of this rank only, but {names[first]!r} is a DTensor with "
-                f"{_layout(params[first])}; call fully_shard on the module that owns it, or create a separate "
-                "optimizer for tensors that are not DTensors"
+                f"parameter {name!r}: not a DTensor, but parameter {names[first]!r} is a DTensor with "
+                f"{_layout(params[first])}; call fully_shard on the module that contains {name!r}, or create a "
+                "separate optimizer for the parameters that are not DTensors"
             )
         if param.device_mesh != mesh:
             raise ValueError(
-                f"parameter {name!r}: a DTensor on the mesh {param.device_mesh}, but {names[first]!r} is on the mesh "
-                f"{mesh}; create a separate optimizer for each mesh"
+                f"parameter {name!r}: a DTensor on the mesh {param.device_mesh}, but parameter {names[first]!r} is on "
+                f"the mesh {mesh}; create a separate optimizer for each mesh"
             )
     if mesh.get_coordinate() is None:
         raise ValueError(
@@ -156,9 +156,9 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
         if device.type != "cpu" or shards.mesh.device_type != "cpu":
             raise ValueError(
                 f"{argument}: the parameters are DTensors whose local tensors are on {device} and whose mesh is for "
-                f"{shards.mesh.device_type}; without {argument}, both must be the CPU. Pass a process group with gloo, "
-                f"or for parameters on CUDA {argument}=libshampoo.NcclComm(pointer, {rank}, {world}), as "
-                "docs/cuda.md describes"
+                f"{shards.mesh.device_type}; expected cpu for both, unless {argument} is passed. Pass a process group "
+                f"with gloo as {argument} or, for parameters on CUDA, {argument}=libshampoo.NcclComm(pointer, {rank}, "
+                f"{world}), as docs/cuda.md describes"
             )
         return shards.mesh.get_group(shards.dims[argument])
     if isinstance(passed, torch.distributed.ProcessGroup):

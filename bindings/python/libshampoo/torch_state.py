@@ -45,8 +45,8 @@ def cast(value: Any, entry: Entry) -> Any:
         result = value.to(wanted)
         if not torch.equal(result.isfinite(), value.isfinite()):
             raise ValueError(
-                f"state {entry.key!r}: a value of {value.dtype} is out of the range of {wanted}, the dtype of the "
-                "optimizer; create the optimizer with a wider dtype for this state"
+                f"state {entry.key!r}: an element of the {value.dtype} tensor is out of the range of {wanted}, the "
+                "optimizer's dtype for this state; create the optimizer with a wider dtype for this state"
             )
         value = result
     return to_array(value)
@@ -113,7 +113,7 @@ class Entries:
             entry = self.by_param[number].get(name)
             if entry is None:
                 raise ValueError(
-                    f"state {name!r} of parameter {number}: the optimizer has no such entry; it has "
+                    f"state {name!r} of parameter {number}: the optimizer has no such entry; expected one of "
                     f"{', '.join(self.by_param[number])}"
                 )
             found.append((entry, check_entry(entry, cast(value, entry))))

@@ -44,8 +44,9 @@ def check_version(compiled: int, running: int) -> None:
         return
     names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]
     raise ImportError(
-        f"libshampoo.jax was compiled for version {names[0]} of XLA's foreign function interface, and jaxlib "
-        f"{version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again with this one"
+        f"libshampoo.jax was compiled for version {names[0]} of XLA's foreign function interface, but the interface of "
+        f"jaxlib {version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again with "
+        "the installed jaxlib"
     )
 
 

@@ -108,7 +108,8 @@ class MemoryArgument {
     Py_CLEAR(object_);
     if (memory_ != nullptr && memory_->users > 0 && type == nullptr) {
       PyErr_Format(PyExc_BufferError,
-                   "%s: a slice or an array of this memory was kept, but it is valid only during the exchange; copy it",
+                   "%s: a slice of this memory, or an array that shares the memory, exists after the call, but the "
+                   "memory is valid only during the call; keep a copy instead",
                    what);
       return;
     }
@@ -253,7 +254,7 @@ int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops) {
   if (PyLong_Check(communicator) != 0) {  // the address of a struct that C code has filled
     const auto* const filled = static_cast<const shampoo_comm_ops*>(PyLong_AsVoidPtr(communicator));
     if (filled == nullptr) {
-      if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "ops: the address is 0");
+      if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "ops is 0: expected the address of a struct");
       return 0;
     }
     *ops = *filled;

@@ -117,8 +117,8 @@ PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
   const int library = shampoo_version();
   if (library != kHeaderVersion) {
     return PyErr_Format(PyExc_ImportError,
-                        "this module was compiled for libshampoo %d.%d.%d, and the libshampoo that was loaded is "
-                        "%d.%d.%d: install both from one version",
+                        "this Python package was compiled for libshampoo %d.%d.%d, but the process has loaded "
+                        "libshampoo.so.0 of version %d.%d.%d: install the package and the library in one version",
                         kHeaderVersion / 10000, kHeaderVersion / 100 % 100, kHeaderVersion % 100, library / 10000,
                         library / 100 % 100, library % 100);
   }

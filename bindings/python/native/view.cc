@@ -89,16 +89,18 @@ bool WrongDtype(const View& view, const char* what, int dtype, int role) {
   const char* const actual = NameOf(view.dtype);
   const char* const expected = NameOf(dtype);
   if (role == kParam) {
-    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s", what, actual, expected);
+    PyErr_Format(PyExc_ValueError, "%s: dtype %s; expected %s, for which the optimizer was created", what, actual,
+                 expected);
   } else if (role == kGrad) {
     PyErr_Format(
         PyExc_ValueError,
-        "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with grad_dtype=\"%s\", or convert "
-        "the gradient: grad.astype(%s%s)",
-        what, actual, expected, actual, actual, dtype == SHAMPOO_BF16 ? "ml_dtypes." : "numpy.", expected);
+        "%s: dtype %s; expected %s, for which the optimizer was created. Create the optimizer with grad_dtype=\"%s\", "
+        "or convert the gradient: grad.astype(%s%s)",
+        what, actual, expected, actual, dtype == SHAMPOO_BF16 ? "ml_dtypes." : "numpy.", expected);
   } else {
-    PyErr_Format(PyExc_ValueError, "%s: dtype %s, and the optimizer was made for %s; to use %s, make it with %s=\"%s\"",
-                 what, actual, expected, actual, keywords[role], actual);
+    PyErr_Format(PyExc_ValueError,
+                 "%s: dtype %s; expected %s, for which the optimizer was created. Create the optimizer with %s=\"%s\"",
+                 what, actual, expected, keywords[role], actual);
   }
   return false;
 }
@@ -125,23 +127,24 @@ bool Fits(const View& view, const char* what, int dtype, PyObject* shape, int de
   PyObject* const own = ShampooPyTuple(view.shape, view.ndim);
   if (own == nullptr) return false;
   const int same = PyObject_RichCompareBool(own, shape, Py_EQ);
-  if (same == 0) PyErr_Format(PyExc_ValueError, "%s: shape %R, and the parameter has %R", what, own, shape);
+  if (same == 0) PyErr_Format(PyExc_ValueError, "%s: shape %R; expected %R", what, own, shape);
   Py_DECREF(own);
   if (same != 1) return false;
   if (view.device_type != device_type || view.device_id != device_id) {
-    PyErr_Format(PyExc_ValueError, "%s: on %s:%d, and the optimizer is on %s:%d", what, NameOfDevice(view.device_type),
-                 view.device_id, NameOfDevice(device_type), device_id);
+    PyErr_Format(PyExc_ValueError, "%s: on %s:%d; expected %s:%d, the device of the optimizer", what,
+                 NameOfDevice(view.device_type), view.device_id, NameOfDevice(device_type), device_id);
     return false;
   }
   const bool will_be_copied = role == kGrad && view.device_type == SHAMPOO_CPU && !view.dense;
   if (will_be_copied) return true;
   if (!view.dense) return NotDense(view, what, role);
   if ((role == kOut || role == kCopy) && view.readonly) {
-    PyErr_Format(PyExc_ValueError, "%s: read-only, and a step writes to it", what);
+    PyErr_Format(PyExc_ValueError, "%s: read-only; expected a writable array", what);
     return false;
   }
   if (reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(ElementSize(dtype)) != 0) {
-    PyErr_Format(PyExc_ValueError, "%s: its address is not a multiple of the size of an element", what);
+    PyErr_Format(PyExc_ValueError, "%s: its address is not a multiple of %d, the size of an element; pass a copy", what,
+                 ElementSize(dtype));
     return false;
   }
   return true;

@@ -22,13 +22,13 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 }
 
 fn fail(reason: &str) -> ! {
-    eprintln!("libshampoo was not found: {reason}");
+    eprintln!("a suitable libshampoo was not found: {reason}");
     eprintln!(
-        "Install it (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the folder \
-         of its shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
+        "Install libshampoo (cmake --install). If it is not in one of the system's folders, set PKG_CONFIG_PATH to the \
+         folder of its shampoo.pc, or SHAMPOO_LIB_DIR to the folder of libshampoo.so."
     );
     if is_static() {
-        eprintln!("The feature static needs libshampoo.a, which is built with -DSHAMPOO_STATIC=ON.");
+        eprintln!("The feature static needs libshampoo.a: build libshampoo with -DSHAMPOO_STATIC=ON.");
     }
     exit(1)
 }

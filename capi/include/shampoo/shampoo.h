@@ -1382,7 +1382,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
  *     the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and hyper-parameters
- *     must be equal on these ranks, and so must the states of a block that several of them keep.
+ *     must be equal on these ranks. Ranks that keep states of the same elements need equal plans and equal states.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
@@ -1466,9 +1466,9 @@ typedef struct shampoo_root_info {
  * @param a n * n elements, row-major, symmetric. Elements on and below the diagonal are read.
  * @param x receives n * n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
  *     two must not overlap.
- * @param root_num numerator of the root, >= 1: 4 for the inverse fourth root.
- * @param root_den denominator of the root, >= 1: 1 for the inverse fourth root. With root_method newton, it must divide
- *     root_num.
+ * @param root_num numerator of the order of the root, >= 1. It is 4 for the inverse fourth root.
+ * @param root_den denominator of the order, >= 1. It is 1 for the inverse fourth root. With root_method newton, it must
+ *     divide root_num.
  * @param info filled; struct_size must be set. May be NULL.
  * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, or values of the config contradict each other.
  * @retval SHAMPOO_E_NUMERIC a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0

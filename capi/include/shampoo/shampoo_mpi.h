@@ -218,7 +218,9 @@ static inline void shampoo_mpi_abort(void* user) {
     if (MPI_Error_string(state->error, reason, &length) != MPI_SUCCESS) reason[0] = '\0';
     fprintf(stderr, "an %s failed (%s); the job is aborted\n", state->failed, reason);
   } else {
-    fprintf(stderr, "the optimizer failed (the log has the reason: see shampoo_set_log()); the job is aborted\n");
+    fprintf(stderr,
+            "the optimizer failed (to receive the reason, set a log callback with shampoo_set_log()); the job is "
+            "aborted\n");
   }
   fflush(stderr);
   MPI_Abort(state->comm, state->error != MPI_SUCCESS ? state->error : 1);

@@ -85,7 +85,7 @@ std::string CoverageFault(const StoredParam& param, const std::vector<const Stor
     }
   }
   if (none.count() == 0 && several.count() == 0) return "";
-  std::string text = Cat("parameter \"", param.name, "\": of its ", elements, " elements");
+  std::string text = Cat("parameter \"", param.name, "\": of its ", elements, " elements,");
   if (none.count() > 0) text += Cat(" ", none.count(), " are in no block: ", none.Text());
   if (none.count() > 0 && several.count() > 0) text += ";";
   if (several.count() > 0) text += Cat(" ", several.count(), " are in several blocks: ", several.Text());

@@ -63,9 +63,11 @@ class ParamComparer {
     Pair();
     blocks_differ_ = pairs_.size() != a_.size() || pairs_.size() != b_.size();
     if (blocks_differ_) {
-      diff_->notes.push_back(Cat(a_.size() - pairs_.size(), " of ", a_.size(), " blocks in A and ",
-                                 b_.size() - pairs_.size(), " of ", b_.size(),
-                                 " in B are divided differently: only their elementwise states are compared"));
+      diff_->notes.push_back(
+          Cat(a_.size() - pairs_.size(), " of ", a_.size(), " blocks in A and ", b_.size() - pairs_.size(), " of ",
+              b_.size(),
+              " blocks in B are in only one checkpoint: of their states, only those with one element "
+              "for each element of the parameter are compared"));
     }
     const std::set<std::string> a_states = StatesOf(a_);
     const std::set<std::string> b_states = StatesOf(b_);
@@ -113,7 +115,7 @@ class ParamComparer {
       // state of one dim, such as factor.2, may then be missing in one checkpoint, which is not reported.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
-    if (!text.empty()) diff_->notes.push_back(Cat("not in ", name, ":", text));
+    if (!text.empty()) diff_->notes.push_back(Cat("states that are not in ", name, ":", text));
   }
 
   void NoteDtypes(const std::string& state) {
@@ -138,8 +140,8 @@ class ParamComparer {
     const StateExtent a = ExtentOf(a_, state);
     const StateExtent b = ExtentOf(b_, state);
     if (a.mixed || b.mixed || a.elements != param_.elements() || b.elements != param_.elements()) {
-      diff_->notes.push_back(Cat(state, " is not compared: A has ", a.elements, " and B has ", b.elements, " of its ",
-                                 param_.elements(), " elements"));
+      diff_->notes.push_back(Cat(state, " is not compared: A has ", a.elements, " elements and B has ", b.elements,
+                                 "; expected ", param_.elements(), " elements of one dtype in each of A and B"));
       return {};
     }
     return comparer_->CompareWindows(param_.elements(), BlocksWith(a_, state), BlocksWith(b_, state), state,

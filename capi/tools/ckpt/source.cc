@@ -23,7 +23,9 @@ Status Locate(const std::string& path, Source* source) {
   PathKind kind = PathKind::kNothing;
   SHAMPOO_RETURN_IF_ERROR(KindOf(path, &kind));
   if (kind == PathKind::kNothing) {
-    return IoFailed("there is no ", path, ": expected a directory with checkpoints, or the index file of a checkpoint");
+    return IoFailed(path,
+                    " does not exist: expected a directory with checkpoints, or the index file of a checkpoint "
+                    "(checkpoint-<number>.json)");
   }
   if (kind == PathKind::kFile) {
     bool is_index = false;

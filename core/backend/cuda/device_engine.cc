@@ -93,7 +93,8 @@ Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& de
                             std::unique_ptr<DeviceEngine>* out) {
   const Devices devices = FindDevices();
   if (*devices.unavailable_reason != '\0')
-    return Unsupported("device_type SHAMPOO_CUDA cannot be used here: ", devices.unavailable_reason);
+    return Unsupported("device_type is SHAMPOO_CUDA, but CUDA cannot be used in this process: ",
+                       devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
     return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1,
                    ", because the process can use ", CountText(devices.count, "GPU"));

@@ -58,7 +58,7 @@ struct GatherExchange {
   const size_t* send;  // by shard rank: bytes that this rank sends to that rank
   const size_t* recv;  // by shard rank: bytes that this rank receives from that rank
   int64_t send_at, recv_at;
-  int64_t segment;  // 0: an all-to-all. Other values: an all-gather of segments of this size, the first one at recv_at
+  int64_t segment;  // 0: an all-to-all. Other values: an all-gather of segments of this size. The first is at recv_at
 };
 
 // Consecutive tiles in GatherView::tiles.
@@ -78,8 +78,8 @@ struct GatherBucket {
   TileRange sent;   // the slices that this rank sends to owners in its own replica
   TileRange held;   // all slices that this rank holds; the owners of the blocks may be in any replica
   TileRange owned;  // the slices of the blocks that this rank owns
-  // Copies of received updates to this replica's segment of the exchange between replicas, which follows. There are no
-  // copies unless there are several replicas and an all-gather delivers the updates.
+  // How to copy received updates to this replica's segment in the exchange between replicas, which follows `deliver`.
+  // There are no copies unless there are several replicas and an all-gather delivers the updates.
   const GatherCopy* copies;
   int64_t copy_count;
 };
@@ -104,7 +104,7 @@ struct GatherView {
 
 // How the directions of a group are orthogonalized, with method muon or with the key soap_post.
 struct NewtonSchulz {
-  // If the key orthogonalization is exact, coefficients.entries is not used: ExactEntryOf() returns the coefficients.
+  // With orthogonalization=exact, coefficients.entries is not used, because ExactEntryOf() returns the coefficients.
   // coefficients.divisor is then 1.
   NsCoefficients coefficients;
   NsNorm norm;
@@ -149,7 +149,7 @@ struct EngineDesc {
   void* state;   // the arena; nullptr: the engine allocates it
   int32_t tf32;  // 1: precondition_math is tf32
   int32_t track_times;
-  // Bytes of each of two buffers of pinned memory; 0: async roots are computed on the device.
+  // Bytes of each of two buffers of pinned memory; 0: no async roots are computed on the host.
   int64_t host_root_bytes;
   // Bytes of pinned memory for exchanges over communicators that take host memory; 0: there is no such communicator.
   int64_t host_exchange_bytes;
@@ -184,8 +184,8 @@ struct StepArgs {
   // device rejects the step if the state of the block requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
-  // 1: a block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). Blocks of other
-  // ranks whose method works in eigenbases are ignored, because this rank does not know their tasks.
+  // 1: a block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). A block of
+  // another rank is ignored if its method works in eigenbases, because this rank does not know the block's task.
   int32_t any_task;
   int32_t any_refresh;  // 1: this rank refreshes some roots in this step
   int32_t captured;     // 1: the stream is being captured into a graph; each replay determines its own step number
@@ -202,8 +202,8 @@ struct StepArgs {
   int64_t shard_place;              // RoundHeader::place of the first agreement; each later agreement adds 1
   // The following members are used if there are several replicas or an agreement of shards.
   uint64_t scalars_hash;  // hash of the hyper-parameters that the host knows
-  // The reason why this rank cannot make the step; kOk: it can. A rank that cannot make the step still joins the
-  // exchanges to report the failure there, and does nothing else.
+  // The reason why this rank cannot make the step; kOk: this rank can make the step. A rank that cannot make the step
+  // still joins the exchanges to report the failure there, and does nothing else.
   Code failure;
   // 1: the last call failed while it enqueued this step. This call uses the same step number (StepReport::ticket), and
   // `failure` has the error of the last call.
@@ -230,14 +230,14 @@ enum class Rejection : int32_t {
   kNone,
   kGradientNotFinite,  // the gradient has the NaN or infinity `value`, at `element`
   kParamNotFinite,     // the parameter has the NaN or infinity `value`, at `element`
-  kElementTooLarge,    // |G| exceeds the dtype that must hold it
-  kMomentTooLarge,     // the grafting state would overflow
+  kElementTooLarge,    // an element of G is too large for the dtype that must hold G
+  kMomentTooLarge,     // the second moment V would overflow
   kProductTooLarge,    // C_k, G contracted with itself over all dims except k = `dim`, would overflow
   kFactorTooLarge,     // factor matrix k = `dim` would overflow, although C_k fits
   kFactorNotFinite,    // factor matrix `dim` of the state contains `value`, NaN or infinity
   kCounter,            // the group's step counter is `value`, which is out of range
   // The host prepared the step for a state that differs from the state in the arena. If `block` is -1, the step
-  // counters differ, and `value` is the counter in the arena. If not, the state of `block` requires a different task.
+  // counters differ, and `value` is the counter in the arena. Otherwise, the state of `block` requires another task.
   kSchedule,
   kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
   kStale,        // an earlier step was rejected, and the host has not acknowledged that rejection yet
@@ -271,7 +271,7 @@ struct StepReport {
   // The first block in the order of the plan that the gradient check skipped, in the last step in which it skipped a
   // block. Valid only after such a step.
   int64_t skipped_block;
-  int64_t block_without_update;  // the same for skipped updates
+  int64_t block_without_update;  // likewise, the first block whose update was skipped
   int64_t skipped_updates;
 };
 
@@ -305,7 +305,7 @@ struct RootRetry {
   void* matrix;    // in the computation dtype; replaced by the root if the status reports no failure
 };
 
-// Async roots that the library computes on the host (root_device host).
+// Async roots that the library computes on the host (root_device=host).
 //
 // A job computes the roots of all snapshots that one step has taken. The thread that makes the steps calls
 // start_host_roots to create the job. If a step needs the roots of snapshots for which there was no job, for example
@@ -335,8 +335,8 @@ struct HostRootStart {
   void* stream;
   const RootTask* tasks;  // by block
   RootTask task;          // the job computes the roots of the blocks that have this task
-  // The arena from which the snapshots are copied to the memory from which fetch_host_roots copies. nullptr: the step
-  // that was enqueued last has already copied the factor matrices to this memory.
+  // The arena with the snapshots. start_host_roots copies them to the memory that fetch_host_roots reads. nullptr: the
+  // step that was enqueued last has already copied the factor matrices to this memory.
   const void* arena;
 };
 
@@ -362,7 +362,7 @@ struct Table {
   // the states that belong to them.
   Result (*initialize)(Engine* engine, void* arena, int64_t block, void* stream);
   // The host calls this function before each step that is not captured. tasks: the tasks of the step, by block. Waits
-  // until the thread that enqueues async roots (root_device device) has enqueued the roots that the step uses, and the
+  // until the thread that enqueues async roots (root_device=device) has enqueued the roots that the step uses, and the
   // roots whose copied factor matrices the step overwrites. Returns the first error of the thread, but only once.
   Result (*await_async_roots)(Engine* engine, const RootTask* tasks);
   // Enqueues a step and writes its number to *ticket. Does not allocate. Waits only in the caller's collectives and in
@@ -404,8 +404,8 @@ struct Table {
   // Enqueues copies of statuses, and of the roots that have not failed, to the device.
   Result (*return_host_roots)(Engine* engine, const HostRoot* roots, int64_t count);
   Result (*end_host_roots)(Engine* engine, int64_t job);
-  // Returns at least this many bytes of device memory for exchanges between ranks that are not part of a step, for
-  // example when an optimizer is created or a checkpoint is written.
+  // Provides at least `bytes` bytes of device memory for exchanges between ranks outside of steps, for example when an
+  // optimizer is created or a checkpoint is written.
   Result (*staging)(Engine* engine, int64_t bytes, void** out);
   // exchange_memory returns the pinned memory of EngineDesc::host_exchange_bytes bytes. The next two functions copy in
   // the order of the stream. fetch_exchange copies from the device to `offset` in the pinned memory, and waits for the

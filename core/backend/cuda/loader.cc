@@ -51,7 +51,7 @@ std::string VersionText(int32_t version) { return Cat(version / 1000, ".", versi
 Status CheckTable(const Table& table, const std::string& path) {
   if (table.interface_number != kInterface) {
     return Unsupported(path, " has the interface number ", table.interface_number, ": expected ", kInterface,
-                       "; install the library and the plugin from the same version of libshampoo");
+                       "; install libshampoo and its CUDA backend from the same version");
   }
   const struct {
     const char* name;
@@ -63,9 +63,9 @@ Status CheckTable(const Table& table, const std::string& path) {
                {"StepReport", table.report_bytes, sizeof(StepReport)}};
   for (const auto& size : sizes) {
     if (static_cast<size_t>(size.theirs) == size.ours) continue;
-    return Unsupported(path, " has a ", size.name, " of ", size.theirs, " bytes: expected ", size.ours,
-                       "; the library and the plugin were built from different sources or by incompatible compilers; "
-                       "install both from the same version of libshampoo");
+    return Unsupported(path, " has a type ", size.name, " of ", size.theirs, " bytes: expected ", size.ours,
+                       "; libshampoo and its CUDA backend were built from different sources or by incompatible "
+                       "compilers; install both from the same version");
   }
   return {};
 }

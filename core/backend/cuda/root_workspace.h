@@ -93,7 +93,7 @@ inline int64_t EstimatedSolverBytes(RootMethod method, int64_t n, int64_t count,
   return element * std::max(of_jacobi, of_one);  // of_one: for a retry of one matrix
 }
 
-// Returns the bytes that suffice for chunks of this size, and for a retry of one matrix (RetryMethod).
+// Returns the bytes that suffice for a chunk of `chunk` matrices, and for a retry of one matrix (RetryMethod).
 inline int64_t BytesOfChunk(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype, int64_t solver_bytes) {
   const int64_t of_chunk = method == RootMethod::kEigen ? solver_bytes : 0;
   const int64_t bytes = std::max({MakeRootLayout(method, n, chunk, root_dtype, of_chunk).bytes,
@@ -103,14 +103,14 @@ inline int64_t BytesOfChunk(RootMethod method, int64_t n, int64_t chunk, Dtype r
 }
 
 inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chunk, Dtype root_dtype) {
-  // A root of method cans that fails is computed by the eigensolver for one matrix.
+  // If root_method=cans fails for a matrix, the eigensolver for one matrix computes the root.
   const bool is_cans = method == RootMethod::kCans;
   const int64_t solver_bytes =
       EstimatedSolverBytes(is_cans ? RootMethod::kEigen : method, n, is_cans ? 1 : chunk, root_dtype);
   return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
-// Returns how many of `count` matrices fit kTargetRootWorkspace at the same time.
+// Returns how many of `count` matrices fit kTargetRootWorkspace at the same time, but at least 1.
 inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t max_count = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;

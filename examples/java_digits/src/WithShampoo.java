@@ -21,7 +21,7 @@ final class WithShampoo implements AutoCloseable {
       for (String setting : settings) {
         int equals = setting.indexOf('=');
         if (equals < 0) {
-          throw new Failure("\"" + setting + "\" is not of the form key=value");
+          throw new Failure("--set \"" + setting + "\": expected KEY=VALUE");
         }
         config.set(setting.substring(0, equals), setting.substring(equals + 1));
       }

@@ -25,7 +25,10 @@ impl Digits {
     pub fn load(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() < 12 || !bytes.starts_with(MAGIC) {
-            return Err(format!("{path} is not a file of make_digits.py: expected \"digits8\" and two counts").into());
+            return Err(format!(
+                "{path} does not begin with \"digits8\" and two counts; expected a file that make_digits.py wrote"
+            )
+            .into());
         }
         let number = |at: usize| usize::from(bytes[at]) + 256 * usize::from(bytes[at + 1]);
         let (train_count, test_count) = (number(8), number(10));
@@ -40,7 +43,7 @@ impl Digits {
             digits.labels.push(label);
         }
         if digits.labels.len() < count {
-            return Err(format!("{path} ends at image {} of {count}", digits.labels.len()).into());
+            return Err(format!("{path} has {} complete images; expected {count}", digits.labels.len()).into());
         }
         Ok(digits)
     }

@@ -107,7 +107,7 @@ impl Options {
             "--seed" => self.seed = integer(name, &value, 0)? as u64,
             "--set" => match value.split_once('=') {
                 Some((key, text)) => self.set(key, text.into()),
-                None => return Err(format!("{value:?} is not of the form key=value").into()),
+                None => return Err(format!("--set {value:?}: expected KEY=VALUE").into()),
             },
             "--data" => self.data = value,
             "--csv" => self.csv = value,

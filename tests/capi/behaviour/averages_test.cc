@@ -251,14 +251,15 @@ TEST_CASE("the error of an export with a bad argument names the argument and wha
   CheckExportError(&host, 1, 2, nullptr, SHAMPOO_E_INVALID, "weights is NULL: expected a pointer");
   addresses[1] = host.tensors[1].w.data();
   CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_INVALID,
-                   "weights[1] overlaps the parameter \"v\": expected other memory, because training continues from "
-                   "the parameter; the memory of its gradient will do");
+                   "weights[1] overlaps the parameter \"v\": expected separate memory, because training continues from "
+                   "the parameter; for example, pass the memory of the gradient");
   addresses[1] = host.tensors[1].w.data() + 12;
   CHECK(shampoo_optimizer_export(host.optimizer, 1, 2, addresses) == SHAMPOO_E_INVALID);
   char bytes[4 * 5] = {};
   addresses[1] = bytes + 2 - reinterpret_cast<uintptr_t>(bytes) % 4;
-  CheckExportError(&host, 1, 2, addresses, SHAMPOO_E_INVALID,
-                   "weights[1]: the memory is not aligned: an array of f32 starts at a multiple of 4 bytes");
+  CheckExportError(
+      &host, 1, 2, addresses, SHAMPOO_E_INVALID,
+      "weights[1]: the memory is not aligned: expected an address that is a multiple of 4, because the dtype is f32");
 }
 
 TEST_CASE("averaging rejects keys that it does not work with") {
@@ -288,11 +289,11 @@ TEST_CASE("averaging rejects keys that it does not work with") {
   reject(kSgd + "average_dtype=bf16 average_eval=0.999",
          "keys average_dtype and average_eval: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected average_eval of at most "
-         "0.99609375; lower it, or use state_rounding stochastic or average_dtype f32");
+         "0.99609375, or state_rounding stochastic, or average_dtype f32");
   reject(kSgd + "average_dtype=bf16 averaging=none weight_ema=0.999",
          "keys average_dtype and weight_ema: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected weight_ema of at most "
-         "0.99609375; lower it, or use state_rounding stochastic or average_dtype f32");
+         "0.99609375, or state_rounding stochastic, or average_dtype f32");
 }
 
 TEST_CASE("averages are bit-identical for every number of threads") {

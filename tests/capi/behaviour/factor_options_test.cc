@@ -109,7 +109,7 @@ std::set<int> DimsWithFactors(const Host& host) {
   return dims;
 }
 
-TEST_CASE("precondition_dims smaller and larger give a factor matrix to one dim and choose the first of equal dims") {
+TEST_CASE("the values smaller and larger of precondition_dims select only one dim and prefer the first of equal dims") {
   const struct {
     std::vector<int64_t> shape;
     int smaller, larger;

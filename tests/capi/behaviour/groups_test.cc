@@ -180,7 +180,7 @@ TEST_CASE("the statistic step.<group> equals the step counter in the state and a
     double value = 7;
     CHECK(shampoo_optimizer_stat(together.all.optimizer, key.c_str(), &value) == SHAMPOO_E_INVALID);
     CHECK(value == 7);
-    CheckLastError({("\"" + key + "\"").c_str(), key == "step" ? "step.<group>" : "number G of a group, from 0 to 2"});
+    CheckLastError({("\"" + key + "\"").c_str(), key == "step" ? "step.<group>" : "expected step.0 to step.2"});
   }
 }
 

@@ -61,7 +61,7 @@ TEST_CASE("if a program makes a factor matrix invalid, a step that would refresh
     host.FillGradients(random);
     host.Bind();
     host.CheckStepFails(SHAMPOO_E_NUMERIC,
-                        {"w/0/factor.0", std::isnan(bad) ? "NaN" : "infinity", "nothing has changed"});
+                        {"w/0/factor.0", std::isnan(bad) ? "NaN" : "infinity", "the step has changed nothing"});
     CHECK(std::string(shampoo_optimizer_error(host.optimizer)) == shampoo_last_error());
     host.Write("w/0/factor.0", good);
     const Array before = host.Read("w/0/inverse.0");

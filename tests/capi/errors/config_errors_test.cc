@@ -165,8 +165,8 @@ TEST_CASE("for the name of a key of another optimizer the error says what to use
     const char* answer;
   } cases[] = {
       {"learning_rate", "use lr"},
-      {"eps", "use grafting_epsilon (of the grafting method) or epsilon (of the inverse roots)"},
-      {"betas", "beta1, and grafting_beta2"},
+      {"eps", "use grafting_epsilon (of the grafting method) or epsilon (of the inverse roots, or of method adam)"},
+      {"betas", "use beta1 for the first value, and grafting_beta2"},
       {"update_freq", "use precondition_frequency"},
       {"preconditioning_compute_steps", "use precondition_frequency"},
       {"precondition_every", "use precondition_frequency"},

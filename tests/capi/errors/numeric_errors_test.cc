@@ -38,7 +38,7 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
           const std::string name = SmallModel::kNames[p];
           CheckStepFails(&model, SHAMPOO_E_NUMERIC,
                          {"parameter \"" + name + "\"", std::isnan(bad) ? "NaN" : "infinity",
-                          "element " + Text(at) + " ", "block " + name + "/", "nothing has changed"});
+                          "element " + Text(at) + " ", "block " + name + "/", "the step has changed nothing"});
         }
       }
       both();
@@ -61,7 +61,7 @@ TEST_CASE("a gradient that would make a factor matrix overflow is rejected") {
   model.FillGradients(1);
   model.tensors[1].g.Set(2, 1e25);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC,
-                 {"\"bias\"", "too large", "overflow f32", "block bias/0", "nothing has changed"});
+                 {"\"bias\"", "too large", "overflow f32", "block bias/0", "the step has changed nothing"});
   StepWell(&model, 2);
   StepWell(&other, 2);
   CHECK(model.Everything() == other.Everything());
@@ -76,7 +76,7 @@ TEST_CASE("a gradient that would make a factor matrix overflow is rejected") {
 TEST_CASE("with coupled weight decay, the error of a step names a parameter that is NaN or would overflow a state") {
   BoundModel model("weight_decay=1 weight_decay_type=coupled");
   model.tensors[1].w.Set(3, 1e25);
-  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "nothing has changed"});
+  CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "the step has changed nothing"});
   model.tensors[1].w.Set(3, NAN);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"parameter \"bias\" has NaN", "element 3 ", "block bias/0"});
   model.tensors[1].w.Set(3, 1);

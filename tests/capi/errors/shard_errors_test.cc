@@ -29,7 +29,7 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
                            std::initializer_list<std::string> words) {
     CHECK_ERROR(shampoo_plan_add_shard(plan.get(), param, rank, &desc), SHAMPOO_E_INVALID, words);
   };
-  refused(1, 0, Flat(0, 10), {"param is 1", "0 to 0", "shampoo_plan_add_param"});
+  refused(1, 0, Flat(0, 10), {"param is 1", "the plan has 1 parameter", "shampoo_plan_add_param"});
   refused(-1, 0, Flat(0, 10), {"param is -1"});
   refused(0, 3, Flat(0, 10), {"\"p\"", "shard_rank is 3", "0 to 2"});
   refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
@@ -92,7 +92,7 @@ TEST_CASE("gathered shards must all be known and hold each element once unless e
   CheckFinish(none, &all, &none, {});
   CheckFinish(Flat(10, 4), &to_10, nullptr, {"missing: shard rank 2", "shampoo_plan_add_shard"});
   CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of 24 elements"});
-  CheckFinish(Flat(9, 5), &to_10, &from_14, {"shard ranks 0 and 1 hold the same elements"});
+  CheckFinish(Flat(9, 5), &to_10, &from_14, {"the shards of shard ranks 0 and 1 overlap"});
   CheckFinish(Flat(8, 8), &to_10, nullptr, {"missing: shard rank 2"});
 
   const shampoo_param_desc left = Rectangle(0, 6, 0, 1);
@@ -100,7 +100,7 @@ TEST_CASE("gathered shards must all be known and hold each element once unless e
   const shampoo_param_desc no_rows = Rectangle(0, 0, 0, 4);
   CheckFinish(Rectangle(0, 6, 1, 2), &left, &right, {});
   CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of 24 elements"});
-  CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"shard ranks 1 and 2 hold the same elements"});
+  CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"the shards of shard ranks 1 and 2 overlap"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }

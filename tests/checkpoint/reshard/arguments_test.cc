@@ -52,7 +52,7 @@ TEST_CASE("all ranks report which argument is wrong on which rank, and the next 
       {"count is -1: expected at least 0", [](World::Call* call) { call->count = -1; }},
       {"opts is NULL", [](World::Call* call) { call->passes_opts = false; }},
       {"opts[1] is NULL: expected an optimizer", [](World::Call* call) { call->opts.push_back(nullptr); }},
-      {"parameter \"weight\" is in two of the optimizers, or an optimizer was passed twice",
+      {"parameter \"weight\" is in two optimizers of this rank, or one optimizer was passed twice",
        [](World::Call* call) { call->opts.push_back(call->opts[0]); }},
       {"stream is not NULL", [](World::Call* call) { call->stream = call; }},
   };

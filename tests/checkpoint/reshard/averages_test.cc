@@ -61,8 +61,9 @@ TEST_CASE("on_block_mismatch reset rejects a checkpoint without the state lr_sum
   Trainee saver = MakeTrainee("averaging=gpa", "4");
   TrainAndSave(&saver, 3, scratch / "checkpoints");
   Trainee loader = MakeTrainee("averaging=schedule_free", "8");
-  CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
-               {"the checkpoint has no lr_sum of parameter", "averaging gpa", "averaging is schedule_free here"});
+  CheckRefused(
+      &loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
+      {"the checkpoint has no lr_sum of parameter", "averaging gpa", "averaging is schedule_free in this optimizer"});
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST_CASE("a matrix that was saved with factor matrices is rejected if a part th
     CHECK(StatesOf(loader.rank).contains("weight/0/factor.0"));
     CHECK(!StatesOf(loader.rank).contains("weight/1/factor.0"));
     CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
-                 {"\"weight\" was saved with factor matrices, and has none here"});
+                 {"\"weight\" was saved with factor matrices, but one of its blocks has none"});
   }
 }
 

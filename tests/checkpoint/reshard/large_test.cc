@@ -90,7 +90,8 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
   Grid other(spec, 1, shards);
   RequireCreate(&other);
   other.Load(scratch / "checkpoints");
-  CheckFailed(&other, SHAMPOO_E_INVALID, {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at 32000\""});
+  CheckFailed(&other, SHAMPOO_E_INVALID,
+              {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at element 32000\""});
 }
 
 TEST_CASE("blocks that differ only after thousands of equal elements are not matched") {
@@ -111,7 +112,7 @@ TEST_CASE("blocks that differ only after thousands of equal elements are not mat
   WriteAndSave(&saver, scratch / "checkpoints");
   loader.Load(scratch / "checkpoints");
   CheckFailed(&loader, SHAMPOO_E_INVALID,
-              {"does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at 0\""});
+              {"does not have 1 of 1 blocks of this rank: \"tensor/0 (2, 130, 130) at element 0\""});
 }
 
 TEST_CASE("more entries than fit into one file are written to several files") {

@@ -161,7 +161,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   };
   const std::string missing = scratch / "missing";
   fails(true, missing + "/checkpoints", {missing + "/checkpoints", "No such file or directory", "check the path"});
-  fails(false, missing, {"there is no " + missing, "expected the directory", "the index of a checkpoint"});
+  fails(false, missing, {missing + " does not exist", "expected the directory", "the index of a checkpoint"});
   CHECK(NamesIn(scratch.path()).empty());
   const std::string empty = scratch / "empty";
   REQUIRE(mkdir(empty.c_str(), 0777) == 0);

@@ -53,23 +53,23 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   RankSpec renamed = SmallModel();
   renamed.params[0].name = "Weight";
   CheckRefusal(saved, renamed,
-               {"does not have 1 of the parameters: \"Weight\"", "missing one: \"weight\"",
+               {"does not have 1 of the parameters of this rank: \"Weight\"", "missing one: \"weight\"",
                 "use the names that they were saved with"});
   renamed.params = {{"Weight", {9, 7}}};  // "bias" is missing, too, but has another shape
   CheckRefusal(saved, renamed, {"have the shape of a missing one: \"weight\""});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
-  CheckRefusal(saved, more,
-               {"does not have 6 of the parameters: \"more.0\", \"more.1\", \"more.2\", \"more.3\" and 2 more"});
+  CheckRefusal(
+      saved, more,
+      {"does not have 6 of the parameters of this rank: \"more.0\", \"more.1\", \"more.2\", \"more.3\" and 2 more"});
   RankSpec fewer = SmallModel();
   fewer.params.resize(1);
   CheckRefusal(saved, fewer,
                {"no optimizer has these parameters of the checkpoint: ", "\"bias\"", "\"table\"", "add them"});
   RankSpec reshaped = SmallModel();
   reshaped.params[0].shape = {7, 9};
-  CheckRefusal(
-      saved, reshaped,
-      {"\"weight\" has shape (7, 9) here and (9, 7) in the checkpoint", "expected the shape that it was saved with"});
+  CheckRefusal(saved, reshaped,
+               {"\"weight\" has shape (7, 9) in this optimizer and (9, 7) in the checkpoint", "expected equal shapes"});
 
   RankSpec reversed = SmallModel();
   std::swap(reversed.params.front(), reversed.params.back());
@@ -89,7 +89,7 @@ TEST_CASE("each state must have the dtype with which it was saved") {
   for (const auto& [key, state] : kStates) {
     for (const char* const dtype : {"f64", "bf16"}) {
       CheckRefusal(saved, SmallModel({{key, dtype}}),
-                   {"state \"" + std::string(state) + "\" is " + dtype + " here and f32 in the checkpoint",
+                   {"state \"" + std::string(state) + "\" is " + dtype + " in this optimizer and f32 in the checkpoint",
                     "set " + std::string(key) + " f32"});
     }
   }
@@ -104,20 +104,20 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
   };
   const Rule rules[] = {{"momentum=0.9",
                          "momentum=0",
-                         {"no momentum of parameter \"weight\"", "saved with momentum 0", "momentum is 0.9 here",
-                          "set it to the saved value"},
+                         {"no momentum of parameter \"weight\"", "saved with momentum 0",
+                          "momentum is 0.9 in this optimizer", "set momentum to its saved value"},
                          "momentum",
                          "momentum 0 (0.9)"},
                         {"beta1=0.8",
                          "beta1=0",
-                         {"no filtered_grad of parameter \"weight\"", "saved with beta1 0", "beta1 is 0.8 here",
-                          "set it to the saved value"},
+                         {"no filtered_grad of parameter \"weight\"", "saved with beta1 0",
+                          "beta1 is 0.8 in this optimizer", "set beta1 to its saved value"},
                          "filtered_grad",
                          "beta1 0 (0.8)"},
                         {"grafting=adam",
                          "grafting=sgd",
-                         {"no grafting of parameter \"weight\"", "saved with grafting sgd", "grafting is adam here",
-                          "set it to the saved value"},
+                         {"no grafting of parameter \"weight\"", "saved with grafting sgd",
+                          "grafting is adam in this optimizer", "set grafting to its saved value"},
                          "grafting",
                          "grafting sgd (adam)"}};
   for (const Rule& rule : rules) {
@@ -142,7 +142,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
 TEST_CASE("the grafting state of one method is not loaded into another method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel("grafting=rmsprop"),
-               {"group 0", "grafting is rmsprop here and was adam", "set grafting adam"});
+               {"group 0", "grafting is rmsprop", "were saved with grafting adam", "set grafting adam"});
 }
 
 TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists those that differ") {
@@ -171,16 +171,17 @@ TEST_CASE("blocks that are divided differently are an error that names them unle
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
   const Keys other = "max_preconditioner_dim=5";
-  CheckRefusal(saved, SmallModel(other),
-               {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at 0\", \"weight/1 (5, 2) at 5\", ",
-                " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
+  CheckRefusal(
+      saved, SmallModel(other),
+      {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at element 0\", \"weight/1 (5, 2) at element 5\", ",
+       " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
   Trainee fresh(SmallModel(other));
   Trainee loader(SmallModel(other + "on_block_mismatch=reset"));
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
   CHECK(MissingWord(warnings[0],
-                    {"1 on_block_mismatch reset", "factor matrices of 7 of 7 blocks of this rank are reset"}) == "");
+                    {"1 on_block_mismatch is reset", "the checkpoint does not have 7 of 7 blocks of this rank"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);
@@ -194,15 +195,16 @@ TEST_CASE("blocks that are divided differently are an error that names them unle
   unmerged.keys.emplace_back("use_merge_dims", "false");
   const Saved saved_unmerged(unmerged);
   CheckRefusal(saved_unmerged, longer,
-               {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at 0\"", "use_merge_dims"});
+               {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at element 0\"", "use_merge_dims"});
 }
 
 TEST_CASE("vectors saved without factor matrices get initial ones, and a load skips unneeded factor matrices") {
   const Keys with = "grafting=adam precondition_1d=true";
   const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));
-  CheckRefusal(saved, SmallModel(with),
-               {"\"bias/0 (4) at 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch reset"});
+  CheckRefusal(
+      saved, SmallModel(with),
+      {"\"bias/0 (4) at element 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch reset"});
   Trainee fresh(SmallModel(with));
   Trainee loader(SmallModel(with + "on_block_mismatch=reset"));
   (void)Load(saved, &loader);
@@ -243,7 +245,7 @@ TEST_CASE("the dtype of a parameter may change because only the dtypes of states
   Trainee loader(narrow);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 1);
-  CHECK(MissingWord(warnings[0], {"1 parameter \"bias\" is bf16 here and was f32 when it was saved"}) == "");
+  CHECK(MissingWord(warnings[0], {"1 parameter \"bias\" is bf16 in this optimizer and f32 in the checkpoint"}) == "");
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters 
   }
 }
 
-TEST_CASE("soap_post orthogonalizes blocks of equal shape whose matrices have different shapes as on the CPU") {
+TEST_CASE("soap_post gives the same results as on the CPU if blocks of equal shape have matrices of different shapes") {
   for (const Keys& post : kPosts) {
     const Keys keys = kSoap + post;
     // The first two blocks have matrices of 3 x 20 and 12 x 5. The other blocks have matrices of 3 x 12 and 12 x 3.

@@ -90,7 +90,7 @@ TEST_CASE("matrices of several tiles take the same steps as on the CPU with meth
 }
 
 // Large symmetric products are computed in panels of rows. The panels omit many elements above the diagonal.
-TEST_CASE("matrices with large products take the same steps as on the CPU with method muon") {
+TEST_CASE("method muon takes the same steps as on the CPU for matrices with large products") {
   const Stage stage;
   fake_cuda_set_protection(0);
   for (const char* coefficients : {"jordan", "cubic5"}) {

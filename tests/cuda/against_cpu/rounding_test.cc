@@ -84,8 +84,8 @@ TEST_CASE("with stochastic rounding, elementwise methods give results that are b
 }
 
 TEST_CASE(
-    "state_rounding affects states and param_rounding affects parameters of the groups that set the key and both keys "
-    "use rounding_seed") {
+    "state_rounding affects only states; param_rounding affects only parameters; both affect only groups "
+    "that set them and use rounding_seed") {
   const Keys adam = kRoundedMethods[0] + kNarrowEma;
   const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
   for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {

@@ -33,7 +33,7 @@ std::vector<std::string> StatesOf(const Model& model, const std::string& prefix)
   return states;
 }
 
-TEST_CASE("a parameter without a gradient keeps all its states, and does not count the step") {
+TEST_CASE("a step changes no state of a parameter without a gradient and does not increase its gradient count") {
   for (const Keys& method : kBasisMethods) {
     const Stage stage;
     Model model(SpecInBases(method));
@@ -52,7 +52,7 @@ TEST_CASE("a parameter without a gradient keeps all its states, and does not cou
   }
 }
 
-TEST_CASE("create loads all kernels that steps of methods in eigenbases use" * NeedsFake()) {
+TEST_CASE("creating an optimizer loads all kernels that steps with eigenbases use" * NeedsFake()) {
   const Keys before = "basis_order=before start_preconditioning_step=2";
   for (const Keys& keys : {kBasisMethods[0], kBasisMethods[1], kBasisMethods[2], kBasisMethods[3], kBasisMethods[4],
                            kBasisMethods[5], kBasisMethods[5] + before + Keys("grafting=adam"),

@@ -161,7 +161,7 @@ void CheckRanksCount(const RankKind& kind, const Keys& more) {
   }
 }
 
-TEST_CASE("ranks count empty steps and replicas and gathered shards make the same steps as one rank") {
+TEST_CASE("all ranks count empty steps; replicas and gathered shards make the same steps as one rank") {
   for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 4}, {2, 2}}) {
     for (const Keys& lag : kLags) {
       for (const char* mode : {"local", "gather"}) CheckRanksCount({mode, copies, shards}, lag);

@@ -192,9 +192,7 @@ TEST_CASE("a step at which roots are due fails during a capture, and the capture
 }
 
 // Uses graphs that were captured before the first roots were computed, and graphs that were captured afterwards.
-TEST_CASE(
-    "the device rejects a replay if the step needs work that was not captured and the next call reports the "
-    "rejection") {
+TEST_CASE("a replay that needs work that was not captured is rejected and the next call reports the rejection") {
   struct Case {
     int captured, replayed;
     Keys keys = {};

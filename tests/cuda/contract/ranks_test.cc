@@ -41,13 +41,13 @@ const std::vector<Odd> kOdd = {
     {"a block that is skipped",
      {{"on_nonfinite", "skip_block"}},
      SHAMPOO_E_NUMERIC,
-     {"rank 1 and rank 0 find gradients that are not finite in different blocks",
+     {"the blocks with gradients that are too large or not finite differ between rank 1 and rank 0",
       "Gradients must be the same on all ranks"},
      [](DeviceRanks& ranks) { ranks[1].SpoilGradient(3, 17, NAN); }},
     {"a step that is skipped",
      {{"on_nonfinite", "skip_step"}},
      SHAMPOO_E_NUMERIC,
-     {"rank 1 and rank 0 find gradients that are not finite"},
+     {"the blocks with gradients that are too large or not finite differ between rank 1 and rank 0"},
      [](DeviceRanks& ranks) {
        ranks[1].SpoilGradient(3, 17, NAN);
        ranks[2].SpoilGradient(3, 17, NAN);
@@ -129,7 +129,7 @@ TEST_CASE("create fails on all ranks if their plans differ") {
     if (rank == 2) spec.params[1].shape = {13};
     return ranks.CreateAgain(rank, MakePlan(spec).get());
   });
-  CHECK(ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"the plans differ: rank 2 has", "(13)"}) == "");
+  CHECK(ranks.DifferencesFrom(SHAMPOO_E_INVALID, {"the plans or communicators differ: rank 2 has", "(13)"}) == "");
 }
 
 TEST_CASE("async roots on several ranks equal those on one rank") {

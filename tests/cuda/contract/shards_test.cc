@@ -133,7 +133,7 @@ TEST_CASE("if only one shard can detect a difference between replicas then the o
   });
 }
 
-TEST_CASE("a rank that has no gradients in a group counts the steps of other ranks with this group") {
+TEST_CASE("a rank without gradients in a group counts the steps that other ranks take with this group") {
   ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting + Keys("precondition_frequency=1"));
     spec.groups = {{{"lr", "0.125"}}};

@@ -17,8 +17,8 @@ bool Iterates(const std::string& method, int t) {
 }
 
 TEST_CASE(
-    "a step on a device that keeps up waits only in iterative root methods and neither copies to the host nor "
-    "allocates" *
+    "if the device keeps up then a step waits only in iterative root methods and neither copies to the "
+    "host nor allocates" *
     NeedsFake()) {
   for (const Keys& keys : kRootMethods) {
     const std::string method = keys.Value("root_method");

@@ -53,7 +53,7 @@ fn a_state_restored_by_entries_continues_bit_identically() {
     assert_eq!(bits(&values), bits(&trained()));
 
     let error = opt.read_state(factor.index, 0, &mut [0.0f64; 64]).unwrap_err();
-    assert!(error.message().contains("has the dtype f32, not f64"), "{error}");
+    assert!(error.message().contains("the values have the dtype f64; expected f32"), "{error}");
     assert_eq!(opt.read_state(factor.index, 60, &mut [0.0f32; 5]).unwrap_err().code(), Code::Invalid);
     assert_eq!(opt.write_state(entries.len(), 0, &[0.0f32]).unwrap_err().code(), Code::Invalid);
 }

@@ -66,7 +66,7 @@ fn wrong_parameters_and_plan_options_are_rejected() {
     expect(plan.param(Param::new("w", &[2])), Code::Invalid, &["w"]);
     expect(plan.param(Param::new("", &[2])), Code::Invalid, &["name"]);
     expect(plan.param(Param::new("a\0b", &[2])), Code::Invalid, &["zero byte"]);
-    expect(plan.param(Param::new("nine", &[1; 9])), Code::Invalid, &["nine", "9 dims", "8"]);
+    expect(plan.param(Param::new("nine", &[1; 9])), Code::Invalid, &["nine", "9 numbers", "8"]);
     expect(plan.param(Param::new("far", &[2]).group(3)), Code::Invalid, &["far", "3"]);
     expect(plan.param(Param::new("large", &[usize::MAX])), Code::Invalid, &["large", "18446744073709551615"]);
     expect(plan.param(Param::new("i", &[2]).dtype(libshampoo::Dtype::I32)), Code::Invalid, &["i"]);

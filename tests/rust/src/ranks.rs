@@ -226,7 +226,7 @@ fn a_rejected_communicator_is_dropped() {
     let seen: Arc<Seen> = Arc::default();
     let thread = Thread { meeting: Meeting::new(2), rank: 2, all_to_all: false };
     let error = Comm::new(Fails { thread, how: "", seen: Arc::clone(&seen) }).unwrap_err();
-    assert!(error.message().contains("rank 2 is not below its world, 2"), "{error}");
+    assert!(error.message().contains("is 2: expected less than world(), which is 2"), "{error}");
     assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
 }
 

@@ -50,17 +50,17 @@ class Arguments(Case):
         unfinished.mkdir()
         (unfinished / "checkpoint-000001.json.tmp").write_text("")
         for command in ("inspect", "verify"):
-            self.assertIn("there is no", self.run_tool(2, command, self.folder / "nothing"))
+            self.assertIn("does not exist", self.run_tool(2, command, self.folder / "nothing"))
             self.assertIn("has no checkpoint:", self.run_tool(2, command, empty))
             self.assertIn("has only unfinished checkpoints:", self.run_tool(2, command, unfinished))
         self.assertIn(str(other), self.run_tool(2, "inspect", other))
         self.assertIn(str(other), self.run_tool(1, "verify", other))
         whole = make(self.folder / "whole")
-        self.assertIn("there is no", self.run_tool(2, "diff", whole, self.folder / "nothing"))
+        self.assertIn("does not exist", self.run_tool(2, "diff", whole, self.folder / "nothing"))
         self.assertIn(str(other), self.run_tool(2, "diff", other, whole))
 
     def test_a_path_may_begin_with_a_dash(self):
-        self.assertIn("there is no --json", self.run_tool(2, "inspect", "--", "--json"))
+        self.assertIn("--json does not exist", self.run_tool(2, "inspect", "--", "--json"))
 
     def test_output_that_cannot_be_written(self):
         make(self.folder)

@@ -95,8 +95,9 @@ class Diff(Case):
                         differing = sum(list(one.places(block)) not in places or block["shape"] not in shapes
                                         for block in blocks)
                         counts += [differing, len(blocks)]
-                    self.assertIn('"{}": {} of {} blocks in A and {} of {} in B are divided differently: '
-                                  "only their elementwise states are compared".format(name, *counts), lines)
+                    self.assertIn('"{}": {} of {} blocks in A and {} of {} blocks in B are in only one checkpoint: '
+                                  "of their states, only those with one element for each element of the parameter are "
+                                  "compared".format(name, *counts), lines)
 
     def test_other_states_of_parameters_that_are_divided_into_different_blocks(self):
         divided = ("--set", "max_preconditioner_dim=5", "--set1", "max_preconditioner_dim=4")
@@ -120,7 +121,7 @@ class Diff(Case):
         rows, lines = self.diff(1, one, other)
         self.assertFalse([state for _, state in rows if state in ELEMENTWISE], rows)
         self.assertIn("group 0: max_preconditioner_dim is 4 in A, 5 in B", lines)
-        self.assertEqual(sum("divided differently" in line for line in lines), 3, lines)
+        self.assertEqual(sum("are in only one checkpoint" in line for line in lines), 3, lines)
 
     def test_different_parameters_and_hyper_parameters(self):
         a = make(self.folder / "a", "--shape", "extra=4x2")
@@ -137,7 +138,7 @@ class Diff(Case):
                             momentum="0 in A, 0.9 in B")
             for line in expected:
                 self.assertIn(line.format(**text), lines)
-            self.assertIn(f'"{WEIGHT}": not in {"B" if names == "AB" else "A"}: momentum', lines)
+            self.assertIn(f'"{WEIGHT}": states that are not in {"B" if names == "AB" else "A"}: momentum', lines)
             self.assertNotIn("wide", [name for name, _ in rows])
 
     def test_states_with_different_dtypes(self):

@@ -92,14 +92,15 @@ class Verify(Case):
         checkpoint.rewrite(lambda index: index.update(format_version=2))
         result = ckpt("verify", self.folder)
         self.assertEqual((result.returncode, result.stdout), (2, ""))
-        self.assertIn("the checkpoint is of format 2, and this library reads up to 1", result.stderr)
+        self.assertIn("the checkpoint has format 2, but this version of the library reads only formats up to 1",
+                      result.stderr)
 
     def test_a_parameter_that_is_too_large_to_search(self):
         checkpoint = Checkpoint(make(self.folder))
         checkpoint.rewrite(lambda index: index["parameters"].append(
             {"name": "huge", "shape": [2**62], "dtype": "F32", "group": 0}))
         lines, _ = self.damage()
-        self.assertEqual(lines, [f'not covered: parameter "huge": of its {2**62} elements {2**62} are in no block: '
+        self.assertEqual(lines, [f'not covered: parameter "huge": of its {2**62} elements, {2**62} are in no block: '
                                  f"0 to {2**62 - 1}"])
 
     def test_elements_that_no_block_has(self):
@@ -110,8 +111,8 @@ class Verify(Case):
         self.assertEqual(list(checkpoint.places(corner)), [60, 61, 62])
         checkpoint.rewrite(lambda index: [index["blocks"].remove(one) for one in (block, corner)])
         lines, last = self.damage()
-        self.assertEqual(lines, [f'not covered: parameter "{WEIGHT}": of its 63 elements 3 are in no block: 60 to 62',
-                                 'not covered: parameter "bias": of its 17 elements 3 are in no block: 6 to 8'])
+        self.assertEqual(lines, [f'not covered: parameter "{WEIGHT}": of its 63 elements, 3 are in no block: 60 to 62',
+                                 'not covered: parameter "bias": of its 17 elements, 3 are in no block: 6 to 8'])
         self.assertIn("2 of 5 parameters have elements that are in no block or in several blocks", last)
 
     def test_rows_that_no_block_has(self):
@@ -120,7 +121,7 @@ class Verify(Case):
         block = checkpoint.blocks(WEIGHT)[0]  # 4 x 4 elements of a matrix with rows of 7 elements
         checkpoint.rewrite(lambda index: index["blocks"].remove(block))
         lines, _ = self.damage()
-        self.assertEqual(lines[0].split("elements ")[1], "16 are in no block: 0 to 3, 7 to 10, 14 to 17, 21 to 24")
+        self.assertEqual(lines[0].split("elements, ")[1], "16 are in no block: 0 to 3, 7 to 10, 14 to 17, 21 to 24")
 
     def test_elements_that_two_blocks_have(self):
         make(self.folder)
@@ -132,7 +133,7 @@ class Verify(Case):
 
         checkpoint.rewrite(move)
         lines, _ = self.damage()
-        self.assertEqual(lines, ['not covered: parameter "bias": of its 17 elements 1 are in no block: 11; '
+        self.assertEqual(lines, ['not covered: parameter "bias": of its 17 elements, 1 are in no block: 11; '
                                  "1 are in several blocks: 8"])
 
     def test_a_parameter_that_is_checked_in_several_windows(self):

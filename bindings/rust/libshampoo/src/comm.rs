@@ -54,7 +54,7 @@ pub trait Communicator: Send + Sync {
         recv_bytes: &[usize],
     ) -> std::result::Result<(), BoxError> {
         let _ = (send, send_bytes, recv, recv_bytes);
-        Err("the communicator has no all_to_all".into())
+        Err("has_all_to_all() returns true, but all_to_all() is not implemented; implement all_to_all()".into())
     }
 
     /// Reports an earlier exchange whose failure was detected only after its call had returned. This method is
@@ -193,7 +193,9 @@ impl Comm {
         start()?;
         let (rank, world) = (communicator.rank(), communicator.world());
         if rank >= world {
-            return Err(Error::invalid(format!("communicator: rank {rank} is not below its world, {world}")));
+            return Err(Error::invalid(format!(
+                "rank() of the communicator is {rank}: expected less than world(), which is {world}"
+            )));
         }
         let mut ops = sys::shampoo_comm_ops::new();
         ops.rank = to_i32("rank", rank)?;

@@ -117,7 +117,7 @@ pub(crate) fn check(status: i32) -> Result<()> {
     let code = Code::of(status);
     let source = take_failure().filter(|_| code == Code::Comm);
     if let Some(failure) = &source {
-        message = format!("{message}. The communicator says: {failure}");
+        message = format!("{message}. The error of the communicator: {failure}");
     }
     Err(Error { code, message, source, step: None })
 }
@@ -141,16 +141,17 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a str {
 
 /// Converts a string to a C string. The error message names the string `what`.
 pub(crate) fn c_string(what: &str, value: &str) -> Result<CString> {
-    CString::new(value)
-        .map_err(|_| Error::invalid(format!("{what} {value:?} contains a zero byte, which a C string cannot contain")))
+    CString::new(value).map_err(|_| {
+        Error::invalid(format!("{what} {value:?} contains a zero byte; expected none, because it ends a C string"))
+    })
 }
 
 /// Converts a count to 32 bits. The error message names the count `what`.
 pub(crate) fn to_i32(what: &str, value: usize) -> Result<i32> {
-    i32::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i32::MAX)))
+    i32::try_from(value).map_err(|_| Error::invalid(format!("{what} is {value}: expected at most {}", i32::MAX)))
 }
 
 /// Converts a count to 64 bits. The error message names the count `what`.
 pub(crate) fn to_i64(what: &str, value: usize) -> Result<i64> {
-    i64::try_from(value).map_err(|_| Error::invalid(format!("{what} {value}; expected at most {}", i64::MAX)))
+    i64::try_from(value).map_err(|_| Error::invalid(format!("{what} is {value}: expected at most {}", i64::MAX)))
 }

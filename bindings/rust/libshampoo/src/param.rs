@@ -185,7 +185,7 @@ impl Param {
             )));
         }
         desc.row_splits = dims(&format!("{who} row_splits"), &self.row_splits)?;
-        desc.ndim = to_i32(&who, self.shape.len())?;
+        desc.ndim = to_i32(&format!("{who} the number of dims"), self.shape.len())?;
         desc.shape = dims(&format!("{who} shape"), &self.shape)?;
         desc.stack_dims = to_i32(&format!("{who} stack_dims"), self.stack_dims)?;
         desc.group = to_i32(&format!("{who} group"), self.group)?;
@@ -269,10 +269,10 @@ pub(crate) struct ParamInfo {
 fn dims(what: &str, values: &[usize]) -> Result<[i64; 8]> {
     let mut out = [0; 8];
     if values.len() > out.len() {
-        return Err(Error::invalid(format!("{what} {values:?} has {} dims; expected at most 8", values.len())));
+        return Err(Error::invalid(format!("{what} {values:?} has {} numbers; expected at most 8", values.len())));
     }
     for (dim, value) in out.iter_mut().zip(values) {
-        *dim = to_i64(what, *value)?;
+        *dim = to_i64(&format!("{what} contains a number that"), *value)?;
     }
     Ok(out)
 }

@@ -278,7 +278,7 @@ impl Plan {
     }
 
     fn bytes_of(&self, rank: i32, what: &str) -> Result<usize> {
-        let what = c_string("bytes of", what)?;
+        let what = c_string("the argument what,", what)?;
         let mut bytes = 0;
         // SAFETY: all arguments are valid.
         check(unsafe { sys::shampoo_plan_bytes(self.as_ptr(), rank, what.as_ptr(), &mut bytes) })?;

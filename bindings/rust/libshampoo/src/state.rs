@@ -64,8 +64,10 @@ impl Optimizer {
             key: unsafe { text(entry.key) }.to_owned(),
             index: index as usize,
             shape: entry.shape[..entry.ndim as usize].iter().map(|dim| *dim as usize).collect(),
-            dtype: dtype
-                .ok_or_else(|| Error::new(Code::Unsupported, format!("state has the unknown dtype {}", entry.dtype)))?,
+            dtype: dtype.ok_or_else(|| {
+                let text = "is unknown to this crate; use the same version of the crate and the library";
+                Error::new(Code::Unsupported, format!("the dtype {} of a state entry {text}", entry.dtype))
+            })?,
             flat_offset: usize::try_from(entry.flat_offset).ok(),
             stored_bytes: entry.stored_bytes as usize,
             symmetric: entry.symmetric == 1,
@@ -76,14 +78,14 @@ impl Optimizer {
     }
 
     fn state_dtype<T: Element>(&self, index: usize) -> Result<i64> {
-        let index = to_i64("state", index)?;
+        let index = to_i64("the index of the state entry", index)?;
         let entry = self.state_entry(index)?;
         if entry.dtype != T::DTYPE {
             return Err(Error::invalid(format!(
-                "state {:?} has the dtype {}, not {}",
-                entry.key,
+                "the values have the dtype {}; expected {}, the dtype of state {:?}",
+                T::DTYPE.name(),
                 entry.dtype.name(),
-                T::DTYPE.name()
+                entry.key
             )));
         }
         Ok(index)

@@ -55,7 +55,7 @@ struct CompareShardSegmentsBody {
     int64_t rank = segments.First(cta, [&](const ShardHeader& header) { return header.round.place != place; });
     if (rank < world) return reject(rank, RankDifference::kPlace);
     cta.Once([&] { RecordSteppingRanks(state, world, [&](int64_t of) { return segments.HeaderOf(of).round; }); });
-    // If `counted` is 2, all ranks already know this rejection and its reason from an earlier exchange.
+    // If `counted` is 2, the step is rejected, and all ranks already know the reason from an earlier exchange.
     if (state->counted == 2) return;
     rank = segments.First(cta, [](const ShardHeader& header) { return header.round.code != 0; });
     if (rank < world) return reject(rank, RankDifference::kFailed);

@@ -57,7 +57,7 @@ Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
 
 Status AsyncRoots::Run(const Job& job) {
   const CaptureModeScope mode;
-  // At its end, a DeviceScope would make device 0 current again, and thus create a context on device 0.
+  // Do not use a DeviceScope: its destructor would make device 0 current again, and thus create a context on device 0.
   SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
   SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
   Status status = enqueue_(*this, job);

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A batch uses four buffers of tensors. The table shows their contents after each operation of a step with basis_order
-// after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and KL-Shampoo
-// whiten the gradient; with other methods, the operation `factors` leaves `third` unchanged.
+// A batch uses four buffers of tensors. The table shows their contents after each operation of a step with
+// basis_order=after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and
+// KL-Shampoo whiten the gradient; with other methods, the operation `factors` leaves `third` unchanged.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -13,7 +13,7 @@
 //   soap_post gradient                direction               overwritten             direction in the eigenbases
 //   refresh   (between)               direction               state                   rotated state
 //
-// With basis_order before, the refresh comes before the rotation. The gradient then stays in `first` during the
+// With basis_order=before, the refresh comes before the rotation. The gradient then stays in `first` during the
 // refresh, and `second` contains intermediate results. If this order is used with grafting, the filtered gradient
 // replaces the rotated gradient in `third`, and is also rotated back to `first`, where it replaces the gradient.
 //
@@ -173,7 +173,7 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
   });
 }
 
-// Makes a step with basis_order after: computes the direction in the current bases, and then updates the factor
+// Makes a step with basis_order=after: computes the direction in the current bases, and then updates the factor
 // matrices and the eigenbases.
 Status BasisBatchStep::StepAfter(const Work& work) const {
   const BatchTables& tensors = work.args.batch;
@@ -200,7 +200,7 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   return {};
 }
 
-// Makes a step with basis_order before: updates the factor matrices and the eigenbases, and then computes the direction
+// Makes a step with basis_order=before: updates the factor matrices and the eigenbases, and then computes the direction
 // in the new bases.
 Status BasisBatchStep::StepBefore(const Work& work) const {
   const BasisTables& basis = work.args.basis;
@@ -222,7 +222,7 @@ Status BasisBatchStep::StepBefore(const Work& work) const {
   return CompleteDirection(work);
 }
 
-// Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order after).
+// Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order=after).
 Status BasisBatchStep::InitializeBases(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
@@ -314,7 +314,7 @@ Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const 
   return {};
 }
 
-// Writes C_k to the batch's matrices: each gradient, contracted with itself over all dims except k.
+// For each dim k, writes C_k to the batch's matrices: the gradient contracted with itself over all dims except k.
 Status BasisBatchStep::MultiplyGradients(const Work& work) const {
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
     const BatchItem& item = work.batch.items[group.first];

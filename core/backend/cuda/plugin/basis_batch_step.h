@@ -27,8 +27,8 @@ class BasisBatchStep {
     const StepPhases& phases;
   };
 
-  // workspace: device memory with this layout. solver: computes eigenvectors. All arguments except tf32 must outlive
-  // the object.
+  // workspace: device memory with the layout `layout`. solver: computes eigenvectors. All arguments except tf32 must
+  // outlive the object.
   BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                  const Orthogonalizer& orthogonalizer, RootSolver* solver, bool tf32);
 

@@ -58,7 +58,7 @@ struct LoadBasesBody {
     const bool is_stepped = IsStepped(args.tables, tile.block);
     const bool is_first = is_stepped && args.basis.work[tile.block].is_first != 0;
     ForEachOfBoth(cta, part, [&](int64_t r, int64_t c) {
-      // Matrix products process whole shape groups, so a block that is not stepped gets a finite matrix, too: I.
+      // Matrix products process whole shape groups, so a block that is not stepped needs a finite matrix: the identity.
       const Real identity = r == c ? Real{1} : Real{0};
       const Real value = is_stepped ? q[r * d + c] : identity;
       to[r * d + c] = value;

@@ -36,7 +36,7 @@ struct BasisTile {
   }
 };
 
-// A factor matrix of a run (BasisRun). For kernels in which one CTA processes one factor matrix.
+// A factor matrix of a run (BasisRun). Kernels use this type if one CTA processes one factor matrix.
 template <typename Real>
 struct BasisFactor {
   int32_t index;  // of the block in the plan
@@ -67,8 +67,8 @@ SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& b
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
 }
 
-// Returns the product of one scale (ScalesOf) for each dim that has a factor matrix, except the dim `without`. The
-// scale of a dim is selected by the index of the element along this dim. without: -1 excludes no dim.
+// Returns the product of the scales (ScalesOf) of an element. Each dim that has a factor matrix, except the dim
+// `without`, contributes the scale at the element's index along the dim. without: -1 excludes no dim.
 template <typename Real>
 SHAMPOO_DEVICE inline Real ProductOfScales(const BasisArgs& args, const DeviceBlock& block, int64_t element,
                                            int without) {
@@ -93,7 +93,7 @@ SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile,
   tile.ForEachUpper(cta, work);
 }
 
-// Launches the kernel of a body (cta.h) whose type Real is the computation dtype of the batch. `args` and `arguments`
+// Launches the kernel of Body<Real> (cta.h), where Real is the computation dtype of the batch. `args` and `arguments`
 // initialize the members of the body.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchBasis(cudaStream_t stream, int64_t ctas, const BasisArgs& args, const Arguments&... arguments) {

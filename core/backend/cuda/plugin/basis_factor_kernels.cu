@@ -7,8 +7,8 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns whether this step updates the existing factor matrices of a block. Returns false if the gradient initializes
-// them.
+// Returns whether this step updates the existing factor matrices of a block. Returns false if the step initializes the
+// factor matrices.
 SHAMPOO_DEVICE inline bool UpdatesKlFactors(const BasisArgs& args, int32_t b) {
   return IsStepped(args.tables, b) && args.basis.work[b].is_first == 0 && args.basis.work[b].updates_factors != 0;
 }

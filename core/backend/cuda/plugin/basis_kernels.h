@@ -19,7 +19,7 @@ struct BasisTables {
   // Buffers of tensors (basis_batch_step.cc).
   void* third;
   void* fourth;
-  void* moved;  // empty if no block has more than two dims
+  void* moved;  // see tensor_products.h; empty if no block has more than two dims
   // Buffers of matrices. In a refresh, Q is the previous basis, and Q' is the new one.
   void* bases;     // Q; after StoreBases(): Q'
   void* turns;     // Q^T Q', which converts states; outside of a refresh: see LoadBases()
@@ -56,10 +56,10 @@ struct TaskSelection {
 // grafting, selects the direction of the grafting method for blocks before start_preconditioning_step.
 cudaError_t BeginBases(cudaStream_t stream, const BasisArgs& args);
 // Copies Q from the state to `bases`. whitens: whether to also write Q diag(s) to `turns`, where s are the inverse
-// square roots of the eigenvalues. For a block that the gradient initializes, I is written to `turns` instead.
+// square roots of the eigenvalues. For a block that the gradient initializes, writes the identity to `turns` instead.
 cudaError_t LoadBases(cudaStream_t stream, const BasisArgs& args, bool whitens);
 // For the selected blocks, writes both triangles of F / BasisWork::divisor to a buffer of matrices. For all other
-// blocks, writes I.
+// blocks, writes the identity.
 cudaError_t LoadFactors(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, void* to);
 enum class RotatedState : int32_t { kFilteredGradient, kSecondMoment };
 // Copies the filtered gradient or the second moment of the selected blocks to a buffer of tensors (LoadRotatedState),
@@ -92,7 +92,7 @@ cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const Basi
 // Computes the eigenvalues of a block from the gradient in the batch's buffer `first`, if all factor matrices of the
 // block are negligible (kl_init auto).
 cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
-// Updates factor matrices with the products of gradients in the batch's matrices. initializes: true selects the blocks
+// Updates factor matrices with the gradient products in the batch's matrices. initializes: true selects the blocks
 // that the gradient initializes, and false selects all other blocks.
 cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes);
 // Stores the eigenvalues that NextEigenvalues() has computed.
@@ -111,14 +111,14 @@ cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const Basis
 // basis was computed. Also completes the root statuses. is_solved: whether an eigensolver has already written these
 // statuses.
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
-// If a previous basis is kept, replaces its product with the new basis in `turns` by I.
+// If a previous basis is kept, replaces Q^T Q' in `turns` by the identity.
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
-// Replaces `turns` by the matrices that convert the second moment. With basis_transport rotate and kl_eigenvalues ema,
+// Replaces `turns` by the matrices that convert the second moment. With basis_transport=rotate and kl_eigenvalues=ema,
 // also converts the eigenvalues.
 cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Stores the new bases of the selected blocks, and copies them to `bases`.
 cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection);
-// Sets the eigenvalues of a run to the diagonal of Q^T F Q (kl_eigenvalues basis). `products` contains F Q.
+// Sets the eigenvalues of a run to the diagonal of Q^T F Q (kl_eigenvalues=basis). `products` contains F Q.
 cudaError_t TakeEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Writes the ticket to the root statuses of all selected blocks.
 cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, int64_t ticket);
@@ -133,9 +133,9 @@ cudaError_t OrderColumns(cudaStream_t stream, const BasisArgs& args, const Basis
 // Copies the columns of each matrix in the order that OrderColumns() has computed.
 cudaError_t PermuteColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* from, void* to);
 // Replaces each matrix in the buffer `a` by the orthonormal factor of its QR decomposition. If BasisMember::is_reached
-// is set, replaces the matrix by the one in the buffer `q` instead.
+// is set, replaces the matrix by the matrix in the buffer `q` instead.
 cudaError_t Orthogonalize(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, void* a);
-// Copies the last iterates in the buffer `q` to the batch's matrices. sorts: whether the columns are written in the
+// Copies the last iterates from the buffer `q` to the batch's matrices. sorts: whether the columns are written in the
 // order that OrderColumns() has computed. If so, a previous basis whose columns are not in this order is not kept.
 cudaError_t FinishIteration(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, bool sorts);
 

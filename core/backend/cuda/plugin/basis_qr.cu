@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of orthogonal iteration, which computes eigenbases. Its matrix products are in basis_solver.cc. One CTA
-// processes one matrix.
+// Kernels of orthogonal iteration, which computes eigenbases. One CTA processes one matrix. basis_solver.cc launches
+// these kernels, and makes the matrix products between them.
 #include "core/backend/cuda/plugin/basis_common.h"
 
 namespace shampoo::cuda {
@@ -36,8 +36,8 @@ struct OrderColumnsBody {
         const double b = is_increasing ? estimates[other] : estimates[j];
         before += a > b || (a == b && other < j) ? 1 : 0;
       }
-      // If an estimate is NaN, several columns may get the same place. Each entry that is not written keeps the index
-      // that ScaleFactors stored, so all entries are valid.
+      // If an estimate is NaN, several columns may get the same place. Each element of `to` that is not written keeps
+      // the index that ScaleFactors() stored, so all elements are valid indices.
       to[before] = static_cast<int32_t>(j);
     });
   }
@@ -88,8 +88,8 @@ struct OrthogonalizeBody {
   }
 
  private:
-  // Computes the reflector that eliminates column j below the diagonal, and stores it in place of these elements.
-  // Applies the reflector to the columns to the right of column j.
+  // Computes the reflector that eliminates the elements of column j below the diagonal. Stores the reflector in their
+  // place. Applies the reflector to the columns to the right of column j.
   SHAMPOO_DEVICE static void Reflect(const Cta& cta, int64_t d, int64_t j, Real* matrix, double* multipliers) {
     const auto at = [&](int64_t i) -> Real& { return matrix[i * d + j]; };
     const double below = cta.Sum(d - 1 - j, [&](int64_t i) {

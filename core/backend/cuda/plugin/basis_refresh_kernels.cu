@@ -199,7 +199,7 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    // This kernel runs only with kl_eigenvalues basis, which requires basis_order before. Therefore kl_init is never
+    // This kernel runs only with kl_eigenvalues=basis, which requires basis_order=before. Therefore kl_init is never
     // auto, and KlCap() ignores the mean.
     const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);

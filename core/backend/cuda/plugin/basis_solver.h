@@ -11,7 +11,7 @@
 
 namespace shampoo::cuda {
 
-// Computes the eigenbases of the factor matrices of a run (BasisRun). core/roots/eigenbasis.h is for the CPU.
+// Computes the eigenbases of the factor matrices of a run (BasisRun). core/roots/eigenbasis.h does this on the CPU.
 class BasisSolver {
  public:
   // The factor matrices of a run.
@@ -20,7 +20,8 @@ class BasisSolver {
     const BlockBatch& batch;
     const ShapeGroup& group;
     BasisRun run;
-    const double* divisor;  // device address of 1: the matrices are already divided. nullptr if no basis is computed
+    // Device address of the number 1, because the matrices are already divided; nullptr: no basis is computed.
+    const double* divisor;
   };
 
   // workspace: device memory that the solver uses.

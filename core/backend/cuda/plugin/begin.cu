@@ -13,8 +13,8 @@ constexpr int kBuffersAtOnce = 64;
 constexpr int64_t kTasksAtOnce = 2048;
 constexpr int kGroupsAtOnce = 6;
 
-// The addresses of the buffers are kernel arguments. A copy from host memory would need synchronization, and a captured
-// graph would not contain the addresses.
+// The addresses of the buffers are kernel arguments, because a copy from host memory would need synchronization. With
+// such a copy, a captured graph would not contain the addresses.
 struct SetBuffersBody {
   Buffers values[kBuffersAtOnce];
   Buffers* to;
@@ -105,7 +105,6 @@ struct BeginGroupsBody {
     }
   }
 
-  // Returns whether this rank has a gradient of the group.
   SHAMPOO_DEVICE bool HasGradients(const Cta& cta, int32_t group) const {
     const auto has_gradient = [&](int64_t p) {
       const DeviceParam& param = tables.params[p];
@@ -142,9 +141,9 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host has prepared the later launches of this step for a certain step number. If the step updates parameters,
-    // its number must be this one. With shard_mode gather and count_empty_steps, only the first agreement of the shard
-    // ranks shows whether any rank has a gradient. In that case DecideBody, which runs later, rejects the step.
+    // The host has prepared the later launches for the step number expected[i]. If the step updates parameters, these
+    // launches must also suit the actual number. With shard_mode gather and count_empty_steps, only the first agreement
+    // of the shard ranks shows whether any rank has a gradient. In that case, DecideBody (check.cu) makes this check.
     step.has_gradients = has_gradients ? 1 : 0;
     step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
     const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
@@ -153,6 +152,7 @@ struct BeginGroupsBody {
     }
   }
 
+  // Returns whether the launches that were prepared for the step number expected[i] suit step number t.
   SHAMPOO_DEVICE bool IsPreparedFor(int32_t i, int64_t t) const {
     if (t == expected[i]) return true;
     if (any_task != 0) return false;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks before a step writes anything. On the CPU, GradientChecker (core/step) makes the same checks.
+// The checks that run before a step writes anything. On the CPU, GradientChecker (core/step) makes the same checks.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/device_schedule.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -123,7 +123,7 @@ class BlockCheck {
 
  private:
   // Returns the task that the host has prepared for the roots of the block. scheduled: the task according to the state
-  // on the device. The tasks can differ only if the block has root_async or a method that works in eigenbases.
+  // on the device. The two tasks can differ only with root_async or with a method that works in eigenbases.
   SHAMPOO_DEVICE RootTask PreparedTask(RootTask scheduled) const {
     if (block_.owned == 0 || !(block_.snapshot_step.present() || block_.is_rotated())) return scheduled;
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;

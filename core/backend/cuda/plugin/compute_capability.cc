@@ -37,7 +37,7 @@ Architecture Parse(std::string_view text) {
   made.minor = number % 10;
   const char suffix = at < text.size() ? text[at] : '-';
   made.is_exact = suffix == 'a';
-  // The suffix f, as in "100f", marks a family: its PTX supports only devices with the same major number.
+  // The suffix f, as in "100f", marks a family, whose PTX supports only devices with the same major number.
   made.supports_later_major = suffix == '-' && !text.ends_with("-real");
   return made;
 }
@@ -67,9 +67,10 @@ Status ReadComputeCapability(int device, int* major, int* minor) {
 }
 
 Status NoKernelsFor(int device, int major, int minor) {
-  return Unsupported("device ", device, " has compute capability ", major, ".", minor, "; this build supports ",
-                     SupportedText(kBuiltFor),
-                     ". Use another device, or build the CUDA backend for this one (SHAMPOO_CUDA_ARCHITECTURES)");
+  return Unsupported(
+      "device ", device, " has compute capability ", major, ".", minor, "; this build supports ",
+      SupportedText(kBuiltFor),
+      ". Use another device, or build the CUDA backend for this device (CMake option SHAMPOO_CUDA_ARCHITECTURES)");
 }
 
 }  // namespace

@@ -7,19 +7,19 @@
 
 #include "core/base/status.h"
 
-// The devices that the kernels of this library have been compiled for.
+// Functions that check whether the kernels of the plugin support a device.
 namespace shampoo::cuda {
 
-// Returns whether kernels run on devices of a compute capability. built_for: architectures as in
-// CMAKE_CUDA_ARCHITECTURES, separated by commas, such as "80-real,100-virtual". If built_for is "", returns true,
-// because the architectures are unknown.
+// Returns whether kernels that were compiled for `built_for` run on devices with a compute capability. built_for:
+// architectures as in CMAKE_CUDA_ARCHITECTURES, separated by commas, such as "80-real,100-virtual". If built_for is "",
+// returns true, because the architectures are unknown.
 bool HasCodeFor(std::string_view built_for, int major, int minor);
-// Returns the supported compute capabilities, such as "8.x, 10.0 or later".
+// Returns the compute capabilities that `built_for` supports, such as "8.x, 10.0 or later".
 std::string SupportedText(std::string_view built_for);
 
-// Returns an error if this library has no kernels for a device.
+// Returns an error if the plugin has no kernels for a device.
 Status CheckComputeCapability(int device);
-// Returns the same error as CheckComputeCapability(). Called if CUDA reports that there are no kernels for a device.
+// Returns this error without checking. Called if CUDA reports that there are no kernels for a device.
 Status NoKernelsFor(int device);
 
 }  // namespace shampoo::cuda

@@ -8,10 +8,10 @@
 
 #include "core/backend/cuda/plugin/kernel_list.h"
 
-// A kernel is a body: a struct whose call operator does the work of one cooperative thread array (CTA). The operator
-// consists of reductions, and of loops whose iterations may run in any order. nvcc compiles a body for a GPU. For the
-// fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE is the name of the
-// header that defines Cta and LaunchKernel() for the fake.
+// A kernel is written as a body: a struct whose call operator does the work of one cooperative thread array (CTA). The
+// operator consists of reductions, and of loops whose iterations may run in any order. nvcc compiles a body for a GPU.
+// For the fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE is the name of
+// the header that defines Cta and LaunchKernel() for the fake.
 //
 //   struct Scale {
 //     float* data;
@@ -146,7 +146,7 @@ cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
   config.blockDim = dim3(kCtaThreads);
   config.stream = stream;
   // cudaLaunchKernelEx returns the error of this launch. cudaGetLastError after <<<>>> would also return errors of
-  // earlier calls of other code.
+  // earlier calls by other code.
   return cudaLaunchKernelEx(&config, RunBody<Body>, body);
 }
 

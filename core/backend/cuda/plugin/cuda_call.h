@@ -10,14 +10,13 @@
 
 namespace shampoo::cuda {
 
-// Converts the result of a call of CUDA's libraries to a status whose message names the call. If memory is
-// exhausted, the code is kNoMemory.
+// Converts a result of CUDA, cuBLAS or cuSOLVER to a Status whose message names the called function. call: the name of
+// this function, or the source of the whole call. If memory is exhausted, the code is kNoMemory.
 Status StatusOf(cudaError_t error, const char* call);
 Status StatusOf(cublasStatus_t status, const char* call);
 Status StatusOf(cusolverStatus_t status, const char* call);
 
 }  // namespace shampoo::cuda
 
-// If a call of CUDA's libraries fails, returns its error from the enclosing function. The error message names the
-// called function.
+// Makes a call of CUDA, cuBLAS or cuSOLVER. If the call fails, returns the error from the enclosing function.
 #define SHAMPOO_CUDA_TRY(call) SHAMPOO_RETURN_IF_ERROR(::shampoo::cuda::StatusOf((call), #call))

@@ -11,7 +11,7 @@
 
 #include "core/base/status.h"
 
-// Owners of events, streams and handles of CUDA's libraries.
+// Types that own CUDA events, CUDA streams, or handles of cuBLAS and cuSOLVER.
 namespace shampoo::cuda {
 
 class OwnedEvent {
@@ -38,9 +38,9 @@ class OwnedStream {
   ~OwnedStream() {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
-  // Create a stream that does not synchronize with the legacy default stream. Create() gives it the lowest priority.
-  Status Create();
-  Status CreateWithPriority(bool highest);  // false: the lowest priority
+  // Both functions create a stream that does not synchronize with the legacy default stream.
+  Status Create();                          // the stream has the lowest priority
+  Status CreateWithPriority(bool highest);  // false: the stream has the lowest priority
   cudaStream_t get() const { return stream_; }
 
  private:
@@ -85,7 +85,7 @@ class OwnedHandles {
   Handles handles_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
-  bool is_bound_ = false;  // the handles use handles_.stream and workspace_
+  bool is_bound_ = false;  // whether the handles use handles_.stream and workspace_
 };
 
 }  // namespace shampoo::cuda

@@ -19,9 +19,9 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 // acknowledged an earlier rejection (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
 // Computes the scalars of the groups. Rejects the step if a step counter or the value of a bound key is out of range.
-// Also rejects the step if the host expects another step number (`expected`, by group), at which root tasks or
-// direction rules may differ. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see
-// StepArgs.
+// expected: by group, the step number for which the host has prepared the step. Also rejects the step if its actual
+// step number may require other root tasks or direction rules. narrowest: by group, the narrowest computation dtype of
+// the blocks of the group. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step or an export: writes the step counters, the report and, if `refreshed` is true, the statuses of the
@@ -34,10 +34,10 @@ cudaError_t CopyState(cudaStream_t stream, const Tables& tables, int64_t bytes);
 
 // initial.cu
 // Initializes blocks [first, first + count). Sets factor matrices and snapshots to 0, inverse roots to the group's
-// initial value, and diagonal flags to 1. With methods that work in eigenbases, sets the eigenbases to I and kl_scale
-// to the group's initial value. With these methods, E and V are stored in the coordinates of the eigenbases, and are
-// also set to 0. Sets gradient_count and radius to 0, and also a second moment of the direction that has one mean for
-// each row or column.
+// initial value, and diagonal flags (HostRootHeader::may_be_diagonal) to 1. With methods that work in eigenbases, sets
+// the eigenbases to I and kl_scale to the group's initial value. With these methods, E and V are stored in the
+// coordinates of the eigenbases, and are also set to 0. Sets gradient_count and radius to 0. If the second moment of
+// the direction has one mean for each row or column, sets these means to 0, too.
 cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* arena, int64_t first, int64_t count,
                               const InitialStates* initial_by_group);
 
@@ -104,11 +104,11 @@ cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const Ba
 // the factor matrices of earlier dims are already updated.
 cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
                                   Dtype computation, int32_t k);
-// For each block whose snapshot this step takes, sets the block's state snapshot_step. Also records the divisor and the
-// diagonal flags with which the roots will be computed from the snapshot.
+// For each block whose snapshot this step takes, sets the block's state snapshot_step. Also records the diagonal flags
+// and the divisor (Tables::async_divisors) with which the roots will be computed from the snapshot.
 cudaError_t RecordSnapshots(cudaStream_t stream, const Tables& tables, const BatchTables& batch);
-// Stores X and the diagonal flags of blocks whose roots were computed. If a root failed, copies the
-// stored X to the batch's matrix instead.
+// Stores X and the diagonal flags of blocks whose roots were computed. If a root failed, copies the stored X to the
+// batch's matrix instead.
 cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation,
                        int64_t ticket);
 // Writes to `flags`, by root, the address of the root's diagonal flag.
@@ -136,13 +136,13 @@ cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchT
 // of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
 // weight_ema.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
-// In an export of several ranks: for the blocks of a bucket that this rank owns, writes the differences that the export
+// In an export of several ranks: for the blocks that this rank owns in a bucket, writes the differences that the export
 // adds to the parameters. The exchange buffers receive these differences instead of updates.
 cudaError_t SendAverages(cudaStream_t stream, const Tables& tables, int32_t bucket, double blend);
-// An output of an export that needs no exchange.
+// One output of an export without exchanges (ExportArgs).
 struct ExportedParam {
   const void* param;
-  void* weights;  // nullptr: not wanted
+  void* weights;  // receives the output; nullptr: the output is not written
   double factor;  // the result of ExportFactor()
 };
 // Writes averages of the parameters, or the parameters of groups without an average. params: by parameter.

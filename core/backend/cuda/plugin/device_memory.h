@@ -58,7 +58,7 @@ class DeviceMemory {
     HostAllocator allocator;  // if it has no functions, CUDA allocates
     int device;
     cudaStream_t stream;       // pool memory is allocated in the order of this stream
-    cudaStream_t free_stream;  // pool memory is freed in the order of this stream, which must outlive this object
+    cudaStream_t free_stream;  // pool memory is freed in the order of this stream; must outlive the DeviceMemory
   };
 
   DeviceMemory() = default;

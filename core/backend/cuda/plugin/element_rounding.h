@@ -26,9 +26,9 @@ class NearestRounding {
   }
 };
 
-// Rounds bfloat16 elements stochastically if the block's group sets state_rounding or param_rounding to stochastic,
-// like BlockRounding on the CPU. The random numbers of an element do not depend on other elements, so each thread
-// computes the random numbers of its own elements.
+// The counterpart of BlockRounding on the CPU. Rounds bfloat16 elements of a state stochastically if the block's group
+// sets state_rounding to stochastic. For elements of the parameter and the update, the key is param_rounding. The
+// random numbers of an element do not depend on other elements, so each thread computes those of its own elements.
 class StochasticRounding {
  public:
   // state: what is rounded; kParam is the parameter or the update. Call this constructor only if the step advances the
@@ -65,7 +65,8 @@ class StochasticRounding {
   const RoundingKey key_;
 };
 
-// Launch a kernel that stores elements of blocks, compiled with the class for the rounding of the plan.
+// Launch a kernel that stores elements of blocks. `Rounding` is StochasticRounding if some group of the plan rounds
+// stochastically, otherwise NearestRounding.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, const Arguments&... arguments) {
   return tables.roundings == nullptr ? Launch(stream, ctas, Body<NearestRounding>{tables, arguments...})

@@ -112,7 +112,7 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
 }
 
 // Computes the roots of all blocks with this task. The roots of consecutive blocks of a shape group are computed
-// together (RootRun). Blocks with the same task are usually consecutive, because items are sorted by phase. The
+// together (RootRun). Blocks with the same task are usually consecutive, because items are sorted by Block::phase. The
 // matrices of a run share one divisor, so all snapshots in a run must be from the same step.
 Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
                            const RootContext& context) {

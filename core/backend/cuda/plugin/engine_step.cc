@@ -168,7 +168,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
     SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
         streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
-          // Items are sorted by phase, so the preconditioned items come first.
+          // Items are sorted by Block::phase, so the preconditioned items come first.
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
               std::find_if_not(first, first + static_cast<std::ptrdiff_t>(shape_group.count), is_preconditioned);

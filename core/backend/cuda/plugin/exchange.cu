@@ -19,8 +19,8 @@ struct WriteHeaderBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
     const bool exports = state.exports != 0;
-    // All replicas must skip the same blocks because of gradients, so header.inputs includes this sum over these
-    // blocks.
+    // If replicas skip blocks because of gradients, all replicas must skip the same blocks. So header.inputs includes
+    // this sum over the skipped blocks.
     const double skipped = cta.Sum(exports ? 0 : tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
       // With gathered blocks, only the owner of a block knows whether the block must be skipped.

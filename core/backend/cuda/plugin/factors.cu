@@ -21,7 +21,7 @@ struct LoadGradientBody {
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
-    // Products always cover whole shape groups, so a block that is not stepped gets a gradient of zeros.
+    // Matrix products always cover whole shape groups, so a block that is not stepped gets a gradient of zeros.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.scalars];
     const DeviceParam& param = tables.params[block.param];
@@ -63,7 +63,7 @@ struct MoveDimBody {
     const int64_t size = elements - begin < kTileElements ? elements - begin : kTileElements;
     const Unfolding& u = unfolding;
     // If `back` is 0, `from` has the shape (before, d, after), and `to` has the shape (d, before, after). If `back` is
-    // 1, the shapes are exchanged. Neighboring threads write neighboring elements. A block has fewer than 2^31
+    // 1, the two shapes are swapped. Neighboring threads write neighboring elements. A block has fewer than 2^31
     // elements, so 32-bit divisions suffice; 64-bit divisions are slow.
     const auto after = static_cast<uint32_t>(u.after);
     const int64_t outer = back != 0 ? u.before : u.d;
@@ -287,8 +287,8 @@ SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// See RecordSnapshots. Sets the divisor even if a block is not stepped, because all blocks of a run (Engine::RootRun)
-// use the divisor of the first block.
+// See RecordSnapshots(). Sets Tables::async_divisors even for a block that is not stepped, because all blocks of a run
+// (Engine::RootRun) use the divisor of the first block.
 struct RecordSnapshotsBody {
   Tables tables;
   BatchTables batch;

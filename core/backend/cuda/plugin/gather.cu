@@ -117,7 +117,6 @@ SHAMPOO_DEVICE inline void CopyElement(void* to, int64_t to_at, const void* from
   }
 }
 
-// Packs gradients and parameters of this rank's slices for the owners of the blocks.
 struct PackShardsBody {
   Tables tables;
   int64_t first;
@@ -137,7 +136,6 @@ struct PackShardsBody {
   }
 };
 
-// Unpacks the collected slices to whole blocks.
 struct UnpackWholeBody {
   Tables tables;
   int64_t first;
@@ -164,7 +162,6 @@ SHAMPOO_DEVICE inline bool IsMarkedSkipped(const Cta& cta, const char* update, i
          element_bytes;
 }
 
-// Packs the updates of this rank's blocks for the ranks that hold the parameters.
 struct PackUpdatesBody {
   Tables tables;
   int64_t first;
@@ -196,7 +193,6 @@ struct PackUpdatesBody {
   }
 };
 
-// Writes the outputs of this rank's slices from the delivered updates.
 template <typename Rounding>
 struct ApplySlicesBody {
   Tables tables;

@@ -49,7 +49,8 @@ struct InitializeFactorsBody {
     cta.ForEach(block.factors, [&](int64_t k) { flags[k] = 1; });
   }
 
-  // For methods that work in eigenbases. Also clears E and V, which are stored in the coordinates of the eigenbases.
+  // Initializes a block whose method works in eigenbases. Also clears E and V, which are stored in the coordinates of
+  // the eigenbases.
   SHAMPOO_DEVICE void InitializeBases(const Cta& cta, const DeviceBlock& block, const InitialStates& initial) const {
     const auto fill = [&](const StateSlot& slot, int64_t elements, double value) {
       cta.ForEach(slot.present() ? elements : 0,

@@ -39,7 +39,8 @@ SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, in
   state->report.block = -1;
 }
 
-// Returns whether this rank uses the data that it receives for a block, unless the update of the block was skipped.
+// Returns whether this rank writes outputs from the data that it receives for a block. Callers must also check whether
+// the update of the block was skipped.
 SHAMPOO_DEVICE inline bool ReceivesUpdate(const Tables& tables, const DeviceBlock& block) {
   const Buffers& buffers = tables.buffers[block.param];
   return tables.state->exports != 0 ? block.average_offset().present() && buffers.out != nullptr
@@ -76,8 +77,8 @@ class UnchangedOutputs {
   const bool writes_;
 };
 
-// Writes the outputs of elements [begin, begin + size) of a block, which a step leaves unchanged. The outputs must be
-// written because every step writes all outputs.
+// Writes the outputs of elements [begin, begin + size) of a block, which a step leaves unchanged. Every step writes all
+// outputs.
 SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
                                        int64_t size) {
   const UnchangedOutputs outputs(tables, block, tables.buffers[block.param]);

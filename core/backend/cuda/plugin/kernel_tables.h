@@ -41,7 +41,7 @@ struct Tables {
   int64_t matrix_tile_count;
   uint64_t* scanned_factors;  // by tile: PatternOf() of the largest magnitude in this tile of a factor matrix
   // Tables of async roots; nullptr if this rank has no async roots.
-  double* async_divisors;   // by block
+  double* async_divisors;   // by block: like BlockWork::divisor
   int32_t* async_flags;     // by root: may_be_diagonal
   RootStatus* async_roots;  // by root
   // `tasks` and `reported_block_counters` are nullptr if this rank updates no block with root_async or with a method
@@ -59,7 +59,7 @@ struct Tables {
   uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;
   // The agreement of shards (agree.cu); the pointers are nullptr if a step has no such exchange.
-  char* shard_segments;    // by shard rank: its header, its steps by group, and its GradientOnShard by parameter
+  char* shard_segments;    // by shard rank: its header, a step number per group, and a GradientOnShard per parameter
   int64_t* counted_steps;  // by group, in host memory
   int64_t shard_segment_bytes;
   int32_t shard_rank, shard_world;

@@ -21,7 +21,7 @@ SHAMPOO_DEVICE inline bool ControlsRowsOf(const Tables& tables, const DeviceBloc
   return ControlsRows(tables.groups[block.scalars].settings);
 }
 
-// One block. Its functions read elements of the parameter W and of the direction P, which is not scaled yet.
+// A view of one block. Its functions read elements of the parameter W and of the direction P, which is not scaled yet.
 template <typename Real>
 struct ControlledBlock {
   const Tables& tables;

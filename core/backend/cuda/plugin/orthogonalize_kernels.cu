@@ -14,8 +14,8 @@ SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   return exponent < -1022 ? -1022 : exponent;
 }
 
-// Computes the largest magnitude in a tile of H, and the sum of the squares of the elements. For the sum, each element
-// is divided by 2^FiniteScaleExponent(largest), so that the sum neither overflows nor underflows.
+// Computes the largest magnitude in a tile of a matrix, and the sum of the squares of the elements. For the sum, each
+// element is divided by 2^FiniteScaleExponent(largest), so that the sum neither overflows nor underflows.
 template <typename Real>
 struct TileMagnitudeBody {
   OrthogonalizeArgs args;
@@ -38,7 +38,7 @@ struct TileMagnitudeBody {
   }
 };
 
-// Computes BlockWork::ns_exponent and ns_factor of a block from the results of TileMagnitudeBody for its tiles.
+// Computes BlockWork::ns_exponent and ns_factor of a block from the results of TileMagnitudeBody for the block's tiles.
 struct BlockMagnitudeBody {
   OrthogonalizeArgs args;
 
@@ -101,10 +101,10 @@ struct ScaleMatrixBody {
   template <typename Stored>
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
-    // The batched products process all blocks of a shape group. A block whose direction is not orthogonalized in this
-    // step therefore gets zeros. Exception: with method muon, all stepped blocks of a shape group have the same rule.
-    // If this rule is not kPrecondition, no product is computed. `x` must then keep its contents, because these may be
-    // the direction of the block.
+    // The batched products process all blocks of a shape group. If the step does not orthogonalize a block, `x`
+    // therefore gets zeros. Exception: blocks of method muon that make a step without the rule kPrecondition
+    // (DirectionRule). All blocks of their shape group have the same rule, so no product is computed. `x` keeps its
+    // contents, because these may be the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
       if (part.block.orthogonalized != 0 && is_multiplied) {
@@ -112,7 +112,7 @@ struct ScaleMatrixBody {
       }
       return;
     }
-    // Multiply by two powers of two, because their product might overflow.
+    // Multiply by two powers of two one after the other, because their product might overflow.
     const int half = part.work.ns_exponent / 2;
     const auto first = static_cast<Real>(ldexp(1.0, -half));
     const auto second = static_cast<Real>(ldexp(1.0, half - part.work.ns_exponent));
@@ -123,7 +123,7 @@ struct ScaleMatrixBody {
   }
 };
 
-// A tile of one of several matrices of equal size. Each matrix has a square grid of tiles.
+// A tile of a matrix. There are several matrices of equal size, each with a square grid of tiles.
 struct EqualTile {
   int64_t matrix;
   bool is_lower;
@@ -208,7 +208,7 @@ struct GramNormBody {
   }
 };
 
-// A tile of one of several tensors of equal size.
+// A tile of a tensor. There are several tensors of equal size.
 struct TensorTile {
   int64_t tensor, begin, size;
 
@@ -250,7 +250,7 @@ struct ConvertBody {
   }
 };
 
-// Launches the kernel `Body` (cta.h) for matrices whose elements have this dtype.
+// Launches the kernel `Body` (cta.h) for matrices whose elements have the type `dtype`.
 template <template <typename> typename Body, typename... Args>
 cudaError_t LaunchStored(cudaStream_t stream, Dtype dtype, int64_t ctas, const Args&... args) {
   return dtype == Dtype::kBf16 ? Launch(stream, ctas, Body<__nv_bfloat16>{args...})

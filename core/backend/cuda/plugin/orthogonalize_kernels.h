@@ -54,7 +54,7 @@ struct EqualTensors {
 // tensor and its transpose; both triangles are read. first_item: index of the shape group's first item in the batch.
 cudaError_t CompleteSchatten(cudaStream_t stream, const OrthogonalizeArgs& args, Dtype dtype, int64_t first_item,
                              const EqualMatrices& gram, const EqualTensors& tensors);
-// Converts tensors from this dtype to float32.
+// Converts tensors from `dtype` to float32.
 cudaError_t ConvertTensors(cudaStream_t stream, Dtype dtype, const EqualTensors& from, int64_t count, float* to,
                            int64_t to_stride);
 

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the matrix X of the iteration is stored. X alternates between two buffers of tensors, and ends in `second`. The
-// other buffer is `spare`. With dual_norm_scale, the other buffer is `third`, because method muon still needs the
-// filtered gradient in `spare`:
+// The matrix X of the iteration alternates between two buffers of tensors, and ends in the buffer `second`. The other
+// buffer is `spare`. With dual_norm_scale, the other buffer is `third`, because method muon still needs the filtered
+// gradient in `spare`:
 //
 //              spare, or third        second
 //   iteration  X                      X

@@ -13,8 +13,8 @@
 namespace shampoo::cuda {
 
 // Orthogonalizes the directions of a batch, for method muon and for the key soap_post. Each product of the iteration is
-// computed for all matrices of a shape group at once. With orthogonalization exact, the iteration has more steps and
-// runs in float64 (ExactEntryOf).
+// computed for all matrices of a shape group at once. With the key orthogonalization set to exact, the iteration has
+// kExactSteps steps and runs in float64 (ExactEntryOf).
 class Orthogonalizer {
  public:
   // The matrices are read from the buffer `source`. The results are written to BatchTables::second.
@@ -31,8 +31,8 @@ class Orthogonalizer {
                  bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Orthogonalizes the directions of all blocks for whose group selects(group) is true. If such a block does not have
-  // the rule kPrecondition, the step must ignore the result for this block in `second`.
+  // Orthogonalizes the direction of each block if selects(group) is true for the group of the block. If such a block
+  // does not have the rule DirectionRule::kPrecondition, the step must ignore the result for this block in `second`.
   template <typename Selects>
   Status Run(cudaStream_t stream, const Call& call, const Selects& selects) const {
     const OrthogonalizeArgs args = ArgsOf(call);

@@ -6,8 +6,8 @@
 #include "core/rules/rank_difference.h"
 
 // Hashes of parameters. Replicas compare their hashes (key verify_replicas). On the CPU, ParameterHashes
-// (core/step/replica_inputs.h) uses another hash function, because a rank on a device never compares hashes with a rank
-// on a CPU.
+// (core/step/replica_inputs.h) may use another hash function: a rank on a device never compares hashes with a rank on a
+// CPU.
 namespace shampoo::cuda {
 
 // Returns whether this step compares the parameters of replicas.

@@ -19,8 +19,8 @@ namespace shampoo::cuda {
 // measuring adds no wait.
 //
 // Async roots are computed in another stream, in parallel to later steps. Each run, which is one computation of async
-// roots, has its own events. The host reads the time of a run after the run has ended. Another thread enqueues the
-// runs, so that thread may call BeginRun() and EndRun() during Collect().
+// roots, has its own events. The host reads the time of a run after the run has ended. The thread that enqueues runs
+// may call BeginRun() and EndRun() while another thread calls Collect().
 class PhaseTimer {
  public:
   // changes: the largest number of phase changes in a step. runs: how many runs of async roots can be measured at the
@@ -40,8 +40,8 @@ class PhaseTimer {
   Status BeginRun(cudaStream_t stream);
   Status EndRun(cudaStream_t stream);
 
-  // Adds the times of the last step, and of the runs of async roots that have ended, to seconds(). The host must have
-  // waited for the step before.
+  // Adds the times of the last step, and of the runs of async roots that have ended, to seconds(). Before this call,
+  // the host must wait for the step.
   Status Collect();
   // Returns the total time of each StepPhase in seconds.
   const double* seconds() const { return seconds_.data(); }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The only exported symbol of libshampoo_cuda.so, a function that returns a table of functions (interface.h). No
-// exception leaves the functions of the table.
+// Defines the only exported symbol of libshampoo_cuda.so: a function that returns a table of functions (interface.h).
+// No exception leaves the functions of the table.
 #include <cstdio>
 #include <new>
 
@@ -55,11 +55,12 @@ void Describe(Description* out) noexcept {
     if (error == cudaErrorInsufficientDriver || out->driver_version < kMinVersion) {
       return SetUnavailable(
           out, Cat("the NVIDIA driver is too old: it supports CUDA ", VersionText(out->driver_version),
-                   ", and this library was built with CUDA ", VersionText(out->runtime_version),
+                   ", and the CUDA backend was built with CUDA ", VersionText(out->runtime_version),
                    ": expected a driver for the same or a later major version, and at least 12.6; update the driver"));
     }
     if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-      return SetUnavailable(out, "there is no CUDA device, or none is visible (CUDA_VISIBLE_DEVICES)");
+      return SetUnavailable(out,
+                            "there is no CUDA device, or none is visible to this process; check CUDA_VISIBLE_DEVICES");
     }
     if (error != cudaSuccess) {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));

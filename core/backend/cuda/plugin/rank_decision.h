@@ -5,7 +5,7 @@
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/comm/segment_header.h"
 
-// Functions with which ranks agree on a step. Replicas use them in exchange.cu, and shard ranks in agree.cu.
+// Functions with which ranks agree on a step. exchange.cu uses them for replicas, and agree.cu for shard ranks.
 namespace shampoo::cuda {
 
 SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
@@ -50,12 +50,12 @@ SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, 
   }
 }
 
-// Rejects the step because `rank` has rejected it or makes a different step. The report names this rank and the
+// Rejects the step because `rank` has rejected it or makes a different step. The report names `rank` and the
 // difference. among_shards: `rank` is a shard rank, not a replica rank.
 SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDifference difference,
                                           bool among_shards) {
   StepReport& report = state->report;
-  // If this rank itself has rejected the step, keep its reason, because that report has more details.
+  // If this rank itself has rejected the step, keep the reason of this rank, because it has more details.
   if (state->counted == 0) report.rejection = Rejection::kOtherRank;
   CountRejection(state);
   state->counted = 2;
@@ -77,7 +77,7 @@ class ShardSegments {
   SHAMPOO_DEVICE explicit ShardSegments(const Tables& tables) : tables_(tables) {}
 
   SHAMPOO_DEVICE ShardHeader& HeaderOf(int64_t rank) const { return *reinterpret_cast<ShardHeader*>(At(rank)); }
-  // Returns the numbers of the steps that a rank is about to make, by group.
+  // Returns, by group, the number of the step that a rank is about to make.
   SHAMPOO_DEVICE int64_t* StepsOf(int64_t rank) const {
     return reinterpret_cast<int64_t*>(At(rank) + sizeof(ShardHeader));
   }

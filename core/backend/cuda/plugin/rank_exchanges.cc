@@ -10,9 +10,9 @@ namespace shampoo::cuda {
 namespace {
 
 // One allocation contains these buffers, in this order:
-// - the segments that replicas exchange, PlanView::exchange_sets times
+// - PlanView::exchange_sets sets of the segments that replicas exchange
 // - the segments with which shard ranks agree on a step
-// - with shard_mode gather: the messages between shard ranks (PlanView::exchange_sets times), and the whole blocks
+// - with shard_mode gather: PlanView::exchange_sets sets of the messages between shard ranks, and the whole blocks
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
@@ -31,7 +31,7 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   const int64_t bytes = gather_at + (gathers() ? plan_.gather->bytes : 0);
   if (bytes == 0) return {};
   SHAMPOO_RETURN_IF_ERROR(buffers_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  // Gaps in messages, and slices of parameters without a gradient, are sent without being written. Clear these bytes.
+  // Clear the buffers, because gaps in messages and slices of parameters without a gradient are sent but not written.
   if (gathers()) {
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;

@@ -17,8 +17,8 @@ namespace shampoo::cuda {
 // Without other ranks, nothing is exchanged. Exchanges belong to no phase (PhaseTimer), because their time includes
 // waiting for other ranks.
 //
-// Kernels of a step run in the caller's stream, so that the decisions of a step have a fixed order. With several
-// buckets, the collectives run in a separate stream. Events order the two streams.
+// The kernels run in the caller's stream, so that the decisions of a step have a fixed order. With several buckets, the
+// collectives that exchange the buckets run in a separate stream. Events order the two streams.
 class RankExchanges {
  public:
   // The plan must outlive this object.

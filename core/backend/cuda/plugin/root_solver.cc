@@ -89,10 +89,9 @@ void SetNewton(RootSpec* spec) {
   spec->max_iterations = defaults.max_iterations;
 }
 
-// Chooses an algorithm for batches of eigenproblems that does not depend on the number of matrices. By default, that
-// number may select the algorithm and thus change the last bits of a result. The cuSOLVER of CUDA 13.0 declares
-// CUSOLVER_ALG_1, but has only the default algorithm for this function and returns INVALID_VALUE. The default algorithm
-// is then used.
+// Makes the algorithm of cusolverDnXsyevBatched() independent of the number of matrices. By default, that number may
+// select the algorithm and thus change the last bits of a result. The cuSOLVER of CUDA 13.0 declares CUSOLVER_ALG_1,
+// but returns INVALID_VALUE because it has only the default algorithm. The default algorithm is then used.
 Status ChooseBatchAlgorithm(cusolverDnParams_t params) {
 #if CUDART_VERSION >= 13000
   const cusolverStatus_t status = cusolverDnSetAdvOptions(params, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1);
@@ -140,9 +139,9 @@ int64_t RootSolver::WorkspaceBytes() const {
   return workspace_bytes_ + (meter_ != nullptr ? meter_->WorkspaceBytes() : 0);
 }
 
-// Determines the number of matrices in a chunk. This number is halved until cuSOLVER accepts such a chunk, and the
-// chunk needs little enough memory. If the batched solver does not accept even a single matrix, matrices are solved one
-// by one.
+// Determines the number of matrices in a chunk. This number is halved until cuSOLVER accepts a chunk of this size, and
+// the chunk needs at most kTargetRootWorkspace bytes. If the batched solver does not accept even a single matrix,
+// matrices are decomposed one by one.
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;
@@ -176,8 +175,8 @@ Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
 }
 
 // Determines the memory for batches of up to sizes.count matrices. A smaller batch may need more memory than a larger
-// one, so this function queries the memory for sizes.count, for half of it, and so on down to 1, and returns the
-// maximum.
+// one. Therefore, this function halves the count repeatedly, down to 1. It queries the memory for each count, and
+// returns the maximum.
 Status RootSolver::MemoryOfBatches(RootSizes sizes, const Handles& handles, SolverMemory* memory) const {
   if (sizes.method != RootMethod::kEigen || sizes.n == 1) return Status();
   for (;; sizes.count = (sizes.count + 1) / 2) {
@@ -361,9 +360,10 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// A few large matrices are solved one by one, which is faster than a batch. If the batched solver refuses a chunk, its
-// matrices are also solved one by one. If the solver for one matrix also refuses, the status of the root reports a
-// failure, and the caller retries the root later. If the device itself has failed, the next launch returns its error.
+// If a chunk has few and large matrices, they are decomposed one by one, which is faster than a batch. Matrices are
+// also decomposed one by one if the batched solver refuses the chunk. If the solver for one matrix also fails, the
+// status of the root reports it, and the caller retries the root later. If the device has failed, the next launch
+// returns an error.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,
                               const Kind& kind) {
   const bool few = chunk.n >= kSingleFrom && chunk.count <= kSingleUpToCount;

@@ -30,11 +30,11 @@ struct RootBatch {
   void* matrices = nullptr;
   const double* divisor = nullptr;                  // on the device: A = F / *divisor, before trace_scaling
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of the matrix's flag
-  const int32_t* active = nullptr;                  // on the device; 0: the step was rejected, and nothing is written
+  const int32_t* active = nullptr;                  // on the device; if 0, the step was rejected: nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
-  // On the device, by matrix, or nullptr: the statuses of earlier roots of the same matrices. The roots of this batch
-  // use the epsilons and the diagonal shortcuts of the earlier roots, so that the two can be compared. may_be_diagonal
-  // is then ignored.
+  // On the device, by matrix: the statuses of earlier roots of the same matrices; or nullptr. If there are such
+  // statuses, this batch uses the epsilons and the diagonal shortcuts of the earlier roots, so that the roots can be
+  // compared. may_be_diagonal is then ignored.
   const RootStatus* compared = nullptr;
 };
 
@@ -44,7 +44,7 @@ struct RootSizes {
   int64_t n;
   int64_t count;  // the largest number of matrices in a batch
   Dtype root_dtype;
-  bool tracked = false;  // track_root_residuals
+  bool tracked = false;  // the key track_root_residuals
 };
 
 class RootMeter;
@@ -56,8 +56,8 @@ struct RunningCount;
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (trace_scaling, clamp,
 // diagonal shortcut, relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports
 // a root that the method cannot compute, that is not finite, that is above `limit`, or that is not a root of its
-// matrix. A matrix that is not finite is replaced before it is passed to a solver. With track_root_residuals, roots are
-// then compared with those computed in float64.
+// matrix. Solvers receive the identity instead of a matrix that is not finite. With track_root_residuals, the roots are
+// also compared with roots that are computed in float64.
 class RootSolver {
  public:
   // Creates a solver for batches of these sizes. Allocates the host memory that cuSOLVER requests for them.
@@ -69,24 +69,24 @@ class RootSolver {
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
-  // cuSOLVER does. The coupled methods (newton, higher_order) wait after every few iterations, to stop when no matrix
+  // cuSOLVER waits. The coupled methods (newton, higher_order) wait after every few iterations, to stop when no matrix
   // needs more iterations. The batch is divided into chunks that fit the workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
-  // Computes eigenvectors of finite matrices of at least two rows, whose root dtype is the computation dtype. The
-  // eigenvectors replace the matrices as columns, by decreasing or, with `ascending`, by increasing eigenvalue. A
-  // matrix whose status reports a failure is not replaced. Reads neither may_be_diagonal nor limit. one_by_one: if
-  // true, each matrix is decomposed by a separate call of cuSOLVER.
+  // Computes the eigenvectors of matrices with at least two rows. The root dtype must be the computation dtype, and
+  // may_be_diagonal must be nullptr; `limit` is ignored. The eigenvectors replace the matrices as columns, ordered by
+  // decreasing eigenvalue or, with `ascending`, by increasing eigenvalue. A matrix whose status reports a failure is
+  // not replaced. one_by_one: if true, each matrix is decomposed by a separate call of cuSOLVER.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
   // Like the other Compute(), but uses this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
-  // Retries a root that Compute() could not compute, with the method `how`, and waits for the result. `matrix` is a
+  // Uses the method `how` to retry a root that Compute() could not compute, and waits for the result. `matrix` is a
   // batch of one matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no
   // failure. If `how` cannot compute this root, *out reports the failure kSolver.
   Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                const Handles& handles, void* workspace, RootStatus* out);
 
  private:
-  // Sizes of batches of one kind, and the solvers that cuSOLVER offers for them.
+  // A kind of batch: its sizes, and the solvers that cuSOLVER offers for it.
   struct Kind {
     RootMethod method;
     int64_t n;
@@ -127,7 +127,7 @@ class RootSolver {
   std::vector<Kind> kinds_;
   std::vector<char> host_memory_;     // the host memory that cuSOLVER requests
   int64_t workspace_bytes_ = 0;       // without the workspace of meter_, which follows in memory
-  std::unique_ptr<RootMeter> meter_;  // nullptr: no root is tracked
+  std::unique_ptr<RootMeter> meter_;  // nullptr if no root is tracked
   cusolverDnParams_t params_ = nullptr;
   syevjInfo_t jacobi_ = nullptr;
   OwnedEvent counted_;

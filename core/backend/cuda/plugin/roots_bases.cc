@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Eigendecompositions of the matrices of a chunk, and the eigenbases that methods soap and kl_shampoo take from them.
+// Eigendecompositions of the matrices of a chunk (root_workspace.h). Methods soap and kl_shampoo use the eigenvectors.
 #include "core/backend/cuda/plugin/cuda_call.h"
 #include "core/backend/cuda/plugin/roots_chunk.h"
 

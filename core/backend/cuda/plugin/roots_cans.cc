@@ -63,7 +63,7 @@ class CansIteration {
     return Status();
   }
 
-  // Checks X, which should be B^(-1/p), where B is the scaled matrix with its shift: multiplies the vector of signs
+  // Checks X, which should be B^(-1/p). B is the scaled matrix with its shift. The check multiplies the vector of signs
   // kCansProducts times by I - X^(p/2) B X^(p/2). Overwrites Y.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));

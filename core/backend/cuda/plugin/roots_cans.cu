@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/backend/cuda/plugin/roots_rules.h"
 
-// Kernels of method cans (core/rules/cans_scalars.h), for many matrices at once. The products of matrices between these
-// kernels compute both triangles. Mirroring one triangle would swap the factors of the product in the other triangle,
-// and the order of the factors keeps rounding errors small.
+// Kernels of method cans (core/rules/cans_scalars.h), for many matrices at once. Between these kernels, matrix products
+// compute both triangles. If one triangle were mirrored instead, the factors of the product would be swapped in the
+// other triangle. Only the unswapped order keeps rounding errors small.
 namespace shampoo::cuda {
 namespace {
 
-// Records the norm of Y, which is the largest row sum of its magnitudes, in `z` of each member. In the last pass, also
-// records the factor between Z and X in `start`. If there are two passes, the first pass records the square root of its
-// norm in `start`, and the last pass computes the factor from this square root and its own norm.
+// Records the norm of Y, which is the largest row sum of magnitudes, in RootMember::z. The last pass also records the
+// factor between Z and X in RootMember::start. If there are two passes, the first pass records the square root of its
+// norm in `start`. The last pass computes the factor from this square root and the new norm.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;

@@ -11,7 +11,7 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "core/roots/root.h"
 
-// Data shared by the kernels and library calls that compute the roots of one chunk (root_workspace.h). Each matrix of a
+// The data of one chunk (root_workspace.h), and the functions that compute the roots of the chunk. Each matrix of a
 // chunk is called a member.
 namespace shampoo::cuda {
 
@@ -24,7 +24,7 @@ struct RootMember {
   double start;    // the first X is this multiple of I; method cans: X is this multiple of Z
   double factor;   // the root of the scaled matrix is multiplied by this factor
   double largest;  // the largest magnitude in the delivered root
-  double z;        // the first Y is this multiple of the matrix; method cans: the norm by which Y is divided
+  double z;        // the first Y is this multiple of B (StartCoupled); method cans: the norm by which Y is divided
   RootFailure failure;
   RootKind kind;
   int32_t scale;     // solvers receive A 2^-scale, where A is the matrix divided by `divisor`
@@ -70,7 +70,7 @@ struct RootChunk {
   double largest_residual;  // the largest residual with which the result of an iteration counts as a root
   void* matrices;
   const double* divisor;                  // without trace_scaling, which RootMember::divisor includes
-  const int32_t* const* may_be_diagonal;  // nullptr: `compared` decides; both nullptr: no diagonal shortcut
+  const int32_t* const* may_be_diagonal;  // see RootBatch; nullptr if `compared` is used
   const RootStatus* compared;             // see RootBatch
   const int32_t* active;
   RootStatus* status;
@@ -125,11 +125,11 @@ cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const vo
 
 // roots_coupled.cu
 // Records the largest row sum of the magnitudes in `a`, for RecordNorm or StartCoupled. With method higher_order,
-// StartCoupled needs two sums: that of A (fourth is false), and that of A^4 (fourth is true).
+// StartCoupled needs a sum for A (fourth is false) and one for A^4 (fourth is true).
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
 // Computes the squared Frobenius norm of y + shift I, which StartCoupled uses with method newton.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
-// Computes `shift`, `z` and `start` of each member, and y <- z (y + shift I).
+// Computes `z` and `start` of each member (with method higher_order, also `shift`), and y <- z B for B = y + shift I.
 cudaError_t StartCoupled(cudaStream_t stream, const RootChunk& chunk, void* y);
 // Computes t <- -y multiplier / divisor + diagonal I for running members. For all other members, computes t <- I, so
 // that their X and Y do not change.
@@ -161,7 +161,7 @@ cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r
 // roots_output.cu
 // Copies the lower triangle of the root to the upper one, and computes the largest magnitude in the root.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
-// Two checks of the result of an iteration: `vector` must be close to the vector of signs, and `matrix` close to I.
+// Check the result of an iteration: `vector` must be close to the vector of signs, or `matrix` must be close to I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
 cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
 cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);

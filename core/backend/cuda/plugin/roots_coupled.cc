@@ -8,9 +8,9 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/coupled_scalars.h"
 
-// Root methods newton and higher_order (core/rules/coupled_scalars.h). Each call processes all members of a chunk. A
-// member that has stopped is multiplied by I, which does not change it. After every few iterations, the host waits for
-// the number of running members, and ends the loop if this number is 0 (docs/adr/0027).
+// Root methods newton and higher_order (core/rules/coupled_scalars.h). Each kernel processes all members of a chunk. If
+// a member has stopped, its X and Y are multiplied by I, which does not change them. After every few iterations, the
+// host waits for the number of running members, and ends the loop if this number is 0 (docs/adr/0027).
 namespace shampoo::cuda {
 namespace {
 
@@ -177,8 +177,8 @@ class CoupledIteration {
 // For method newton, the order is 2. The number of iterations until y is 1 is bounded as follows.
 //   - All terms are positive, so T decreases from y = 0 to T(1) = 1 and is at most the infinite series, y^(-1/p). So y
 //     stays in (0, 1]. While y is below 0.1, it grows by a factor of at least T(0.1)^p in each iteration.
-//   - From 0.1 on, each iteration at least squares 1 - y, because (1 + (1 - y) / p)^p >= 1 + (1 - y). 9 iterations
-//     suffice: 0.9^(2^9) is less than the rounding error of float64.
+//   - From 0.1 on, each iteration reduces 1 - y to its square or less, because (1 + (1 - y) / p)^p >= 1 + (1 - y).
+//     9 iterations suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
 //   - The smallest possible y is the smallest number of float64, divided by a norm of the scaled matrix B. The elements
 //     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfSize).

@@ -52,7 +52,7 @@ struct SumSquaresBody {
   }
 };
 
-// Computes `shift`, `z` and `start` of each member.
+// Computes `z` and `start` of each member and, with method higher_order, `shift`.
 struct StartBody {
   RootChunk chunk;
   int64_t strips;

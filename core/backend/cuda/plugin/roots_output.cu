@@ -102,7 +102,7 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    // The solver got the identity instead of a zero matrix. The root is the identity, whatever the solver returned.
+    // The solver got the identity instead of a negligible matrix, whose root is the identity by definition.
     if (member.zero != 0) {
       member.failure = RootFailure::kNone;
       member.largest = 1;

@@ -54,9 +54,9 @@ Status ShampooProducts::MultiplyDims(const Handles& handles, const BlockBatch& b
   return {};
 }
 
-// The products overwrite gradients and inverse roots in the workspace, so every iteration loads the inverse roots
-// before its products, and the gradients after them. The factor matrix of dim k is updated before the gradient is
-// contracted for dim k + 1. The CPU backend uses the same order.
+// The products overwrite gradients and inverse roots in the workspace. Every iteration therefore loads the inverse
+// roots before the products, and loads the gradients again after the products. The factor matrix of dim k is updated
+// before the gradient is contracted for dim k + 1. The CPU backend uses the same order.
 Status ShampooProducts::UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                                         const BlockBatch& batch) const {
   int dims = 0;

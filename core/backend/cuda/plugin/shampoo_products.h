@@ -23,10 +23,10 @@ class ShampooProducts {
   // Writes C_k of the gradients to the lower triangles of the batch's matrices. Skips blocks with factor_correction kl.
   Status MultiplyGradients(cudaStream_t stream, const BlockBatch& batch) const;
 
-  // Updates the factor matrices of blocks with factor_correction kl: F_k <- factor_decay F_k + factor_weight C_k, where
-  // C_k is computed from the gradient contracted with the inverse roots of all other dims (KL-Shampoo, arXiv
-  // 2509.03378). Afterwards, the first buffer of tensors contains the gradients again. Does nothing if the batch has no
-  // block with factor_correction kl.
+  // Updates the factor matrices of blocks with factor_correction kl (KL-Shampoo, arXiv 2509.03378):
+  // F_k <- factor_decay F_k + factor_weight C_k. Here C_k belongs to the gradient after contraction with the inverse
+  // roots of all dims except k. Afterwards, the first buffer of tensors contains the gradients again. Does nothing if
+  // the batch has no block with factor_correction kl.
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 

@@ -13,8 +13,8 @@
 
 namespace shampoo::cuda {
 
-// Enqueues work for each shape group of a batch (block_batches.h) on several streams, so that the work of different
-// shape groups runs in parallel.
+// Distributes the work for the shape groups of a batch (block_batches.h) over several streams, so that the work for
+// different shape groups runs in parallel.
 class ShapeGroupStreams {
  public:
   // Each element of `handles` is bound to a different stream. handles[0] is bound to the caller's stream. `joined` must
@@ -25,9 +25,9 @@ class ShapeGroupStreams {
 
   const Handles& first() const { return handles_[0].get(); }
 
-  // Calls work(handles, shape_group), which enqueues work on the stream of `handles`, for every shape group. The device
-  // starts this work after all earlier work on the caller's stream, and ends it before any later work on that stream.
-  // stream: the caller's stream.
+  // For every shape group, calls work(handles, shape_group), which must enqueue work on the stream of `handles`. The
+  // device starts this work after all earlier work on the caller's stream, and ends it before any later work on that
+  // stream starts. stream: the caller's stream.
   template <typename Work>
   Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
     const size_t streams = std::min(batch.shape_groups.size(), handles_.size());

@@ -33,7 +33,7 @@ Unfolding UnfoldingOf(const Block& block, int k);
 
 // How ContractDim() contracts tensors with matrices.
 struct Contraction {
-  // If false, the contraction is with the first index of each matrix; if true, with the second index.
+  // If true, tensors are contracted with the second index of each matrix, otherwise with the first index.
   bool transposed = false;
   bool tf32 = false;  // for float32 only: round the factors to TF32
 };

@@ -151,7 +151,7 @@ class LoaderTest {
     // The library of the jar is loaded regardless of LD_LIBRARY_PATH.
     assertContains(child(Map.of("LD_LIBRARY_PATH", folder.toString())), "version " + VERSION);
     String loaded = child(Map.of("LD_PRELOAD", other.toString()));
-    assertContains(loaded, "rejected: these classes were compiled for libshampoo " + VERSION);
+    assertContains(loaded, "rejected: the Java classes were compiled for libshampoo " + VERSION);
     assertContains(loaded, "is 0.7.3");
     Path unpacked = unpacked();
     Files.move(other, unpacked.resolve("libshampoo.so.0"), java.nio.file.StandardCopyOption.REPLACE_EXISTING);

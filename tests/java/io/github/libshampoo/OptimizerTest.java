@@ -199,8 +199,8 @@ class OptimizerTest {
         optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
       });
       assertRejected("\"none\"", () -> optimizer.bind("none", w, grad));
-      assertRejected("there are 2", () -> optimizer.bind(2, w, grad));
-      assertRejected("there are 2", () -> optimizer.bind(-1, w, grad));
+      assertRejected("below 2", () -> optimizer.bind(2, w, grad));
+      assertRejected("below 2", () -> optimizer.bind(-1, w, grad));
       assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
       assertRejected("expected 0 to 1", () -> optimizer.bindGrad(2, grad));

@@ -92,7 +92,7 @@ class StateTest {
       StateEntry none = new StateEntry(999, "none", List.of(8L), DType.F32, 0, 0, false, 0, 0, false);
       assertThrows(ShampooException.Invalid.class, () -> optimizer.readState(none));
       StateEntry large = new StateEntry(0, "large", List.of(1L << 15, 1L << 15), DType.F32, 0, 0, true, 0, 0, false);
-      assertRejected("read parts of it", () -> optimizer.readState(large));
+      assertRejected("read parts of the state", () -> optimizer.readState(large));
     }
   }
 

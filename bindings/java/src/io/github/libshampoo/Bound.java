@@ -40,14 +40,15 @@ final class Bound {
         return index;
       }
     }
-    throw new ShampooException.Invalid("there is no parameter \"" + name + "\"");
+    throw new ShampooException.Invalid("name is \"" + name + "\": expected the name of a parameter of the plan");
   }
 
   /** Binds consecutive parameters. If a step cannot use one of the bindings, throws and binds none of them. */
   void bind(long opt, int first, List<Binding> added) {
     if (first < 0 || added.size() > params.size() - first) {
       throw new ShampooException.Invalid(
-          "parameters " + first + " to " + (first + added.size() - 1) + ": there are " + params.size() + " parameters");
+          "parameters " + first + " to " + (first + added.size() - 1) + ": expected indices of at least 0 and below "
+              + params.size() + ", the number of parameters");
     }
     long[] addresses = new long[4 * added.size()];
     for (int number = 0; number < added.size(); ++number) {
@@ -91,8 +92,9 @@ final class Bound {
   private void checkOut(int index, Binding added) {
     if (updates.get(index) && added.param() != null && Memory.addressOf(added.param()) == Memory.addressOf(added.out())) {
       throw new ShampooException.Invalid(
-          Role.OUT.of(params.get(index)) + ": it is the memory of the parameter, which the updates would overwrite "
-              + "because the key \"output\" is set to updates; pass a Binding with separate memory as out");
+          Role.OUT.of(params.get(index)) + ": out is the same memory as param, but the key \"output\" is set to "
+              + "updates, so steps would overwrite the parameter with its update; pass a Binding with separate memory "
+              + "as out, or leave the key at its default");
     }
   }
 
@@ -109,7 +111,7 @@ final class Bound {
 
   void bindScalar(long opt, int group, String key, DType dtype, Memory value) {
     if (value != null) {
-      value.check(key, dtype, 1, device, false);
+      value.check("scalar " + key, dtype, 1, device, false);
     }
     Raw.shampoo_optimizer_bind_scalar(opt, group, key, value != null ? dtype.code : 0, Memory.addressOf(value));
     scalars.put(group + "/" + key, value);
@@ -117,10 +119,10 @@ final class Bound {
 
   void bindState(long opt, Memory in, Memory out) {
     if (in != null) {
-      checkState("stateIn", in, false);
+      checkState("argument in of bindState", in, false);
     }
     if (out != null) {
-      checkState("stateOut", out, true);
+      checkState("argument out of bindState", out, true);
     }
     Raw.shampoo_optimizer_bind_state(opt, Memory.addressOf(in), Memory.addressOf(out));
     stateIn = in;

@@ -40,6 +40,8 @@ public enum DType {
         return dtype;
       }
     }
-    throw new ShampooException.Invalid("dtype " + code + ": unknown to this version of the binding");
+    throw new ShampooException.Invalid(
+        "the dtype has the code " + code + ", which is unknown to these Java classes: expected " + F32.code + " to "
+            + I64.code + "; use a jar and native libraries of the same version");
   }
 }

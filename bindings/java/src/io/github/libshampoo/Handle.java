@@ -91,7 +91,7 @@ final class Handle implements Runnable {
   private long take(int count) {
     if (!permits.tryAcquire(count)) {
       throw new ShampooException.State(
-          "the " + what + " is in use by another call; only one thread at a time can use it");
+          "the " + what + " is in use by another call; make the calls one after another");
     }
     if (address == 0) {
       permits.release(count);
@@ -106,7 +106,9 @@ final class Handle implements Runnable {
   /** Destroys the object after calls of other threads have returned. Does nothing if it has been destroyed before. */
   void closeWaiting() {
     if (user == Thread.currentThread()) {
-      throw new ShampooException.State("the " + what + " cannot be closed by a callback of its own call");
+      throw new ShampooException.State(
+          "the " + what + " cannot be closed by a callback that one of its calls runs; close the " + what
+              + " after that call has returned");
     }
     cleanable.clean();
   }
@@ -114,7 +116,9 @@ final class Handle implements Runnable {
   /** Destroys the object. Throws while a call uses it. Does nothing if the object has been destroyed before. */
   void closeUnused() {
     if (!permits.tryAcquire(ALL)) {
-      throw new ShampooException.State("the " + what + " cannot be closed while a call uses it");
+      throw new ShampooException.State(
+          "the " + what + " cannot be closed while another call uses it; close the " + what
+              + " after that call has returned");
     }
     permits.release(ALL);
     cleanable.clean();

@@ -36,7 +36,7 @@ final class Library {
   static void load() {
     String folder = System.getProperty(PROPERTY);
     if (folder != null) {
-      open(Path.of(folder).toAbsolutePath().resolve(NATIVE), " (from the property " + PROPERTY + ")");
+      open(Path.of(folder).toAbsolutePath().resolve(NATIVE), " (the property " + PROPERTY + " sets the folder)");
     } else if (isBundled()) {
       open(extract().resolve(NATIVE), "");
     } else {
@@ -44,7 +44,7 @@ final class Library {
         System.loadLibrary("shampoo_java");
       } catch (UnsatisfiedLinkError error) {
         throw failure(
-            error.getMessage() + ": this jar has no library for " + platform() + ": set the property " + PROPERTY
+            error.getMessage() + "; this jar has no library for " + platform() + " either. Set the property " + PROPERTY
                 + " to a folder that contains " + NATIVE, error);
       }
     }
@@ -95,9 +95,9 @@ final class Library {
             + RawConstants.SHAMPOO_VERSION_PATCH;
     if (library != own || header != own) {
       throw new UnsatisfiedLinkError(
-          "these classes were compiled for libshampoo " + toText(own) + ", and the library that was loaded is "
-              + toText(library) + (header != own ? ", and " + NATIVE + " was made for " + toText(header) : "")
-              + ": use a jar and a library of the same version");
+          "the Java classes were compiled for libshampoo " + toText(own) + ", and the loaded library is "
+              + toText(library) + (header != own ? ", and " + NATIVE + " was compiled for " + toText(header) : "")
+              + "; use a jar and native libraries of the same version");
     }
   }
 
@@ -125,8 +125,8 @@ final class Library {
     } catch (IOException error) {
       throw failure(
           "the libraries in the jar cannot be copied into " + (folder != null ? folder : System.getProperty("java.io.tmpdir"))
-              + ": " + error + ": set the property java.io.tmpdir to a folder that can be written, or " + PROPERTY
-              + " to a folder with the libraries", error);
+              + ": " + error + "; set the property java.io.tmpdir to a writable folder, or the property " + PROPERTY
+              + " to a folder that contains the libraries", error);
     }
   }
 

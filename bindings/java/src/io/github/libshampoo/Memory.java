@@ -45,7 +45,8 @@ public final class Memory {
     Objects.requireNonNull(buffer, "buffer");
     if (!buffer.isDirect()) {
       throw new ShampooException.Invalid(
-          buffer + ": it is not direct, and the library works in place; use Shampoo.floats, doubles, shorts or bytes");
+          buffer + " is not direct: expected a direct buffer, because the library reads and writes buffers in place; "
+              + "allocate the buffer with Shampoo.floats, doubles, shorts or bytes");
     }
     ByteOrder order;
     Set<DType> dtypes;
@@ -73,8 +74,9 @@ public final class Memory {
     }
     if (order != ByteOrder.nativeOrder()) {
       throw new ShampooException.Invalid(
-          buffer + ": its byte order is " + order + ", and the byte order of the machine is " + ByteOrder.nativeOrder()
-              + "; call order(ByteOrder.nativeOrder()) before you fill it or create a view");
+          buffer + " has byte order " + order + ": expected " + ByteOrder.nativeOrder() + ", the byte order of the "
+              + "machine; call order(ByteOrder.nativeOrder()) on the ByteBuffer before you fill it or create a view of "
+              + "it");
     }
     int size = buffer instanceof ByteBuffer ? 1 : dtypes.iterator().next().bytes();
     long first = Raw.address(buffer) + (long) buffer.position() * size;
@@ -129,7 +131,8 @@ public final class Memory {
    */
   void check(String what, DType dtype, long elements, DeviceType device, boolean written) {
     if (!dtypes.contains(dtype)) {
-      throw new ShampooException.Invalid(what + ": " + buffer + "; expected a buffer of " + dtype);
+      throw new ShampooException.Invalid(
+          what + ": " + buffer + "; expected a buffer of " + dtype + " elements (see DType." + dtype + ")");
     }
     checkBytes(what, elements * dtype.bytes(), device, written);
   }

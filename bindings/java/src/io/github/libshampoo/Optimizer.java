@@ -418,7 +418,7 @@ public final class Optimizer implements AutoCloseable {
     if (bytes > Integer.MAX_VALUE) {
       throw new ShampooException.Invalid(
           "state \"" + entry.key() + "\": " + bytes + " bytes, but a ByteBuffer holds at most " + Integer.MAX_VALUE
-              + " bytes; read parts of it with readState(entry, first, count, ...)");
+              + " bytes; read parts of the state with readState(entry, first, count, ...)");
     }
     ByteBuffer buffer = ByteBuffer.allocateDirect((int) bytes).order(ByteOrder.nativeOrder());
     readState(entry, 0, entry.elements(), Memory.of(buffer), DeviceType.CPU, 0);
@@ -481,7 +481,7 @@ public final class Optimizer implements AutoCloseable {
   }
 
   private static void checkElements(StateEntry entry, long count, Memory memory, DeviceType where, boolean written) {
-    memory.check("state \"" + entry.key() + "\"", entry.dtype(), count, where, written);
+    memory.check("memory for state \"" + entry.key() + "\"", entry.dtype(), count, where, written);
   }
 
   /**

@@ -275,7 +275,8 @@ public final class Shampoo {
         int earlier = all.indexOf(all.get(entered));
         if (earlier < entered) {
           throw new ShampooException.Invalid(
-              "optimizers: elements " + earlier + " and " + entered + " are the same optimizer");
+              "optimizers: elements " + earlier + " and " + entered
+                  + " are the same optimizer; pass each optimizer once");
         }
         opts[entered] = all.get(entered).handle.enter();
       }

@@ -27,7 +27,8 @@ final class Text {
       return bytes;
     } catch (CharacterCodingException error) {
       throw new ShampooException.Invalid(
-          "\"" + text + "\": it contains half of a surrogate pair, which UTF-8 cannot encode");
+          "\"" + text + "\" contains half of a surrogate pair, which UTF-8 cannot encode; remove it, or add the other "
+              + "half");
     }
   }
 
