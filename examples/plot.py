@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the curves in the CSV file of an example as an SVG file. Needs nothing but Python.
+"""Draws the curves in the CSV file of an example as an SVG file. Needs only Python.
 
     python3 plot.py curves.csv curves.svg --title "Handwritten digits" --note "batch 64, seed 1"
 
-The script draws two kinds of files. If the columns are run, step, seconds and validation_loss, it draws the validation
-loss by steps and by seconds. If the columns are epoch and, for each run, NAME_train_loss and NAME_test_accuracy, it
-draws the training loss and the test accuracy by epochs. A curve ends before its first value that is not finite.
+If the columns are "run", "step", "seconds" and "validation_loss", the script draws the validation loss by steps and by
+seconds. If the columns are "epoch" and, for each run, "NAME_train_loss" and "NAME_test_accuracy", it draws the training
+loss and the test accuracy by epochs. A curve ends before its first value that is not finite.
 """
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def power(value: float) -> str:
 
 
 def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Return an SVG of two panels side by side, below a title, notes and a legend. Both panels have the same names."""
+    """Return an SVG: title, notes, legend, and two panels side by side. The curves of both panels have equal names."""
     parts, y = heading(title, notes)
     names = panels[0].curves
     others = [color for color in COLORS if "AdamW" not in names or color != COLORS[1]]

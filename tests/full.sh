@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs the long tier of the tests in stages. tests/run.sh sources this file, which uses its functions.
+# Runs the long tier of the tests in stages. tests/run.sh sources this file. This file calls functions of tests/run.sh.
 
 readonly stages=(dev asan tsan system-blas clang-tidy benchmarks arm64 fuzz mutations)
 readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each is also a stage, such as mutations/core
@@ -11,7 +11,7 @@ run_stage() {
   case $1 in
     dev) build_and_test dev ;; # the short and the long tests
     # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. Tests
-    # with the label long_ranks are included. Only the short tier excludes them, to save time.
+    # with the label long_ranks are excluded only in the short tier, to save time.
     asan | tsan) build_and_test "$1" --label-exclude '^long$' ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|^long$' ;;
     clang-tidy) run_clang_tidy ;;

@@ -14,8 +14,8 @@
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
 #                          This needs a CUDA toolkit or access to PyPI, but no GPU. The environment variable
 #                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
-#   --fake                 runs on the fake CUDA of the tests, with little work: a test of this script
-#   --build DIR            with --fake or --pack: uses the programs in the build DIR; default with --fake: build/ci
+#   --fake                 runs on the fake CUDA of the tests, with little work, to test this script
+#   --build DIR            with --fake or --pack: uses the programs of the build in DIR; default with --fake: build/ci
 #   --jobs N               runs up to N items (single checks) of stages 3 and 4 at the same time; default: half the
 #                          number of processors, but at least 1 and at most 8
 #
@@ -156,8 +156,8 @@ else
   }
 fi
 
-# Prints the folders of the CUDA libraries, each after a colon: in a toolkit, and in the Python packages that PyTorch
-# installs.
+# Prints the folders of the CUDA libraries, with a colon before each folder. The folders are those of a toolkit and of
+# the Python packages that PyTorch installs.
 library_folders() {
   local folder
   for folder in "${CUDA_HOME:-/usr/local/cuda}"/lib64 /usr/local/cuda/lib64; do
@@ -216,7 +216,7 @@ within() {
 
 # run ITEM LIMIT COMMAND...: runs a command for at most LIMIT seconds, records the result, and appends the output to the
 # log of the stage. The variable last_output names a file with the output. Returns the status of the command. If COMMAND
-# is a function of this script, `run` enforces no limit: a function that may take long must enforce one.
+# is a function of this script, `run` enforces no limit: a function that may take long must limit its time itself.
 run() {
   local item=$1 limit=$2 begun=$SECONDS status left note=""
   shift 2
@@ -245,7 +245,7 @@ run() {
 }
 
 # side_by_side COMMAND...: waits until fewer than $jobs commands are running, then starts COMMAND in the background. The
-# command runs items, and writes them to its own log and its own results; see collect.
+# items that the command runs are recorded in a separate log and a separate file of results; see collect.
 started_items=0
 side_by_side() {
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
@@ -314,7 +314,7 @@ stage_2() {
 # prints only the first COUNT files (default: 3).
 cases() {
   local files=("$golden/data/$1"/*.safetensors)
-  files=("${files[@]/*\/data.safetensors/}") # not a case: the images of the training cases
+  files=("${files[@]/*\/data.safetensors/}") # data.safetensors is not a case: it has the images of the training cases
   if $fake; then
     printf '%s\n' "${files[@]}" | sed '/^$/d' | head -n "${2:-3}"
   else
@@ -403,7 +403,7 @@ stage_3() {
   done
   side_by_side replay_and_judge "averages, 2 ranks" 240 muon "muon.ranks" --ranks 2
   side_by_side replay_shards
-  # With shard_mode gather, the blocks are those of whole parameters, so the results must equal the recorded ones.
+  # With shard_mode gather, the blocks are those of whole parameters, so the recorded results apply.
   for collectives in all all_gather; do
     side_by_side replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
@@ -473,7 +473,7 @@ stage_5() {
   ! $fake || shape=60x51
   mapfile -t files < <(cases trajectory 1 | head -n 4)
   for tool in memcheck racecheck synccheck initcheck; do
-    [ $tool != initcheck ] || files=("${files[0]}") # initcheck is slow: it also checks the kernels of the libraries
+    [ $tool != initcheck ] || files=("${files[0]}") # initcheck is slow: it also checks kernels of the CUDA libraries
     if have replay "$tool: trajectories"; then
       under_sanitizer $tool "trajectories" 100 "$programs/replay" --device cuda --threads 1 --out "$work/$tool" "${files[@]}"
     fi
@@ -487,7 +487,7 @@ stage_5() {
   done
 }
 
-# bench ITEM LIMIT OPTION...: runs shampoo_bench. Appends the table that it prints to timing.txt, and its JSON report to
+# bench ITEM LIMIT OPTION...: runs shampoo_bench. Appends the printed table to timing.txt, and the JSON report to
 # timing.json.
 bench() {
   local item=$1 limit=$2
@@ -499,8 +499,7 @@ bench() {
 }
 
 # root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK, for each root method, and for the values
-# 2 and 4 of inverse_root_override.
-# Each combination of method and root takes at most LIMIT seconds.
+# 2 and 4 of inverse_root_override. Each measurement takes at most LIMIT seconds.
 root_methods() {
   local block=$1 limit=$2 root method
   shift 2

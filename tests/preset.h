@@ -9,10 +9,10 @@
 
 namespace shampoo_test {
 
-// Sets the options that most tests start from: the preset shampoo_2024 with identity as initial inverse root. If the
-// environment variable SHAMPOO_TEST_PRESET is "shampoo", keeps all defaults of the library except that of
-// allow_stalled_moments. With these defaults, vectors have no factor matrices, epsilon is relative, and the first
-// refreshes have short intervals.
+// Sets the options that most tests start from: the preset shampoo_2024, with the identity as initial inverse root. If
+// the environment variable SHAMPOO_TEST_PRESET is "shampoo", sets only allow_stalled_moments, and keeps the library's
+// defaults of all other keys. With these defaults, vectors have no factor matrices, the epsilon of inverse roots is
+// relative, and the first refreshes have short intervals.
 inline shampoo_status SetPreset(shampoo_config* config) {
   const char* const asked = std::getenv("SHAMPOO_TEST_PRESET");
   if (asked != nullptr && std::string_view(asked) == "shampoo") {

@@ -33,7 +33,7 @@ if $full; then
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 
-# Packages that are not in Debian are installed from PyPI into a virtual environment. One test opens files with safetensors.
+# Packages that are not in Debian are installed from PyPI into a virtual environment. One test uses safetensors.
 safetensors=safetensors==0.8.0
 python=$PWD/build/venv/bin/python
 python_option=()
@@ -125,7 +125,7 @@ else
   leave_out "docs.site, because pip could not install the packages of docs/site/requirements.txt"
 fi
 
-# The Rust crates, with Debian's toolchain.
+# Select Debian's toolchain for the tests of the Rust crates.
 rust_option=(-DSHAMPOO_RUST=OFF)
 if [ -x /usr/bin/cargo-clippy ] && [ -x /usr/bin/cargo-fmt ] && [ -x /usr/bin/rustc ]; then
   rust_option=(-DSHAMPOO_RUST=ON -DSHAMPOO_CARGO=/usr/bin/cargo)
@@ -133,7 +133,7 @@ else
   leave_out "the Rust tests, because cargo, rustc, rustfmt and clippy are not in /usr/bin"
 fi
 
-# The CUDA backend is compiled if there is a CUDA toolkit. Its tests need no GPU, and only the headers of a toolkit. If
+# The CUDA backend is compiled if there is a CUDA toolkit. Its tests need only the headers of a toolkit, and no GPU. If
 # there is no toolkit, the headers are installed from PyPI.
 cuda_option=()
 prepare_cuda() {

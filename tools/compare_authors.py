@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with code of the methods' authors or of PyTorch.
+"""Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with code that their authors or PyTorch published.
 
 libshampoo and the published code get the same float32 parameters and gradients, and use the same number of threads.
 The script prints the difference between their parameters after one refresh interval of 10 steps. Rounding errors alone
 cause some difference, because eigenbases of close eigenvalues amplify them. Therefore the script also prints the
-difference between two runs of the published code, one of them with gradients that are changed by at most one rounding
-error of float32. Finally, it prints the time of a step: the mean over the steps of the fastest refresh interval. In
-each interval, all optimizers run one after another.
+difference between two runs of the published code. One of these runs gets gradients that are changed by at most one
+rounding error of float32. Finally, the script prints the time of a step: the mean over the steps of the fastest refresh
+interval. In each interval, all optimizers run one after another.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 
@@ -20,7 +20,7 @@ Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors'
 
 The published code of Muon is torch.optim.Muon. The published codes of KL-Shampoo, Muon and NorMuon cast to bfloat16 for
 products. The script compares libshampoo with runs of these codes without the casts, in float32. It also measures the
-times of KL-Shampoo and Muon as published.
+times of KL-Shampoo and Muon with the casts.
 """
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def perturbed(grads: list[np.ndarray], random: np.random.Generator) -> list[np.n
 def compare(
     name: str, ours: dict[str, Any], theirs: dict[str, Any], control: Any, start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the results of one method. `control` and the first of `ours` and of `theirs` use the same rules."""
+    """Print the results of one method. `control`, the first of `ours` and the first of `theirs` use the same rules."""
     random = np.random.default_rng(1)
     rows = {**{f"libshampoo, {key}": value for key, value in ours.items()}, **theirs}
     seconds: dict[str, list[float]] = {key: [] for key in rows}
@@ -160,7 +160,7 @@ def compare(
 def compare_muon(
     name: str, source: str, make: Any, rules: dict[str, Any], defaults: dict[str, Any], start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the results of Muon or NorMuon. `make` creates the published optimizer, which is called `source`."""
+    """Print the results of Muon or NorMuon. `make` creates the published optimizer. The output names it `source`."""
     options = {"lr": rules["lr"], "weight_decay": rules["weight_decay"]}
     ours = {
         "the same rules": Ours(start, args.threads, rules),

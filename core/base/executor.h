@@ -37,7 +37,7 @@ class FloatingPointMode {
 };
 
 // Runs the parallel work of one optimizer. Each thread that takes part uses a slot, which has its own workspace. At
-// most one thread uses a slot at a time. The assignment of items to threads differs from run to run, and results must
+// most one thread uses a slot at a time. The assignment of work to threads differs from run to run, and results must
 // not depend on the assignment.
 class Executor {
  public:

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Macros for functions in headers of core/rules and core/base/kernels that libshampoo.so, the CUDA plugin and the fake
-// plugin of the tests all compile. These functions use only <bit>, <cmath> and <limits> of the standard library. The
-// functions neither throw nor allocate.
+// Macros for functions in headers of core/rules and core/base/kernels. The functions are compiled into libshampoo.so,
+// into the CUDA plugin (libshampoo_cuda.so) and into the fake plugin of the tests. The functions neither throw nor
+// allocate, and use only <bit>, <cmath> and <limits> of the standard library.
 //
 //   SHAMPOO_HD           A function that host code and CUDA kernels call. A constexpr function needs no mark, because
 //                        nvcc is called with --expt-relaxed-constexpr.

@@ -54,7 +54,7 @@ class Team {
   }
 
  private:
-  // Tiles of one operation, at least one of which is not finished.
+  // The tiles of a call of Worker::Run() or Worker::RunInSlots() that has not returned.
   struct Job {
     Worker::SlotTile tile;
     void* argument;

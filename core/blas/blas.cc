@@ -101,8 +101,8 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
   }
 }
 
-// Both workspace sizes suffice for Syevd, Syevr and Syev. LAPACK's documentation requires the following numbers of
-// elements and of integers:
+// EigenWork() and EigenIntWork() suffice for Syevd, Syevr and Syev. LAPACK's documentation requires the following
+// numbers of elements and of integers:
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
 //   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
 //   dsyev   3 n - 1
@@ -145,7 +145,7 @@ int Syev(int64_t n, double* a, double* w, double* work) {
 // blocked algorithms.
 int64_t SvdWork(int64_t m, int64_t n) { return 64 * (m + n) + 5 * std::min(m, n); }
 
-// Read as a column-major matrix, `a` is A^T = V diag(s) U^T. The call therefore exchanges m and n, and U and V^T.
+// In column-major order, `a` is A^T = V diag(s) U^T. The call therefore exchanges m and n, and U and V^T.
 int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work) {
   const int64_t k = std::min(m, n);
   return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'S', 'S', Int(n), Int(m), a, Int(n), s, vt, Int(n), u, Int(k), work,

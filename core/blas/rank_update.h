@@ -27,8 +27,8 @@ struct RankUpdate {
 template <typename Real>
 void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
-// Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Update() does so
-// on processors on which GEMM is so fast that the time that SYRK spends on the diagonal is noticeable.
+// Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Returns true
+// on processors with a very fast GEMM, where the diagonal takes a noticeable part of SYRK's time.
 bool UsesGemmForSmallUpdates();
 // Compute a rank update by SYRK, or by dividing C into squares, which GEMM computes. Declared here for tests.
 template <typename Real>

@@ -50,8 +50,8 @@ void Populate(void* base, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
-// The number of pages in which FindSecondPanel() looks for the second panel. That panel begins in these pages with
-// every kernel.
+// The number of pages in which FindSecondPanel() looks for the second panel. With every kernel of OpenBLAS, the second
+// panel begins in one of these pages.
 constexpr size_t kPagesOfPanels = 4096;
 using Residency = std::array<unsigned char, kPagesOfPanels>;
 

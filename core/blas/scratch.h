@@ -14,7 +14,7 @@ namespace shampoo::blas {
 // OpenBLAS computes a product from copies of parts of its operands, called panels. The panel of the first operand is at
 // the beginning of the scratch memory. The panel of the second operand comes after the space for the largest first
 // panel, which has up to 2 MiB. The offset of the second panel depends on the kernel and the element type. If the
-// panels are small, Scratch::Create() populates only the panels, and not the gaps between them.
+// panels are small, Scratch::Create() populates (makes resident) the panels, but not the gaps between them.
 class ScratchExtent {
  public:
   // Makes the extent sufficient for products of d x d and d x wide matrices, also if they are transposed, and for
@@ -48,7 +48,7 @@ class Scratch {
   Scratch& operator=(Scratch&&) = delete;
   ~Scratch();
 
-  // Reserves all address space that OpenBLAS may use, and populates (makes resident) the pages of the extent.
+  // Reserves all address space that OpenBLAS may use, and populates the pages of the extent.
   static Status Create(const ScratchExtent& extent, Scratch* out);
 
   // Returns how many bytes of the reserved address space are resident now, or -1 if that is unknown. For tests.

@@ -16,7 +16,7 @@ namespace shampoo {
 // The arguments of shampoo_save and shampoo_load on one rank.
 struct CheckpointCall {
   std::span<OptimizerState* const> optimizers;  // the states of the optimizers, in the caller's order
-  Communicator* world = nullptr;                // of all ranks; nullptr: this rank is the only one
+  Communicator* world = nullptr;                // contains all ranks; nullptr if there is only one rank
   void* stream = nullptr;                       // CUDA stream of the optimizers that are on a GPU
   std::string directory;
   std::string library;   // version of the library

@@ -23,7 +23,7 @@ std::string IndexName(int64_t number);
 std::string StatesName(int64_t number, int rank, int world, int part);  // part is at least 1
 
 // Returns the number of the checkpoint that a file name belongs to, or -1 if the name belongs to no checkpoint. Sets
-// *is_index to whether the name is that of an index without ".tmp".
+// *is_index to whether IndexName() returns this name for that number.
 int64_t CheckpointNumber(std::string_view name, bool* is_index);
 
 // A checkpoint in a directory.

@@ -50,8 +50,8 @@ class Descriptions {
   std::vector<Source> sources_;
   std::vector<StoredGroup> groups_;
   std::vector<StoredParam> params_;
-  std::vector<bool> has_elements_;        // by parameter
-  std::map<std::string, size_t> places_;  // by name: position in params_
+  std::vector<bool> has_elements_;        // for each of params_: whether any source has elements of the parameter
+  std::map<std::string, size_t> places_;  // maps the name of a parameter to its position in params_
 };
 
 }  // namespace shampoo

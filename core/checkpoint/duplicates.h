@@ -15,14 +15,14 @@ namespace shampoo {
 // of an optimizer, or a single block. The lowest rank that has an item writes it.
 struct Item {
   int64_t id;            // a hash of the descriptions, or of the names and places of the blocks
-  int64_t contents = 0;  // a hash of samples of the states of the blocks; 0 for descriptions
+  int64_t contents = 0;  // a hash of samples from the states of the blocks; 0 for descriptions
 };
 
 // The items of this rank that lower ranks have, too.
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
-  int differs_from = -1;           // a rank that has an item with the same id and different contents; -1: no rank
-  size_t differs_in = 0;           // the index of that item on this rank
+  int differs_from = -1;           // a lower rank where an item of this rank has other contents; -1 if there is none
+  size_t differs_in = 0;           // the index of that item among the items of this rank
 };
 
 // Finds the items of this rank that lower ranks have. Collective.

@@ -26,7 +26,7 @@ struct StoredGroup {
   int64_t step = 0;
   std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters when the group was saved
 
-  const std::string* Value(const std::string& key) const;  // nullptr: the key is not stored
+  const std::string* Value(const std::string& key) const;  // returns nullptr if the key is not stored
   bool operator==(const StoredGroup&) const = default;
 };
 
@@ -45,7 +45,7 @@ struct StoredFile {
   uint64_t start_checksum = 0;  // checksum of the bytes before the tensors
 };
 
-struct StoredEntry {
+struct StoredEntry {  // one saved state of a block
   std::string state;  // "factor.0", "momentum", ...
   Dtype dtype = Dtype::kF32;
   uint64_t checksum = 0;
@@ -58,7 +58,7 @@ struct StoredBlock {
   BlockPlace place;
   std::vector<StoredEntry> entries;
 
-  const StoredEntry* Find(std::string_view state) const;  // nullptr: there is no such entry
+  const StoredEntry* Find(std::string_view state) const;  // returns nullptr if there is no such entry
   bool HasFactors() const;                                // whether the block was saved with factor matrices
 };
 
@@ -75,7 +75,7 @@ struct CheckpointIndex {
   std::vector<StoredGroup> groups;
   std::vector<StoredParam> params;
   std::vector<StoredFile> files;
-  std::vector<StoredBlock> blocks;  // the blocks that the filter accepted
+  std::vector<StoredBlock> blocks;  // the blocks that the filter of ReadIndex() accepted
 
   std::string PathOf(const StoredFile& file) const { return PathIn(directory, file.name); }
 };

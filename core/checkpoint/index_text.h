@@ -56,7 +56,7 @@ class IndexText {
   int64_t at_ = 0;
   int64_t left_ = 0;
   std::string piece_;
-  std::string_view rest_;  // the unread characters of the piece
+  std::string_view rest_;  // the unread characters of piece_ or of the text in memory
   Status status_;
 };
 

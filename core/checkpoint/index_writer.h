@@ -13,7 +13,7 @@ namespace shampoo {
 
 // Writes the index of a checkpoint, one array after another, in the order of the arrays in CheckpointIndex. After
 // Create(), only Finish() reports a failed write. A failure therefore does not interrupt the exchange in which all
-// ranks send their members to rank 0.
+// ranks send members of the arrays to rank 0.
 class IndexWriter {
  public:
   // library: version of the library. world: number of ranks that save.

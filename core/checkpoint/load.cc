@@ -19,7 +19,7 @@
 namespace shampoo {
 namespace {
 
-// Restores the states of the optimizers after a failed load. A state that was initial before the load is initialized
+// Restores the states of the optimizers after a failed load. A state that no step or load has changed is initialized
 // again. The other states are copied before the load if their total size is small; otherwise they cannot be restored.
 class StateBackup {
  public:
@@ -84,7 +84,7 @@ class Load {
   explicit Load(const CheckpointCall& call) : call_(call), ranks_of_call_(call.world), ranks_(ranks_of_call_.ranks()) {}
 
   Status Run() {
-    int64_t number = 0;  // number of the checkpoint; 0: call_.directory is the path of an index
+    int64_t number = 0;  // number of the checkpoint; 0 if call_.directory is the path of an index
     const Status own = CatchExceptions([&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(CheckCall(call_));
       return ranks_.is_first() ? ChooseCheckpoint(&number) : Status();
@@ -195,7 +195,7 @@ class Load {
   }
 
   // Checks the entries of each Matching::ReshardedParam, because Apply() reads only ranges of these entries and cannot
-  // verify their checksums. If with_direct, also checks the entries of each Matching::Direct. Without this check,
+  // verify their checksums. If with_direct is true, also checks the entries of each Matching::Direct. Otherwise,
   // Apply() checks an entry only while it loads the entry.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
@@ -281,8 +281,8 @@ class Load {
     for (const Matching::Steps& steps : matching_->steps()) {
       SHAMPOO_RETURN_IF_ERROR(steps.optimizer->WriteSteps(static_cast<size_t>(steps.group), steps.steps));
     }
-    // Record the results of all steps in the stream, including steps in CUDA graphs. The writes above have waited
-    // for these steps. MarkReplaced() then discards their errors, so all ranks discard the errors of the same steps.
+    // Record the results of all steps that are in the stream, including steps in CUDA graphs. The writes above have
+    // waited for these steps. MarkReplaced() then discards the errors of exactly these steps on every rank.
     for (OptimizerState* optimizer : call_.optimizers) {
       SHAMPOO_RETURN_IF_ERROR(optimizer->FinishSteps(call_.stream));
     }
@@ -316,7 +316,7 @@ class Load {
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;
   std::unique_ptr<Progress> progress_;
-  std::vector<char> copy_;  // buffer for entries that are not in host memory
+  std::vector<char> copy_;  // buffer for states in device memory
 };
 
 }  // namespace

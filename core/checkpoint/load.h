@@ -8,7 +8,7 @@
 namespace shampoo {
 
 // Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception: states from
-// earlier steps or loads are not backed up if they are large. If a file passes the checks, but reading it again fails,
+// earlier steps or loads are not backed up if they are large. If a load fails after it has begun to write states,
 // optimizers with such states cannot step until a load succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 

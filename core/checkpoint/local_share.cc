@@ -131,13 +131,13 @@ int64_t LocalShare::bytes() const {
 }
 
 Status FindLocalShare(const CheckpointCall& call, const Ranks& ranks, LocalShare* share) {
-  // Each optimizer has two items: its descriptions, and the blocks that BlocksOf() returns for kCopies. After the items
-  // of all optimizers, each block that BlocksOf() returns for kShards is an item.
+  // Each optimizer has two items (see duplicates.h): its descriptions, and the blocks that BlocksOf() returns for
+  // kCopies. The items of all optimizers are followed by one item for each block that BlocksOf() returns for kShards.
   std::vector<std::vector<std::string>> texts;
   std::vector<std::vector<BlockToSave>> blocks;
   std::vector<BlockToSave> shared;
   std::vector<Item> items;
-  std::vector<const BlockToSave*> first_blocks;  // by item; nullptr: the item contains no block
+  std::vector<const BlockToSave*> first_blocks;  // by item: its first block, or nullptr if it has no block
   const auto add = [&](std::span<const BlockToSave> saved) -> Status {
     items.push_back({HashPlaces(saved), 0});
     return ranks.world() > 1 ? HashContents(saved, &items.back().contents) : Status();

@@ -13,9 +13,9 @@
 
 namespace shampoo {
 
-// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions, the lowest of
-// these ranks writes them. Replicas without a replica_comm have the same blocks. Shard ranks have the same
-// blocks of a parameter that each of them holds as a whole.
+// The share of a checkpoint that one rank writes. If several ranks have the same blocks or descriptions (see
+// description.h), the lowest of these ranks writes them. Replicas without a replica_comm have the same blocks. Shard
+// ranks that each hold a whole parameter have the same blocks of this parameter.
 struct LocalShare {
   std::vector<std::string> descriptions;  // the texts for Descriptions::Add()
   std::vector<BlockToSave> blocks;

@@ -49,9 +49,9 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Returns whether a block can load the state from saved blocks of other shapes, so that these saved blocks must have
-// the state. Returns false for gradient_count, which is also loaded, but needs no check: with the methods that use
-// gradient_count, all saved blocks have it.
+// Returns whether saved blocks of other shapes must have the state, because a block loads the state from them. Returns
+// false for gradient_count, which is also loaded, but needs no check: with the methods that use gradient_count, all
+// saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {
@@ -192,8 +192,8 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
   return {};
 }
 
-// Compares the hyper-parameters of a group with saved ones. The optimizer keeps its own. A difference that changes the
-// meaning of a state is an error; other differences are warnings.
+// Compares the hyper-parameters of a group with saved ones. The optimizer keeps its own values. A difference that
+// changes the meaning of a state is an error; other differences are warnings.
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string method = ValueIn(own, "method");

@@ -27,14 +27,14 @@ class Matching {
     std::vector<const StateEntry*> states;
   };
   // A parameter with blocks that the checkpoint does not have, or has without their factor matrices. The elementwise
-  // states of these blocks are assembled from all saved blocks with common elements. The factor matrices are reset.
+  // states of these blocks come from all saved blocks that share elements with them. The factor matrices are reset.
   struct ReshardedParam {
     OptimizerState* optimizer;
     int param = 0;         // index in the plan
     int stored_param = 0;  // index in the checkpoint
     std::vector<int64_t> blocks;
-    std::vector<const StateEntry*> states;    // elementwise states of these blocks
-    std::vector<const StoredBlock*> sources;  // saved blocks that have some of the elements of these blocks
+    std::vector<const StateEntry*> states;    // elementwise states of `blocks`
+    std::vector<const StoredBlock*> sources;  // saved blocks that share elements with `blocks`
   };
   // The step counter of a group.
   struct Steps {
@@ -74,11 +74,11 @@ class Matching {
   Status CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored);
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
-  // is_resharded: whether only some states are loaded, because `stored` has other elements than the block, or has no
-  // factor matrices.
+  // Checks that the block can load its states from `stored`. is_resharded: whether the block loads only some states,
+  // because `stored` has other elements than the block, or has no factor matrices.
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                      const StoredBlock& stored, bool is_resharded) const;
-  // Counts the states of a saved block that a block of the optimizer does not use.
+  // Counts the states that `stored` has and the block does not use.
   void CountUnused(const OptimizerState& optimizer, const StatesOfBlock& own, const StoredBlock& stored);
   Status AddResharded(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
   Status CheckResharded(const CheckpointIndex& index) const;

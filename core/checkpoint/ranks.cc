@@ -55,7 +55,9 @@ Status OneRank::AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>
 }
 
 Status OneRank::Collect(size_t count, const Make& make, const Take& take, Status* own) const {
-  for (size_t i = 0; i < count; ++i) TakeText(take, 0, make(i), own);
+  for (size_t i = 0; i < count && own->ok(); ++i) {
+    *own = CatchExceptions([&] { return take(0, make(i)), Status(); });
+  }
   return {};
 }
 

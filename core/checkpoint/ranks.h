@@ -34,8 +34,8 @@ class Ranks {
   virtual Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const = 0;
   // Sends texts, such as descriptions of blocks, from all ranks to rank 0, in one or more exchanges. make(i) returns
   // text i of this rank, where i is below `count`, and may be called several times. Rank 0 calls take(rank, text) for
-  // every text. The texts of one rank arrive in order. *own receives the first error of make or take on this rank.
-  // After such an error this rank still joins all exchanges, because the other ranks wait for it.
+  // every text. The texts of one rank arrive in order. If make or take fails on this rank while texts are sent, *own
+  // receives the first error, and this rank still joins all exchanges, because the other ranks wait for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   virtual Status Collect(size_t count, const Make& make, const Take& take, Status* own) const = 0;

@@ -11,7 +11,7 @@
 namespace shampoo {
 
 // Loads the elementwise states of a parameter that was saved with other blocks: a block gets each element from the
-// saved block that has this element. A load handles a limited range of the flattened parameter (a window) at a time, so
+// saved block that has this element. Load() handles a limited range of the flattened parameter (a window) at a time, so
 // that the memory is bounded.
 class Resharder {
  public:

@@ -136,8 +136,8 @@ class Save {
     return ranks_.Agree(status);
   }
 
-  // Reads the new index like a load, counts the saved elements of each parameter, and checks that rank 0 sees the files
-  // of all ranks.
+  // Reads the new index as a load does, checks the number of saved elements of each parameter, and checks that rank 0
+  // sees the files of all ranks.
   Status CheckWritten() const {
     CheckpointIndex index;
     std::vector<int64_t> held;

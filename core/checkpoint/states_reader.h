@@ -32,11 +32,11 @@ class StatesReader {
   Status CheckElementwise(const StoredBlock& block, const StoredEntry& entry) {
     return Check(block, entry, block.place.elements() * static_cast<int64_t>(SizeOf(entry.dtype)));
   }
-  // Copies an entry to `memory`, the memory of a state of the same block. Checks the size of the entry before and its
-  // checksum afterwards, so after a failure the state may be partly overwritten.
+  // Copies an entry to `memory`, which is the memory of `state`. Checks the size of the entry before the copy, but the
+  // checksum only afterwards. After a failure the state may therefore be partly overwritten.
   Status Load(const StoredBlock& block, const StoredEntry& entry, const StateEntry& state, char* memory);
   // Reads `count` elements of an entry from element `first` on, in the order of the file. Does not check the checksum:
-  // call Check() for the entry before.
+  // call Check() for the entry first.
   Status ReadRange(const StoredBlock& block, const StoredEntry& entry, int64_t first, int64_t count, void* to);
   // Reads elements [first, first + count) of an elementwise state of a flattened parameter. All `blocks` must have the
   // state in the same dtype. Does not write those elements of `to` that are in none of the blocks.
@@ -62,7 +62,7 @@ class StatesReader {
   };
   Status OpenStates(int number, OpenFile** out);
   Status ReadStart(const StoredFile& stored, OpenFile* open);
-  // Reads `bytes` bytes from position `at` to buffer_. Reads ahead, because most files are read from their start to
+  // Reads `bytes` bytes at position `at` into buffer_. Reads ahead, because most files are read from their start to
   // their end.
   Status ReadPiece(OpenFile* open, int64_t at, size_t bytes);
   Status Find(const StoredBlock& block, const StoredEntry& entry, Found* found);

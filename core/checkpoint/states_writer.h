@@ -31,9 +31,9 @@ class StatesWriter {
  public:
   // The limits of one file. A file has at least one block, even if this block exceeds the limits.
   struct Limits {
-    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // leaves 64 MiB for the header below 4 GiB
+    int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // 4 GiB minus 64 MiB for the header
     size_t entries = 1 << 14;                                  // limits the header, which a load reads as a whole
-    size_t name_bytes = size_t{8} << 20;  // of all names; JSON escapes can make a name six times as long
+    size_t name_bytes = size_t{8} << 20;  // of all tensor names; JSON escapes can make a name six times as long
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);

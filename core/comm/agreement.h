@@ -14,9 +14,9 @@ namespace shampoo {
 // replica_inputs.cc removes this part if another rank has begun to write.
 inline constexpr char kNothingChanged[] = "; the step has changed nothing";
 
-// Functions with which ranks agree on an error, so that all of them fail together. Most of them allocate memory and
-// make several exchanges, so they are for creating optimizers, for checkpoints, and for steps that fail anyway. Unless
-// a comment says otherwise, they are collective: every rank calls them at the same point.
+// Functions with which ranks agree on an error, so that all ranks fail together. Most of these functions allocate
+// memory and make several exchanges, so they are for creating optimizers, for checkpoints, and for steps that fail
+// anyway. Unless a comment says otherwise, they are collective: every rank calls them at the same point.
 
 inline constexpr size_t kTextBytes = 1024;
 // Gathers a text, such as an error message, from every rank in one exchange. A text is truncated to kTextBytes - 1

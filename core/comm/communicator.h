@@ -80,8 +80,8 @@ class Communicator {
   // The new memory is not used if the communicator takes host memory.
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
-  // Makes an all-gather in place. buffer: world() segments of segment_bytes each. The caller fills only
-  // this rank's segment, and the call fills the others. A failure aborts the communicator.
+  // Makes an all-gather in place. buffer: world() segments of segment_bytes each. The caller fills only this rank's
+  // segment, and the call fills the others. A failure aborts the communicator.
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
   // Makes an all-gather in place, in the order of a stream. buffer must be memory of the kind that the communicator
   // takes, because this function does not use Staging.
@@ -113,8 +113,8 @@ class Communicator {
   // for the error message.
   template <typename Function, typename Size>
   Status Call(const char* what, bool captured, const Function& function, const Size& size);
-  // Returns the error of a caller's function, and aborts the communicator, except during a capture. what: the name of
-  // the function. size: the amount of data, for the error message.
+  // Returns the error for a caller's function that failed. Aborts the communicator, unless the stream is captured.
+  // what: the name of the function. size: the amount of data, for the error message.
   Status CollectiveError(const char* what, int32_t error, bool captured, const std::string& size);
 
   static constexpr size_t kIntStride = 8;  // segments of 64 bytes, which some transports transfer faster

@@ -14,9 +14,9 @@ namespace {
 int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
-// Returns a larger number for a failure that is reported before others. A failed collective comes first: the rank on
-// which the collective failed joins no later round, so this round must report the failure to all ranks. A forwarded
-// failure comes last, because its report has the least detail.
+// Returns the priority of a rank's failure: all ranks return the failure with the largest number. A failed collective
+// comes first: the rank on which the collective failed joins no later round, so this round must report the failure to
+// all ranks. A forwarded failure comes last, because its report has the least detail.
 int FailurePriority(const RoundHeader& header) {
   if (header.code == static_cast<int32_t>(Code::kComm)) return 2;
   return (header.flags & kFailureIsForwarded) != 0 ? 0 : 1;

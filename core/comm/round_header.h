@@ -7,7 +7,7 @@
 namespace shampoo {
 
 // Bits of RoundHeader::flags.
-inline constexpr uint32_t kFailureIsForwarded = 1;  // another rank has failed, and its own report has more detail
+inline constexpr uint32_t kFailureIsForwarded = 1;  // the rank only forwards the failure of another rank
 inline constexpr uint32_t kSkipsStep = 2;           // all ranks must skip the step, which then changes nothing
 inline constexpr uint32_t kNeedsExactCheck = 4;     // the owners of blocks must make the exact check of gradients
 inline constexpr uint32_t kExports = 8;             // the rank exports averages instead of making a step

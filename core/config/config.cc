@@ -102,7 +102,7 @@ void Config::TakeText(const Key& key, const char* text) {
   (void)ParseValue(key, text, &values_[static_cast<size_t>(IndexOf(key))]).ok();
 }
 
-// Sets all keys that the user has not set to the defaults of the preset and the method.
+// Sets each key to the default of the preset or the method, unless the user has set the key.
 void Config::ApplyDefaults() {
   const Preset& preset = Presets()[static_cast<size_t>(ValueOf(*FindKey("preset")).integer)];
   const Key& method_key = *FindKey("method");

@@ -30,7 +30,7 @@ class Config {
   void MarkInherited();
 
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }
-  // Returns whether the user has set the key in this config, not in a config from which it was copied.
+  // Returns whether the user has set the key in this config. A value copied from another config does not count.
   bool IsOwn(const Key& key) const { return SourceOf(key) == Source::kOwn; }
   const Value& ValueOf(const Key& key) const { return values_[static_cast<size_t>(IndexOf(key))]; }
 

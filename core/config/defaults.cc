@@ -9,7 +9,7 @@ namespace {
 
 // The defaults of the authors of SOAP and KL-Shampoo, with two exceptions. Blocks are smaller, because an
 // eigendecomposition of size 4096 takes seconds on a CPU. The learning rate of KL-Shampoo differs, because its steps
-// have a different length with kl_init auto. The default of epsilon is in resolve.cc.
+// have a different length with kl_init=auto. The default of epsilon is in resolve.cc.
 constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
                                      {"grafting", "none"},
                                      {"beta1", "0.95"},
@@ -69,7 +69,7 @@ constexpr Default kMuonhPreset[] = {
 // The defaults of Lion (arXiv 2302.06675) with the weight decay of microsoft/dion.
 constexpr Default kLionPreset[] = {{"beta1", "0.99"}, {"beta3", "0.9"}, {"weight_decay", "0.01"}};
 
-// SOAP with norm_control hyperball, as in KellerJordan/modded-nanogpt.
+// SOAP with norm_control=hyperball, as in KellerJordan/modded-nanogpt.
 constexpr Default kSoapHPreset[] = {{"lr", "0.018"},
                                     {"beta1", "0.95"},
                                     {"beta2", "0.9"},

@@ -364,8 +364,8 @@ const Key kKeys[] = {
      .methods = kShampoo | kSoap | kMuon | kSign, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype. With "
-            "method muon, this is the second moment of second_moment element and of the parameters that method adam "
-            "updates.",
+            "method muon, this dtype applies to second_moment element and to the second moments of the parameters that "
+            "method adam updates.",
      .methods = kWithMoment | kWithBasis | kMuon, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
@@ -482,8 +482,8 @@ const Key kKeys[] = {
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
-            "limit. auto: the size of the dimension, but at least 10 and at most 4000. If kl_init is auto, this number "
-            "is divided by the square root of the mean eigenvalue of the dimension.",
+            "limit. auto: the size of the dimension, but at least 10 and at most 4000; if kl_init is also auto, this "
+            "limit is divided by the square root of the mean eigenvalue of the dimension.",
      .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
     {.name = "basis_method", .type = KeyType::kChoice, .default_text = "eigen",
      .doc = "How eigenbases are refreshed. eigen: by an eigendecomposition. qr: by basis_iterations steps of "
@@ -499,8 +499,8 @@ const Key kKeys[] = {
             "new basis.",
      .methods = kWithBasis, .least = 0, .most = 1, .number = &Settings::basis_tolerance},
     {.name = "skip_dim_size", .type = KeyType::kI64, .default_text = "0",
-     .doc = "Dimensions longer than this have no factor matrix and are neither split nor merged. 0: no limit. The "
-            "default is 10000 for methods soap and kl_shampoo.",
+     .doc = "Dimensions longer than this number have no factor matrix and are neither split nor merged. 0: no limit. "
+            "The default is 10000 for methods soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::skip_dim_size},
     {.name = "update_norm", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Scales the direction of each parameter, or of each of its stacked tensors and parts, to the norm "
@@ -568,7 +568,7 @@ const Key kKeys[] = {
             "singular value decomposition: singular values below 2^-39 (1.8e-12) of the Frobenius norm contribute "
             "nothing, and all others become 1. On a GPU, exact uses matrix products: singular values below 2^-41 "
             "(4.5e-13) of the Frobenius norm become less than 2e-5, those of at least 2^-37 (7.3e-12) become 1, and "
-            "those between become numbers between 0 and 1.",
+            "those in between become numbers between 0 and 1.",
      .methods = kMuon | kSoap, .choices = kOrthogonalizationNames, .choose = Choose<&Settings::orthogonalization>},
     {.name = "ns_coefficients", .type = KeyType::kText, .default_text = "polar_express",
      .doc = "Coefficients of the steps of newton_schulz, X <- a X + (b A + c A A) X with A = X X^T. polar_express: "
@@ -592,8 +592,8 @@ const Key kKeys[] = {
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "
-            "is the nuclear norm of the filtered gradient (PolarGrad, arXiv 2505.21799); with method sign, it is the "
-            "sum of the magnitudes of its elements. Not allowed with second_moment.",
+            "is the nuclear norm of the filtered gradient (PolarGrad, arXiv 2505.21799). With method sign, this "
+            "product is the sum of the magnitudes in the filtered gradient. Not allowed with second_moment.",
      .methods = kMuon | kSign, .flag = &Settings::dual_norm_scale},
     {.name = "muon_local", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept shards with shard_mode local. Each piece of a shard is then orthogonalized alone, which is another "
@@ -667,16 +667,16 @@ const Key kKeys[] = {
      .methods = kSoap, .for_replay = true, .choices = kBasisOrderNames,
      .choose = Choose<&Settings::basis_order>},
     {.name = "first_step", .type = KeyType::kChoice, .default_text = "skip",
-     .doc = "What the first gradient of a block does with basis_order after. skip: it only initializes the factor "
-            "matrices and the eigenbases. use: it also updates the parameter.",
+     .doc = "With basis_order after, how a block uses its first gradient. skip: only to initialize the factor matrices "
+            "and the eigenbases. use: also to update the parameter.",
      .methods = kSoap, .for_replay = true, .choices = kFirstStepNames, .choose = Choose<&Settings::first_step>},
     {.name = "factor_start", .type = KeyType::kChoice, .default_text = "zero",
-     .doc = "Weight of the first gradient in the factor matrices with basis_order after. zero: 1 - shampoo_beta, as if "
-            "the matrices started from 0. first: 1.",
+     .doc = "With basis_order after, the weight of the first gradient in the factor matrices. zero: 1 - shampoo_beta, "
+            "as if the matrices started from 0. first: 1.",
      .methods = kWithBasis, .for_replay = true, .choices = kFactorStartNames,
      .choose = Choose<&Settings::factor_start>},
     {.name = "basis_init", .type = KeyType::kChoice, .default_text = "eigen",
-     .doc = "How the first eigenbasis is computed with basis_order before and basis_method qr. eigen: by an "
+     .doc = "With basis_order before and basis_method qr, how the first eigenbasis is computed. eigen: by an "
             "eigendecomposition. identity: by orthogonal iteration from the identity.",
      .methods = kSoap, .for_replay = true, .choices = kBasisInitNames, .choose = Choose<&Settings::basis_init>},
     {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
@@ -687,9 +687,9 @@ const Key kKeys[] = {
      .methods = kWithBasis, .for_replay = true, .choices = kBasisSortNames, .choose = Choose<&Settings::basis_sort>},
     {.name = "basis_transport", .type = KeyType::kChoice, .default_text = "rotate",
      .doc = "How a refresh converts the second moment, and the eigenvalues of kl_eigenvalues ema, to the new "
-            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: only by the "
-            "permutation with which basis_sort before sorts the columns. none: not at all. The filtered gradient is "
-            "always rotated.",
+            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: the second moment "
+            "is permuted like the columns of the basis if basis_method is qr and basis_sort is before; the "
+            "eigenvalues are not converted. none: not at all. The filtered gradient is always rotated.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisTransportNames,
      .choose = Choose<&Settings::basis_transport>},
     {.name = "basis_epsilon", .type = KeyType::kF64, .default_text = "0",

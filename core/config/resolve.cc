@@ -60,7 +60,7 @@ Status CheckDampening(const Settings& settings) {
                  "above 0");
 }
 
-// Checks norm_control, update_floor and cautious_decay, which change how the direction updates a parameter.
+// Checks that norm_control, update_floor and cautious_decay are not combined with keys that they exclude.
 Status CheckNorms(const Settings& settings) {
   const bool controls_norm = settings.controls_norm();
   if (settings.momentum != 0 && (controls_norm || settings.cautious_decay)) {
@@ -140,7 +140,7 @@ class Resolver {
 };
 
 // Fails if the user has set a key that the method does not read. A value that equals the default or the off_text of the
-// key is allowed. So are keys that were set in the config from which this config was copied.
+// key is allowed. Keys that were set in the config from which this config was copied are not checked.
 Status Resolver::CheckMethod() const {
   for (const Key& key : Keys()) {
     const std::string& text = ValueOf(key).text;

@@ -21,7 +21,7 @@ constexpr bool IsElementwise(Method method) {
 }
 // Whether the method is steepest descent under a norm: its direction depends only on the filtered gradient.
 constexpr bool IsSteepestDescent(Method method) { return method == Method::kMuon || method == Method::kSign; }
-// Whether the method can take the length of its direction from a grafting method, outside of an eigenbasis. If so,
+// Whether the method can take the length of its direction from a grafting method and does not use eigenbases. If so,
 // StepScalars (core/rules/step_scalars.h) contains the scalars of the grafting method; otherwise, those of the method's
 // own second moment. Method soap can also use a grafting method, whose scalars are in GraftingScalars
 // (core/rules/basis.h).
@@ -84,9 +84,9 @@ enum class MuonMath { kF32, kBf16 };
 enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
-// The key second_moment of method muon, which selects the second moment of the direction: a moving average, over the
-// steps, of the squares of all elements (kElement), of the means of these squares over each row (kRow), or of their
-// means along the shorter dim (kShort).
+// The second moment of the direction with method muon (the key second_moment). It is a moving average of the squared
+// elements (kElement), of their mean in each row (kRow), or of their mean in each row or each column, whichever is
+// shorter (kShort).
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
 // Values of keys of the methods in eigenbases, which are soap and kl_shampoo.
 enum class BasisMethod { kEigen, kQr };
@@ -265,7 +265,7 @@ struct Settings : GroupSettings {
   Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs of an order and a dim
-  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or entry n for n factor matrices
+  std::vector<int64_t> inverse_root_override;  // one entry for all, or entry n for blocks with n factor matrices
 
   bool rounds_stochastically() const {
     return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;

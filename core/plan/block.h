@@ -72,7 +72,7 @@ struct Block {
   int owner = 0;  // replica rank
   int shard_owner = 0;
   bool piece_of_shard = false;  // part of a shard that is treated as a separate tensor (shard_mode local)
-  bool gathered = false;        // a step gathers its gradient and parameter from several shards
+  bool gathered = false;        // a step gathers the block's gradient and parameter from several shards
 
   bool is_preconditioned = true;   // false: no factor matrices
   bool is_orthogonalized = false;  // by method muon; shape then has two dims

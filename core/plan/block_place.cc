@@ -12,8 +12,8 @@ bool Equal(const Region& a, const Region& b) {
   return a.shape == b.shape && a.offset == b.offset && a.extent == b.extent;
 }
 
-// Returns the runs of consecutive positions in the flattened parameter that the elements in `range` of a block
-// have, as pairs of the first position and the length. Adjacent runs are merged.
+// Returns the positions, in the flattened parameter, of the elements in `range` of a block. They are returned as runs
+// of consecutive positions: pairs of the first position and the length. Adjacent runs are merged.
 std::vector<std::pair<int64_t, int64_t>> RunsOf(const BlockPlace& place, const DenseRange& range) {
   std::vector<std::pair<int64_t, int64_t>> runs;
   ForEachRunOf(place, range, [&](int64_t, int64_t at, int64_t count) {

@@ -25,8 +25,8 @@ struct BlockPlace {
 
   int64_t elements() const { return shape.Product(); }
   bool is_whole() const { return piece.is_interval() && piece.extent == piece.shape; }
-  // Returns the position of the first element in the flattened parameter. No two blocks of a parameter have the same
-  // first element.
+  // Returns the position, in the flattened parameter, of the block's first element. No two blocks of a parameter have
+  // the same first element.
   int64_t first() const;
   // Checks a BlockPlace that was read from a file. Returns nullptr if it describes a block of a parameter with this
   // number of elements, otherwise a phrase for the error message. Call this function before any other function of the

@@ -371,9 +371,9 @@ class PartAppender {
 
   int64_t count() const { return static_cast<int64_t>(parts_.size()); }
 
-  // Appends the blocks of what this rank holds of each part of one stacked tensor. held: the shape of the rectangle
-  // that the rank holds, which may be the whole tensor. start: the offset of the rectangle's first element in the
-  // caller's buffer.
+  // For each part of one stacked tensor, appends the blocks of the elements that this rank holds. held: the shape of
+  // the rectangle that the rank holds, which may be the whole tensor. start: the offset of the rectangle's first
+  // element in the caller's buffer.
   Status AppendRectangle(const Shape& held, int64_t start) {
     const int64_t rows = held.ndim > 0 ? held[row_dim_] : 1;
     for (const TensorPart& part : parts_) {

@@ -47,7 +47,7 @@ inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   return by_resolvents ? 4 : 10;
 }
 
-// Returns the cost of all inverse roots of a block.
+// Returns the cost of computing all inverse roots or eigenbases of a block.
 inline int64_t CostOfRoots(const Block& block) {
   int64_t cost = 0;
   for (int k = 0; k < block.factor_count(); ++k) {
@@ -68,11 +68,11 @@ inline double StepCost(const Block& block) {
 // A block of at most this cost, about two microseconds, counts as small: threads may take small blocks in any sequence.
 inline constexpr double kCostOfSmallBlock = 100000;
 
-// The least work for which another thread is woken, about 100 microseconds. On two processors of a virtual machine (Zen
-// 4), a wake-up takes 50 microseconds. There, two threads finished 400 microseconds of work in 249 microseconds at
-// best, and 200 microseconds of work in 201 microseconds. If other processes keep the processors busy, a step waits for
-// its second thread: with 20 busy threads on these two processors, 100 microseconds of work took 102 microseconds in
-// the median, but 15,000 microseconds in one of a hundred runs.
+// The least work of each thread if a step uses several threads, about 100 microseconds. On two processors of a virtual
+// machine (Zen 4), a wake-up takes 50 microseconds. There, two threads finished 400 microseconds of work in 249
+// microseconds at best, and 200 microseconds of work in 201 microseconds. If other processes keep the processors busy,
+// a step waits for its second thread: with 20 busy threads on these two processors, 100 microseconds of work took 102
+// microseconds in the median, but 15,000 microseconds in one of a hundred runs.
 inline constexpr double kCostOfThread = 8e6;
 
 // Returns how many threads to use for a step of this cost, including the calling thread: 1 to max_threads.
@@ -85,8 +85,8 @@ inline int UsefulThreads(double cost, int max_threads) {
 // OwnerCost averages the cost of roots over this number of steps, from step 1 on.
 inline constexpr int64_t kCostHorizon = 1000;
 
-// Returns the average cost of a step of a block. With the value cost of the key balance, it is the load of the block
-// when owners are assigned.
+// Returns the average cost of a step of a block. If the key balance is "cost", this cost is the load of the block when
+// owners are assigned.
 inline int64_t OwnerCost(const Block& block, const RefreshKeys& keys) {
   const int64_t refreshes = std::max<int64_t>(RefreshCount(keys, kCostHorizon), 1);
   return CostOfOrdinaryStep(block) +

@@ -76,7 +76,7 @@ Status Plan::AddSettings(const Config& config) {
   SHAMPOO_RETURN_IF_ERROR(CheckRootDevice(own, settings, open_->placement));
   std::vector<std::pair<std::string, std::string>> keys;
   for (const Key& key : Keys()) {
-    // Ranks may have different values of threads and track_times. A preset only sets other keys.
+    // Ranks may have different values of the keys threads and track_times. The key preset only sets other keys.
     const std::string_view name = key.name;
     const bool local = name == "threads" || name == "track_times" || name == "preset";
     if (!local && Reads(settings.method, key)) keys.emplace_back(key.name, config.ValueOf(key).text);
@@ -113,7 +113,7 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
     shards_.resize(open_->params.size() + 1);  // reserve() would allocate again at every call
     open_->params.push_back(std::move(param));
   } catch (...) {
-    shards_.resize(open_->params.size());  // a failing call changes nothing
+    shards_.resize(open_->params.size());  // a call that fails changes nothing
     names_.erase(place);
     throw;
   }
@@ -162,7 +162,7 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   return {};
 }
 
-// With shard_mode gather, finds which elements of each parameter each shard rank holds.
+// With shard_mode gather, finds the shard layout of every parameter.
 Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
@@ -250,7 +250,7 @@ Status Plan::CheckArithmetic(const PlanData& made) const {
 }
 
 // Assigns owners, and lays out the arena of each rank: first the step counters, then the states of the blocks that the
-// rank owns. The blocks are in plan order.
+// rank owns, in the order of PlanData::blocks.
 void Plan::PlaceStates(PlanData* made) const {
   const int world = made->ranks();
   const Settings& settings = made->groups[0];

@@ -32,11 +32,11 @@ struct Placement {
   DeviceType device = DeviceType::kCpu;
 };
 
-// With shard_mode gather: the sizes of a rank's buffers for exchanges, and of what the rank sends in a step, in bytes.
-// Each buffer except `whole` has room for all sets (PlanData::exchange_sets).
+// With shard_mode gather, the bytes of a rank's exchange buffers, and the bytes that the rank sends in a step. Each
+// buffer except `whole` has room for PlanData::exchange_sets() buckets.
 struct GatherBytes {
   int64_t held = 0;           // buffer for the slices that the rank sends; with one replica, also for received updates
-  int64_t owned = 0;          // buffer for received slices of the blocks that the rank owns, and for their updates
+  int64_t owned = 0;          // buffer for the slices that the rank receives as owner, and for updates that it sends
   int64_t whole = 0;          // buffer for whole blocks that the rank owns; on the CPU, for one bucket at a time
   int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // additional buffer if the communicator has no all-to-all
@@ -46,8 +46,8 @@ struct GatherBytes {
   int64_t buffers() const { return held + owned + whole + arrived; }
 };
 
-// With shard_mode gather on a device: totals over the slices that a rank holds, and over all slices of the
-// blocks that the rank owns. A slice of both kinds counts twice.
+// With shard_mode gather on a device, totals over the slices that a rank holds and all slices of the blocks that the
+// rank owns. If the rank holds a slice of a block that it owns, this slice counts twice.
 struct SliceCounts {
   int64_t slices = 0;
   int64_t elements = 0;
@@ -82,7 +82,7 @@ struct PlanData {
     return std::any_of(groups.begin(), groups.end(),
                        [](const Settings& group) { return group.rounds_stochastically(); });
   }
-  // Requires gathers.
+  // Requires that `gathers` is true.
   const ShardLayout& shard_layout(const Block& block) const { return At(shard_layouts, block.param); }
 
   // The number of ranks that may own a block: the replica ranks or, with `gathers`, the shard ranks of all replicas.
@@ -100,15 +100,15 @@ struct PlanData {
   // The number of sets of exchange buffers. If a device computes several buckets, there are two sets, so that one
   // bucket is exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on devices need a separate exchange, before any of them writes, to agree to make the step.
-  // With gathered blocks, they need it because each replica checks only the blocks that it owns. With several buckets,
-  // they need it because the second bucket is computed while the first one is exchanged. If there is no separate
-  // exchange, the replicas agree by means of the headers of their updates.
+  // Returns whether replicas on devices use a separate exchange, before any replica writes, to agree that they make the
+  // step. Gathered blocks require this exchange because each replica checks only the blocks that it owns. Several
+  // buckets require it because the second bucket is computed while the first one is exchanged. Without this exchange,
+  // the replicas agree by means of the headers that precede their updates (SegmentHeader).
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
-  // ReplicaSetBytes() returns the size of a buffer for the updates of one bucket from all replicas, for the largest
-  // bucket. ReplicaBufferBytes() returns the size of such buffers in all sets.
+  // ReplicaSetBytes() returns the size of a buffer in which the updates from all replicas fit, for any one bucket.
+  // ReplicaBufferBytes() returns the total size of these buffers in all sets.
   int64_t ReplicaSetBytes() const;
   int64_t ReplicaBufferBytes() const { return exchange_sets() * ReplicaSetBytes(); }
 };
@@ -125,8 +125,8 @@ class Plan {
 
   Status AddGroup(const Config& config, int* group);
   Status AddParam(ParamDesc desc, int* index);
-  // Adds the shard of a parameter that another shard rank holds. Only the fields of `desc` that describe a shard are
-  // used.
+  // Describes which shard of a parameter the shard rank `shard_rank` holds. Uses only the fields of `desc` that
+  // describe a shard.
   Status AddShard(int param, int shard_rank, const ParamDesc& desc);
   // Returns the number of dims of a parameter, or 0 if the parameter does not exist.
   int DimsOf(int param) const;
@@ -137,8 +137,8 @@ class Plan {
   Status CheckFinished() const;
   std::shared_ptr<const PlanData> data() const { return finished_; }
 
-  // Sets *bytes to one of the sizes of a rank; -1 is this rank. what: "state", "workspace", "total" or "comm". If one
-  // of the last three ends in ".all_gather", the size is that with a communicator that has no all-to-all.
+  // Sets *bytes to the size `what` of a rank; rank -1 is this rank. what: "state", "workspace", "total" or "comm". The
+  // suffix ".all_gather" of one of the last three selects the size with a communicator that has no all-to-all.
   Status Bytes(int rank, std::string_view what, int64_t* bytes) const;
 
  private:

@@ -14,7 +14,7 @@ struct RankDeficientFactor {
   const Block* block = nullptr;
   int dim = 0;
   int64_t rank = 0;  // upper bound
-  int64_t step = 0;  // at which the first inverse root is computed
+  int64_t step = 0;  // the step that computes the first inverse root
   int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
 };
 

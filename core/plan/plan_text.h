@@ -16,8 +16,8 @@ std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards);
 
 // Returns a warning if factor matrices cannot have full rank when their first inverse roots are computed, because too
 // few gradients have been added by then. In directions without gradients, such a matrix consists of epsilon alone, and
-// its root is large. The warning counts these matrices and names the one that lacks most rank. If there are no such
-// matrices, returns "".
+// its root is large. The warning counts these matrices and names the one whose rank is farthest below full rank. If
+// there are no such matrices, returns "".
 std::string RankDeficientFactorsText(const PlanData& plan);
 
 }  // namespace shampoo

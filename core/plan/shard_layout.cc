@@ -202,8 +202,8 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_interval()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
-  // Fast path: if each row of the block is within one row of the tensor, and all rows of the block have the same
-  // columns, and the region has none of these columns, then the region contains no element of the block.
+  // Fast path: the region contains no element of the block if the region and the block have no common column. The test
+  // requires that each row of the block is within one row of the tensor, and that all these rows have the same columns.
   const int last = region.shape.ndim - 1;
   const int64_t width = region.shape[last];
   const int64_t column = block.tensor_offset % width;

@@ -15,7 +15,7 @@
 // Determines which elements of a parameter each shard rank holds, and which of these elements belong to a block.
 namespace shampoo {
 
-// The elements of a row-major tensor that one rank holds: a rectangle, described with as few dims as possible.
+// A rectangle of a row-major tensor: the elements that one rank holds, described with as few dims as possible.
 // Elements that are consecutive in the tensor are described by one dim.
 struct Region {
   Shape shape;  // of the tensor; a dim that the rectangle covers completely is merged into the dim before it
@@ -33,7 +33,7 @@ struct Region {
   bool is_interval() const { return shape.ndim == 1; }
 };
 
-// The regions of one parameter by shard rank.
+// The regions of one parameter, by shard rank.
 class ShardLayout {
  public:
   // Finds the regions of all ranks. Requires that the parameter has elements.
@@ -72,7 +72,7 @@ class ShardLayout {
 // index of an element of the flattened tensor.
 int64_t CountBefore(const Block& block, int64_t position);
 
-// Returns how many elements of a block a region contains.
+// Returns how many elements of a block are in a region.
 int64_t CountIn(const Block& block, const Region& region);
 
 // Visits the elements that are both in the region and among elements [first, first + count) of the tensor, one run of
@@ -106,7 +106,7 @@ void ForEachOverlap(const Region& region, int64_t first, int64_t count, Visit&& 
   }
 }
 
-// Visits the elements of a block that a region contains, one run of consecutive elements at a time:
+// Visits the elements of a block that are in a region, one run of consecutive elements at a time:
 // visit(offset in the dense block, offset in the region, number of elements). The runs come in the block's order.
 // If the region is an interval, only `count` of these elements are visited, from number `first` on. Otherwise all of
 // them are visited, and `first` and `count` have no effect.

@@ -12,8 +12,8 @@ namespace shampoo {
 struct Region;
 
 // Equally long runs of consecutive elements of a slice, at equal distances. A slice consists of the elements of a block
-// that one shard rank holds, packed in the order of the block. A device finds the place of an element in a short table
-// of series instead of visiting all elements of the block.
+// that one shard rank holds, packed in the order of the block. With a short table of series, a device finds the place
+// of an element without visiting all elements of the block.
 struct RunSeries {
   int64_t packed;  // index of the first element in the packed slice; the series ends where the next begins
   int64_t dense;   // index of the first element in the dense block
@@ -22,7 +22,7 @@ struct RunSeries {
   int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 
-// Appends the series of the elements of a block that a region contains. elements: the number of these elements.
+// Appends the series of the elements of a block that are in a region. elements: the number of these elements.
 void AppendSeries(const Block& block, const Region& region, int64_t elements, std::vector<RunSeries>* series);
 
 }  // namespace shampoo

@@ -60,8 +60,8 @@ constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   }
 }
 
-// Returns the number of elements that count as the size of a state of this form. If two states share an array, each
-// counts half of the array.
+// Returns the number of elements that count as the size of a state of this form. If two states share an array, half
+// of the array counts for each state.
 constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }

@@ -7,7 +7,7 @@
 
 namespace shampoo {
 
-// The result of a coupled iteration (core/rules/coupled_scalars.h) for X = B^(-1/p) with B = A + shift I.
+// The result of a coupled iteration (core/rules/coupled_scalars.h) for X = B^(-1/p) with B = 2^-scale A + shift I.
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
@@ -21,7 +21,7 @@ struct CoupledResult {
 };
 
 // NewtonRoot and HigherOrderRoot expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the
-// root of the scaled matrix: the caller multiplies it by 2^(-scale / p).
+// root of the scaled matrix, and 2^(-scale / p) X is the root of the unscaled matrix.
 
 // Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. Requires that
 // p = spec.numerator / spec.denominator is an integer.

@@ -15,7 +15,7 @@ namespace shampoo {
 struct BasisSpec {
   BasisMethod method = BasisMethod::kEigen;
   BasisSort sort = BasisSort::kBefore;
-  int64_t iterations = 1;  // with method qr
+  int64_t iterations = 1;  // of method qr: the number of orthogonal iterations
   double tolerance = 0;    // see the key basis_tolerance; has an effect only with a previous basis
   double epsilon = 0;
   int64_t id = -1;  // see RootSpec::id
@@ -25,14 +25,14 @@ struct BasisSpec {
 template <typename Real>
 struct BasisMemory {
   RootWorkspace<Real> own;
-  RecoveryMemory* recovery;  // float64 memory, for failures; not used if Real is double
+  RecoveryMemory* recovery;  // float64 memory for use after a failure; not used if Real is double
 
   static int64_t Elements(int64_t n) { return RootWorkspace<Real>::Elements(RootMethod::kEigen, n); }
   static int64_t Ints(int64_t n) { return RootWorkspace<Real>::Ints(n); }
 
   // The new basis: n x n, row-major, whose columns are the eigenvectors.
   Real* Basis(int64_t n) const { return own.Work(n); }
-  // n x n elements that the caller may use once the basis has been computed.
+  // n x n elements that the caller may use after the basis has been computed.
   Real* Spare(int64_t n) const { return own.Work(n) + n * n; }
   // The order into which orthogonal iteration has sorted the columns of the previous basis (BasisSort::kBefore): n
   // indices.
@@ -40,10 +40,10 @@ struct BasisMemory {
 };
 
 struct BasisOutcome {
-  // root.kind is kScalar or kDiagonal if the basis is the identity, without any computation. Otherwise root.kind is
+  // root.kind is kScalar or kDiagonal if the basis is the identity and needed no computation. Otherwise root.kind is
   // kEigen.
   RootOutcome root;
-  bool is_kept = false;  // the previous basis is accurate enough and stays valid; Basis() is undefined
+  bool is_kept = false;  // whether the previous basis stays valid; if so, Basis() is undefined
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from

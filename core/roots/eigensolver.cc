@@ -18,11 +18,11 @@ namespace {
 constexpr int64_t kMinStagedSize = 33;
 
 // Returns the block size of the reduction to tridiagonal form (blas::Sytrd). While the matrix fits into the cache,
-// LAPACK's 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
+// LAPACK's block size 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
 constexpr int64_t ReductionBlock(int64_t n) { return n < 384 ? 16 : 32; }
 
-// Returns whether products of two elements are well within range. If they are not, or if an element is NaN, LAPACK's
-// driver solves the matrix: it scales the elements and handles NaN, whereas the reduction alone would lose digits.
+// Returns whether products of two elements are well within range. If they are not, or if an element is NaN, the caller
+// uses LAPACK's driver, which scales the elements and handles NaN. The reduction alone would lose digits.
 template <typename Root>
 bool IsOfOrdinaryScale(int64_t n, const Root* a) {
   Root largest = 0;
@@ -44,8 +44,8 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
   if (n < kMinStagedSize || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
-  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements: first v, a copy of the matrix that Sytrd replaces by
-  // reflectors, then memory that the stages use one after another. The eigenvectors are computed in `a`.
+  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements. v comes first: a copy of the matrix, which Sytrd replaces by
+  // reflectors. The rest is memory that the stages use one after another. The eigenvectors are computed in `a`.
   Root* const v = work;
   Root* const rest = work + n * n;
   Root* const e = rest + blas::StedcWork(n);

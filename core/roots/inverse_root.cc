@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-// A workspace for n x n matrices that owns its memory.
+// A workspace that owns its memory, for n x n matrices.
 template <typename Root>
 class OwnedWorkspace {
  public:
@@ -29,8 +29,8 @@ class OwnedWorkspace {
   std::vector<int32_t> ints_;
 };
 
-// Returns max |B X^power - I| with B = A + shift I. For a pseudo-inverse, I is the projector on the directions that X
-// keeps.
+// Returns max |B X^power - I| with B = A + shift I. For a pseudo-inverse, I is replaced by the projector on the
+// directions that X keeps.
 template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {

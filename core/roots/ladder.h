@@ -22,7 +22,7 @@ struct RecoveryMemory {
 // The memory in which a root is computed.
 struct RootMemory {
   Dtype root_dtype;
-  void* own;  // elements of root_dtype that only this thread uses
+  void* own;  // memory of this thread alone; its elements have the dtype root_dtype
   int32_t* own_ints;
   RecoveryMemory* recovery;  // not used if root_dtype is kF64
   Tiles* tiles = nullptr;    // idle threads may help with a large matrix

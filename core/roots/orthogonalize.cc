@@ -82,7 +82,7 @@ class NewtonSchulz {
     return 2 * m * m + rows * columns;
   }
 
-  // Sets both triangles of A <- X X^T or, if X is tall, A <- X^T X.
+  // A <- X X^T or, if X is tall, X^T X. Both triangles of A are written.
   void ComputeGram() {
     blas::Update(
         blas::RankUpdate<Real>{!is_wide_, m_, std::max(rows_, columns_), Real{1}, x_, columns_, Real{0}, gram_, m_},
@@ -172,7 +172,7 @@ bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
   double* const s = vt + k * columns;
   std::copy_n(x, n, a);
   if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
-  // Singular values descend. If one is NaN, the comparison is false, so that the result is not finite.
+  // Singular values are in descending order. If one is NaN, the comparison is false, and the result is not finite.
   const double least = kLeastSingularValue * NormOf(k, s);
   int64_t rank = k;
   while (rank > 0 && s[rank - 1] < least) --rank;

@@ -28,9 +28,9 @@ struct OrthogonalizeMemory {
 // 2505.16932). A singular value much smaller than the norm stays small. With coefficients that the user has chosen, the
 // result may contain infinities or NaN.
 //
-// If the key is exact, U V^T is computed from a singular value decomposition in float64. A singular value below
-// kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other singular
-// values become 1.
+// If the key orthogonalization is exact, U V^T is computed from a singular value decomposition in float64. A singular
+// value below kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other
+// singular values become 1.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

@@ -6,8 +6,8 @@
 
 namespace shampoo {
 
-// Checks that detect a wrong result that a solver returns without an error. They multiply one vector of pseudo-random
-// signs by the result, which takes O(n^2) operations; the solver takes O(n^3). A wrong result passes only if its error
+// These checks detect a wrong result that a solver returns without an error. They multiply the result by one vector of
+// pseudo-random signs, which takes O(n^2) operations; the solver takes O(n^3). A wrong result passes only if its error
 // happens to be orthogonal to that vector.
 
 // v <- the signs of ProbeSigns (core/rules/eigenvalue.h).
@@ -26,8 +26,8 @@ class EigenProbe {
   // Computes A v, where v is the vector of FillSigns. Call this before the solver destroys A, whose lower triangle is
   // in `a`.
   void BeforeSolve(const Root* a);
-  // Returns whether l is ascending, and Q^T diag(l) Q v = A v and Q^T Q v = v up to rounding. Returns false if an
-  // element is not finite.
+  // Returns whether l is ascending, and whether Q^T diag(l) Q v = A v and Q^T Q v = v up to rounding. Returns false if
+  // an element is not finite.
   bool Fits(const Root* q, const Root* l) const;
 
  private:

@@ -17,16 +17,16 @@ struct ReflectorPanel {
   Root *v, *y;
 };
 
-// Computes y, and writes into v the elements 0 and 1 that blas::Sytrd does not store. ld: the row stride of v and y.
+// Computes y, and writes into v the zeros and ones that blas::Sytrd does not store. ld: the row stride of v and y.
 // tau: points to the factor of the first reflector of the panel.
 template <typename Root>
 void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
 
 // The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. For a panel of
 // k reflectors from H(f) on, H(f) H(f+1) ... H(f+k-1) = I - V^T Y: row i of V is the vector of reflector f + i, and Y
-// is T V with a triangular T (the compact WY form of Schreiber and Van Loan, with T in Puglisi's form, which needs no
-// recursion). A matrix is multiplied by a panel from the right with two matrix products. LAPACK's sormtr instead uses
-// products with triangles and transposes the matrix.
+// is T V with a triangular T. This is the compact WY form of Schreiber and Van Loan. T is in Puglisi's form, which
+// needs no recursion. A matrix is multiplied by a panel from the right with two matrix products. LAPACK's sormtr
+// instead uses products with triangles and transposes the matrix.
 template <typename Root>
 class Reflectors {
  public:

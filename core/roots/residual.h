@@ -15,8 +15,7 @@ struct RootResiduals {
   // max |X - X64| / max |X64|, where method eigen computes X64, the root of A + shift I, in float64. Infinity if X64
   // cannot be computed.
   double error = 0;
-  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity if the power of X
-  // cannot be computed.
+  // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity if the power of X cannot be computed.
   double residual = 0;
 };
 
@@ -24,8 +23,8 @@ struct RootResiduals {
 struct RootReport {
   RootOutcome outcome;
   RootResiduals residuals;  // computed only if track_root_residuals is true
-  // Whether the latest step in which a refresh of this root was due skipped the block instead. `outcome` is then that
-  // of an earlier refresh.
+  // Whether the block was skipped in the latest step in which a refresh of this root was due. If so, `outcome` is from
+  // an earlier refresh.
   bool is_stale = false;
 };
 
@@ -39,9 +38,9 @@ template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootMemory& memory);
 
-// Returns X^power of a symmetric matrix, in the workspace, or nullptr if it cannot be computed, for example because
-// an eigenvalue is negative. Eigenvalues at or below rank_rtol times the largest one count as 0 and stay 0. If
-// rank_rtol is negative, no eigenvalue counts as 0.
+// Returns X^power for a symmetric matrix X. The result is in the workspace. Returns nullptr if the power cannot be
+// computed, for example because an eigenvalue is negative. Eigenvalues at or below rank_rtol times the largest one
+// count as 0 and stay 0. If rank_rtol is negative, no eigenvalue counts as 0.
 template <typename Real>
 const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);

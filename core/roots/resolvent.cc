@@ -12,7 +12,8 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-// The least positive point is 4^-14 = 2^-28 times the norm, because IsSuitable() allows a condition number of 2^27.
+// The least positive point in BoundEigenvalues() is 4^-14 = 2^-28 times the norm, because the largest condition number
+// for which IsSuitable() returns true is 2^27.
 constexpr int kPositiveSteps = 14;
 constexpr double kPrecision = 0x1p-40;
 

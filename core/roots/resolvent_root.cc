@@ -19,7 +19,7 @@
 namespace shampoo {
 namespace {
 
-// The largest number of columns that a call of ResolventSum::Grow() computes, and of reflectors in a panel.
+// A call of ResolventSum::Grow() computes at most this many columns. A panel has at most this many reflectors.
 constexpr int64_t kWidth = ResolventSum::kColumns;
 // Returns the number of reflectors in a panel. Wider panels make products faster but take longer to prepare.
 constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
@@ -37,12 +37,12 @@ constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 
 // Divides the workspace that follows the matrix into arrays.
 struct Memory {
   int64_t ld;                        // row stride of v
-  float *v, *x;                      // n x ld: reflectors; n x n: root
+  float *v, *x;                      // v: n x ld, reflectors; x: n x n, the root
   double *d, *e, *u, *y, *z;         // n elements each: d and e of T, and three vectors
   double* inverses;                  // ResolventSum::Elements
   float *tau, *narrow_d, *narrow_e;  // n elements each
   float* generators;                 // n x kMaxStride
-  float *panel, *products;           // kWidth x ld, kWidth x n
+  float *panel, *products;           // panel: kWidth x ld; products: kWidth x n
 
   Memory(int64_t n, float* memory) {
     ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
@@ -61,7 +61,7 @@ struct Memory {
     inverses = wide(ResolventSum::Elements(n));
     auto* next = reinterpret_cast<float*>(next_wide);
     const auto narrow = [&next](int64_t count) { return std::exchange(next, next + count); };
-    panel = narrow(kWidth * ld);  // aligned because it is first: it also serves as scratch memory for doubles
+    panel = narrow(kWidth * ld);  // first, so that it is aligned: it is also scratch memory for doubles
     products = narrow(kWidth * n);
     tau = narrow(n);
     narrow_d = narrow(n);

@@ -31,9 +31,9 @@ struct RootOutcome {
   RootFailure first_failure = RootFailure::kNone;  // the failure of rung kRequested, if other rungs were tried
   int rungs_used = 0;                              // the number of rungs that were tried after kRequested
   int iterations = 0;
-  int converged = 1;  // 1: yes; 0: the maximum of iterations was reached; -1: the error no longer decreased
+  int converged = 1;  // see CoupledResult::converged in coupled.h; 1 with a method that is not a coupled iteration
   int solver_info = 0;
-  double epsilon = 0;  // the absolute number that was added to the eigenvalues, even with root_relative_epsilon
+  double epsilon = 0;  // the number that was added to the eigenvalues; absolute even with root_relative_epsilon
   // The computed root is a root of A + shift I. If RootSpec::clamp subtracted a negative eigenvalue l, shift is
   // epsilon - l. With pseudo_inverse, shift is 0. In all other cases, shift is epsilon.
   double shift = 0;
@@ -43,7 +43,7 @@ struct RootOutcome {
 
 // Returns the reason that messages state after "could not be computed: ", such as "the matrix contains NaN".
 const char* FailureText(RootFailure failure);
-// Returns the words for a rung that messages state after "recovered by ", such as "the same method in float64".
+// Returns the name of a rung for messages, in which it follows "recovered by ", such as "the same method in float64".
 const char* RungText(Rung rung);
 
 }  // namespace shampoo

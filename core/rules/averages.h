@@ -25,7 +25,7 @@ struct AveragingStep {
   double move = 1;
 };
 
-// Returns the weight that schedule_free gives to the iterate of a step in the average. lr: the step's learning rate.
+// With schedule_free, returns the weight of a step's iterate in the average. lr: the learning rate of that step.
 SHAMPOO_HD inline double WeightOfIterate(const GroupSettings& settings, double lr) {
   return std::pow(lr, settings.average_lr_power);
 }

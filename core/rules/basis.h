@@ -15,11 +15,11 @@
 // The rules of methods that work in the eigenbases of factor matrices: SOAP (arXiv 2409.11321), KL-SOAP and KL-Shampoo
 // (arXiv 2509.03378).
 //
-// Each block counts its own gradients. An update is a gradient that changes the parameter. With basis_order after and
-// first_step skip, the first gradient is not an update: it only initializes the eigenbases.
+// Each block counts its own gradients. An update is a gradient that changes the parameter. If basis_order is `after`
+// and first_step is `skip`, the first gradient is not an update: it only initializes the eigenbases.
 //
-// With factor_correction kl, a step whitens the gradient along all other dims before it adds the products of the
-// gradient to the factor matrix of a dim. Whitening along a dim divides the gradient by the square roots of the
+// With factor_correction kl, a step first whitens the gradient along all dims except k, and then adds the products of
+// the whitened gradient to factor matrix k. Whitening along a dim divides the gradient by the square roots of the
 // eigenvalues of that dim.
 namespace shampoo {
 
@@ -82,7 +82,7 @@ SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update
   scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
 }
 
-// The scalars of grafting with SOAP. Grafting with SOAP requires basis_order before. A step computes
+// The scalars of grafting with SOAP. Grafting with SOAP requires that basis_order is `before`. A step computes
 // V <- decay V + weight G G, and the direction of the grafting method is H / (sqrt(V / correction) + epsilon).
 struct GraftingScalars {
   double decay = 0;
@@ -103,7 +103,7 @@ SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& setti
 }
 
 // Returns the number by which a refresh divides the factor matrices. update: the number of the update that refreshes.
-// With basis_order after, the divisor is 1, because the bases then do not depend on the scale of the matrices.
+// If basis_order is `after`, the divisor is 1, because the scale of the matrices then has no effect on the bases.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;
@@ -111,7 +111,7 @@ SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t 
 }
 
 // Returns the weight that the first gradient of a block gets in the factor matrices of the block if basis_order is
-// after.
+// `after`.
 constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScalars& scalars) {
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
@@ -185,9 +185,9 @@ SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, i
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
-// Returns the number by which the first gradient's term in a factor matrix is multiplied. The multiplied term has the
-// scale that it would have if the gradient were whitened with the first eigenvalues. scale: the inverse square root of
-// the first eigenvalues. factors: the number of factor matrices.
+// Returns the number by which the first gradient's term in a factor matrix is multiplied. With kl_init auto, this gives
+// the term the scale that whitening with the first eigenvalues would give. Otherwise, the number is 1. scale: the
+// inverse square root of the first eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
@@ -250,7 +250,7 @@ SHAMPOO_HD inline double TransportedScale(double eigenvalue) { return KlScale(ei
 // The scalars of one step of a block that has eigenbases.
 struct BasisScalars : StepScalars {
   int64_t update = 0;           // the number of the update; 0: the gradient only initializes the block
-  bool is_first = false;        // basis_order is after, and the gradient is the block's first
+  bool is_first = false;        // basis_order is `after`, and the gradient is the block's first
   double eigenvalue_decay = 1;  // the decay of the moving averages of eigenvalues
   double basis_correction = 1;  // the divisor of the factor matrices in a refresh
 };

@@ -37,7 +37,7 @@ SHAMPOO_HD inline double TraceDivisor(const RootSpec& spec, double trace) {
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
 // The elements of a factor matrix that only decays become subnormal: rounding keeps them from reaching 0, and none of
 // their digits is correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
-// Methods in eigenbases also apply the rule to means of squares and of eigenvalues.
+// Methods that work in eigenbases (see basis.h) also apply the rule to means of squares and of eigenvalues.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
 // Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
@@ -58,8 +58,8 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
 }
 
 // If 1 / exponent is an integer of at most 64 in magnitude, returns the largest k <= scale for which the root of A *
-// 2^-k is the root of A times a power of two. Matrices that differ only by a power of 2^(1 / exponent) then have roots
-// with the same digits. If 1 / exponent is not such an integer, returns `scale`.
+// 2^-k is the root of A times a power of two. If c is a power of 2^(1 / exponent), the roots of A and of c A then have
+// the same digits. If 1 / exponent is not such an integer, returns `scale`.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -102,7 +102,7 @@ class ElementScaling {
   }
 
  private:
-  // Returns 0 for a divisor that is not positive and finite.
+  // Returns 0 if the divisor is 0, negative, infinite or NaN.
   SHAMPOO_HD static int ExponentOf(double divisor) {
     return divisor > 0 && divisor - divisor == 0 ? std::ilogb(divisor) : 0;
   }

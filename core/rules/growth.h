@@ -45,7 +45,7 @@ constexpr double RootLimit(const Block& block, size_t k) {
 
 // Returns the dtype that |G| itself must fit: the dtype of the filtered gradient if its range is smaller than that of
 // the computation dtype, otherwise the computation dtype. The filtered gradient is an average of gradients, so it fits
-// its dtype if they do.
+// its dtype if all gradients fit this dtype.
 template <typename Block>
 constexpr Dtype ElementDtype(const Block& block) {
   const bool is_narrow =
@@ -87,7 +87,7 @@ struct GrowthFault {
   enum class State { kNone, kMoment, kFactor };
   State state = State::kNone;
   int dim = 0;                // with kFactor: the dim k of the factor matrix
-  bool product_fits = false;  // with kFactor: C_k can be computed, but F_k would overflow its dtype
+  bool product_fits = false;  // with kFactor: true if C_k can be computed, but F_k would overflow its dtype
 };
 
 // Checks whether decay * state + weight * square fits the dtype of each state.

@@ -50,8 +50,8 @@ SHAMPOO_HD inline int ScaleExponent(double largest) {
   return is_finite ? std::ilogb(largest) : 0;
 }
 
-// If the key second_moment is row or short, the second moment consists of means. Returns whether each mean is over the
-// elements of one output. matrix_rows: the number of outputs.
+// If the key second_moment is `row` or `short`, the second moment consists of means. Returns whether each mean is over
+// the elements of one output. matrix_rows: the number of outputs.
 constexpr bool MeansAreOfOutputs(DirectionMoment kind, int64_t matrix_rows, int64_t matrix_columns) {
   return kind == DirectionMoment::kRow || matrix_rows >= matrix_columns;
 }

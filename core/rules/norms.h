@@ -84,16 +84,16 @@ struct ControlledMove {
   constexpr double Of(double w, double p) const { return keep * w - move * p; }
 };
 
-// Returns an element of the old parameter minus the new one. moved: the element of W1. ratio: NormControlStep::Ratio().
+// Returns the old value w of an element minus its new value. moved: the element of W1. ratio: NormControlStep::Ratio().
 constexpr double ControlledDifference(double w, double ratio, double moved) { return w - ratio * moved; }
 
-// Returns the norm that hyperball maintains; 0: it is not known yet. stored: the state `radius`.
+// Returns the norm that hyperball maintains, or 0 if this norm is not known yet. stored: the state `radius`.
 constexpr double KnownRadius(const GroupSettings& settings, double stored) {
   return settings.norm_radius > 0 ? settings.norm_radius : stored;
 }
 
-// Returns whether norm_control can move a parameter. With norm_control hyperball, a norm of 0 cannot be maintained.
-// With norm_control relative, a step has length 0 if the norm of the parameter is 0. total: the sums over the whole
+// Returns whether norm_control can move a parameter. If norm_control is `hyperball`, a norm of 0 cannot be maintained.
+// If norm_control is `relative`, a step has length 0 if the norm of the parameter is 0. total: the sums over the whole
 // tensor. radius: the norm that hyperball maintains.
 constexpr bool CanControl(const GroupSettings& settings, const NormSums& total, double radius) {
   if (settings.norm_control == NormControl::kHyperball) return radius > 0;
@@ -119,12 +119,12 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
   return settings.update_floor > 0 && settings.update_floor_rows;
 }
 
-// A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH); the hooks of
-// Emerging-Optimizers (relative, radial_brake); the record runs of modded-nanogpt (update_floor, radial).
+// A step of norm_control and update_floor on one tensor. Sources of norm_control: Hyperball optimization (MuonH); the
+// hooks of Emerging-Optimizers (relative, radial_brake); the record runs of modded-nanogpt (radial, and update_floor).
 //
-// In this class, D is not the update of a grafting method. D = scale P - radial W, where radial is 0 if norm_control is
-// not radial. update_floor may lengthen D. With update_floor_rows, each row is lengthened separately. Otherwise the
-// whole tensor counts as one row. The step computes W1 = W - length D, and the new parameter is Ratio() W1.
+// In this class, D is not the update of a grafting method. D = scale_ P - radial_ W, where radial_ is 0 unless
+// norm_control is `radial`. update_floor may lengthen D. With update_floor_rows, each row is lengthened separately.
+// Otherwise the whole tensor counts as one row. The step computes W1 = W - length D. The new parameter is Ratio() W1.
 //
 // Order of the calls: Add(), either for each row or once with the sums of the terms of all rows; MoveOf() for each row;
 // Ratio(), after the caller has computed |W1|.

@@ -20,7 +20,7 @@ struct ReplicaDifference {
   RankDifference difference = RankDifference::kNone;
 };
 
-// Compares steps, hyper-parameters, inputs and parameters of replicas, none of which failed. Different steps or
+// Compares steps, hyper-parameters, inputs and parameters of replicas. No replica may have failed. Different steps or
 // hyper-parameters may be the reason why inputs differ, so steps and hyper-parameters are compared on all ranks before
 // the inputs. The first comparison is whether ranks export averages, because the other values in the headers of an
 // export and of a step cannot be compared.
@@ -75,15 +75,15 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
   return ranks;
 }
 
-// The number of the step of one group that the shard ranks are about to make.
+// The step number of one group in the step that the shard ranks are about to make.
 struct ShardStep {
   int64_t step = 0;        // 0: no rank makes a step
   int64_t first = -1;      // the first rank that makes a step; -1: none
   int64_t differing = -1;  // the first rank whose step has another number; -1: none
 };
 
-// Compares the numbers of the step of one group that the shard ranks are about to make.
-//   step_of(rank)  returns the number of the step of a rank, or 0 if the rank makes no step
+// Compares the step numbers of one group in the step that the shard ranks are about to make.
+//   step_of(rank)  returns the step number of the group on a rank, or 0 if the rank makes no step of the group
 SHAMPOO_CALLS_BACK template <typename StepOf>
 SHAMPOO_HD ShardStep FindShardStep(int64_t world, const StepOf& step_of) {
   ShardStep found;

@@ -65,8 +65,8 @@ struct RefreshKeys {
 // the refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // The number of steps until the next refresh. With refresh_growth 0, `interval` is always the frequency. If the first
-  // refresh is then between two multiples of the frequency, the second refresh may follow sooner than after `interval`.
+  // The number of steps until the next refresh. With refresh_growth 0, `interval` is always the frequency, although the
+  // second refresh may follow sooner if the first refresh is between two multiples of the frequency.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
 };

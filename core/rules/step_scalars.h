@@ -53,7 +53,7 @@ struct StepScalars {
   double momentum = 0;
   double momentum_weight = 1;
 
-  // U = -lr P - shrinkage * W; the output is W + U or, with output updates, U
+  // U = -lr P - shrinkage * W. If the key output is `updates`, the output is U, otherwise W + U.
   double lr = 0;
   double shrinkage = 0;
 
@@ -62,7 +62,7 @@ struct StepScalars {
   bool nesterov = false;
   bool cautious = false;  // see Decays (core/base/kernels/element.h)
 
-  // Whether the update depends on W.
+  // Returns whether weight decay makes the update depend on W.
   constexpr bool decays_parameter() const { return decoupled_decay != 0 || shrinkage != 0; }
 };
 

@@ -105,8 +105,8 @@ constexpr bool BoundsSuffice(const UpdateLimits& limits, const UpdateTargets& ta
   return !limits.is_narrow && LargestFinite(targets.param) <= LargestFinite(targets.computation);
 }
 
-// Returns whether an update is so small that it cannot move a finite parameter beyond the computation dtype. Returns
-// false for NaN.
+// Returns whether an update is so small that it cannot move a finite parameter out of the range of the computation
+// dtype. Returns false for NaN.
 //   size       a bound on the direction
 //   largest_w  a bound on |W|; used only if the step decays the parameter
 //   largest_m  a bound on |M|; used only with momentum

@@ -23,8 +23,8 @@ class BoundBuffers {
 
   // Checks that [first, first + count) are parameters of the plan.
   Status CheckRange(int first, int count) const;
-  // Binds the buffers of consecutive parameters, beginning with parameter `first`. If an entry is invalid, returns an
-  // error and binds nothing.
+  // Binds the buffers of consecutive parameters, beginning with parameter `first`. If an element of `buffers` is
+  // invalid, returns an error and binds nothing.
   Status Bind(int first, std::span<const Buffers> buffers);
   // Fails if a parameter with elements was never bound.
   Status CheckAllBound() const;

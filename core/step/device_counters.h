@@ -21,14 +21,14 @@ class DeviceCounters {
   // Returns whether a block of any rank has the state gradient_count, which steps with a gradient increment.
   bool count_gradients() const { return count_gradients_; }
   std::vector<int64_t> steps;  // by group
-  // By block: the state gradient_count (if its method works in eigenbases) or snapshot_step (with root_async). For
-  // blocks of other ranks, the value is 0.
+  // By block: the state gradient_count (if the block has eigenbases) or snapshot_step (with root_async). For blocks of
+  // other ranks, the value is 0.
   std::vector<int64_t> block_counters;
 
   // Returns whether this copy certainly equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
   // Does the same as AreKnown(), but assumes that no replay has changed the arena. A replay makes a step that was
-  // captured into a CUDA graph, without a call of the library.
+  // captured into a CUDA graph. The program launches the graph without calling the library.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   // Call when this copy has been set to the values in the arena.

@@ -38,7 +38,7 @@ class DeviceRanks {
   // this rank's error. step and was_replayed: as in DevicePeers::RejectionError(). Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
   // Called on shard ranks after the replicas of each shard have agreed on `own`. Returns `own` if it is an error,
-  // otherwise the error of another shard rank. Collective. Replicas need no implementation, because they agree last.
+  // otherwise the error of another shard rank. Collective. Never called on replicas.
   virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 

@@ -26,7 +26,7 @@ struct DeviceRootSource {
 
 // Tries to compute the inverse root again, first on the device with other solvers, and then on the host with the
 // recovery ladder. If an attempt succeeds, stores the root in the arena. Replaces *report, the report of the step, by
-// that of the last attempt.
+// the report of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

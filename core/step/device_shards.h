@@ -26,7 +26,7 @@ class DeviceShards final : public DeviceRanks {
   int64_t staging_bytes() const override;
   // A shard rank may not know that an update of another shard was skipped.
   bool is_skipped_update_known() const override { return false; }
-  // Other shards may step groups of which this rank has no gradient.
+  // Other shards may make a step of a group of which this rank has no gradient.
   bool IsStepKnown(bool has_gradient) const override { return has_gradient; }
   const int64_t* CountedSteps(const int64_t* /*expected*/, const int64_t* reported) const override { return reported; }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;

@@ -39,8 +39,8 @@ Status UnreportedStep(size_t group) {
 // Returns whether all elements of the parameter are on other ranks, from which its blocks are gathered.
 bool IsUnheld(const Param& param) { return param.elements == 0 && param.block_count > 0; }
 
-// Returns the counter of a block after a pending step, if the device makes this step: the state gradient_count if the
-// block has it, otherwise snapshot_step. takes_part: whether the parameter of the block takes part in the pending step.
+// Returns the counter of a block after a pending step that the device makes. The counter is the state gradient_count if
+// the block has this state, otherwise snapshot_step. takes_part: whether the block's parameter takes part in the step.
 int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
   if (block.gradient_count.present()) return step > 0 && takes_part ? before + 1 : before;
   return SnapshotStepAfter(task, before, step);
@@ -102,7 +102,7 @@ Status DeviceStep::FinishEarlierSteps(bool captured, const char* arena, Status* 
   if (counters_.AreKnown(arena)) return {};
   *fetched = FetchCounters(arena);
   // After a failed fetch, this rank does not know whether a replay was rejected. If a replay was rejected, the other
-  // ranks return that error from this call, and do not join a step in which this rank could report its error.
+  // ranks return the error of the replay from this call, and join no step in which this rank could report its error.
   return fetched->ok() || !counters_.may_be_replayed() ? Status() : peers_->AbortOnError(std::move(*fetched));
 }
 
@@ -193,11 +193,11 @@ Status DeviceStep::Prepare(bool captured) {
 
 void DeviceStep::ListTasks(bool captured) {
   // Returns whether a parameter is expected to take part in the replays of a captured step. The device cannot make a
-  // replay in which roots of the parameter are due. A rank without a gradient of the parameter expects that the
-  // replays update the parameter's group if the last step updated this group.
+  // replay in which roots of the parameter are due. If a rank has no gradient of the parameter, it expects that the
+  // replays update the same groups as the last step.
   const auto takes_part_in_replays = [this](const Param& param, size_t group) {
     if (peers_->IsStepKnown(inputs_.buffers.HasGradient(param))) return true;
-    // The pending step updates the group, but its counted_steps() is not known yet.
+    // The pending step updates the group, but counted_steps() does not describe that step yet.
     if (pending_.ticket != 0 && pending_.has_gradient[group] != 0) return true;
     return engine_->counted_steps()[group] > 0;
   };
@@ -306,7 +306,7 @@ Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
 }
 
 // Enqueues a step that is not captured, or an export. checked: the result of the host's checks. If a CUDA call fails,
-// the other ranks wait in a collective of the step. If the ranks have not agreed to make the step yet, this rank
+// the other ranks wait in a collective of the step. If the ranks have not yet agreed to make the step, this rank
 // enqueues the step again to report its error, and all ranks reject the step.
 Status DeviceStep::EnqueueOrAbort(Status checked) {
   Status enqueued = Enqueue(false, checked);
@@ -331,7 +331,7 @@ void DeviceStep::RecordEnqueued(bool captured, int64_t ticket) {
   pending_.skipped_before = report_.skipped_steps;
 }
 
-// Reads the device's report of its steps. ticket: the number of a step to wait for. If it is 0, does not wait.
+// Reads the device's report of its steps. ticket: the number of a step to wait for. If `ticket` is 0, does not wait.
 Status DeviceStep::PollReport(int64_t ticket) {
   const cuda::StepReport before = report_;
   SHAMPOO_RETURN_IF_ERROR(engine_->ReadReport(ticket, &report_));
@@ -376,7 +376,7 @@ Status DeviceStep::FetchCounters(const char* arena) {
 }
 
 // Returns the error of the last rejected step, unless this error was returned before. prefix: precedes the message if
-// the step is that of an earlier call. If prefix is nullptr, the step is that of this call.
+// an earlier call enqueued the step; nullptr if this call enqueued it.
 Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejections <= raised_rejections_) return {};
   raised_rejections_ = report_.rejections;
@@ -395,7 +395,7 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
   return prefix == nullptr ? std::move(rejected) : std::move(rejected).Within(prefix);
 }
 
-// Records the inverse roots of the blocks that the last step refreshed. If the device could not compute a root,
+// Records the inverse roots that the last step refreshed. If the device could not compute a root,
 // RecoverDeviceRoot() tries again.
 Status DeviceStep::RecordRoots(int64_t ticket) {
   // The host may write the arena only while the arena is bound. An arena that is bound only as output belongs to the
@@ -419,8 +419,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       report = ReportOfDevice(statuses[k]);
       // from_host: the host computed this async root, and has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
-      // If an eigenbasis could not be computed, the block keeps the old one until the next refresh: the device has
-      // already converted the states to the bases that the block has now.
+      // If an eigenbasis could not be computed, the block keeps its old eigenbasis until the next refresh, because the
+      // device has already converted the states to the block's current eigenbases.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // A step that starts to use the roots of a snapshot sets snapshot_step to -s, where s is the step at which the
       // snapshot was taken.
@@ -450,8 +450,8 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
   return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
 }
 
-// Exports averages if the blocks are distributed over several owners. The devices make the exchanges of a step. Unlike
-// the call of a step, this call waits until this rank has received all averages.
+// Exports averages if the blocks are distributed over several owners. The devices make the exchanges of a step.
+// This call waits until this rank has received all averages.
 Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   Status readable = CatchExceptions([&] { return memory_->CheckReadable(kAverages); });
@@ -465,8 +465,8 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
   next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
-  // RaiseRejection() subtracts 1 from these numbers. If the counters differ between ranks, the error of
-  // RaiseRejection() reports the results, which are the counters.
+  // If the counters differ between ranks, the error of RaiseRejection() reports these numbers minus 1, which are the
+  // counters.
   for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
   SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));

@@ -16,22 +16,22 @@
 
 namespace shampoo {
 
-// Records which async roots (root_async) were started, on the device or on the host. Started roots are usable as long
-// as only steps with the same settings change the state. Otherwise the roots are computed again when they are due.
+// Records for which blocks the device or the host has started to compute async roots (root_async). Started roots are
+// usable as long as only steps with the same settings change the state. Otherwise they are computed again when due.
 class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Returns whether the roots of the block's snapshot from this step were started and are usable.
+  // Returns whether the roots of the snapshot that the block took in this step were started and are usable.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
-  // Forgets the roots if the last enqueued step writes another arena than `arena`.
+  // Forgets all roots unless the last recorded step writes `arena`.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
   // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
-  // Records that the roots of the block's snapshot from this step were started.
+  // Records that the roots of the snapshot that the block took in this step were started.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
-  // Call after a step was captured that writes another arena than it reads. From then on, AreReady() returns false,
+  // Call after the capture of a step that writes another arena than it reads. From then on, AreReady() returns false,
   // because the host does not see the replays of this step.
   void DisableAfterCapture() { usable_ = false; }
 
@@ -65,7 +65,7 @@ class DeviceStep final : public StepStrategy {
   void OnUnseenWrite() override;
 
  private:
-  // The last step that was enqueued and not captured. If `ticket` is 0, its results are not pending.
+  // The last step that was enqueued outside of a capture. If `ticket` is 0, no step is pending.
   struct PendingStep {
     int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
@@ -132,7 +132,7 @@ class DeviceStep final : public StepStrategy {
   StartedRoots started_roots_;
   PendingStep pending_;
   NextStep next_;
-  int64_t last_ticket_ = 0;  // the ticket of the last step that was not captured, or of an export (negative)
+  int64_t last_ticket_ = 0;  // of the last step or export outside of a capture; negative for an export
   cuda::StepReport report_{};
   int64_t raised_rejections_ = 0;
 };

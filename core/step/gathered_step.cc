@@ -244,7 +244,7 @@ Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   return failure;
 }
 
-// Applies the updates of a bucket that this rank has received. take(block, index of the block, slice) sets the item of
+// Applies the updates that this rank has received in a bucket. take(block, index of the block, slice) sets the item of
 // the slice, or returns false if the slice is not applied.
 template <typename Take>
 void GatheredStep::ApplyDelivered(int64_t bucket, Take&& take) {

@@ -41,8 +41,8 @@ class GatheredStep final : public HostStep {
   void CheckOwnedStates(size_t pass);
   template <typename Take>
   void ApplyDelivered(int64_t bucket, Take&& take);
-  // Reports that this phase of a bucket has failed, in the next rounds of ranks that do not know of the failure.
-  // Returns the failure.
+  // Call after this phase of a bucket has failed. Joins the next rounds with those ranks that do not know of the
+  // failure, and reports it there. Returns the failure.
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }

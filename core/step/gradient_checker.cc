@@ -107,7 +107,7 @@ GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, 
   int64_t of_whole_blocks = 0;
   for (const Block& block : plan.blocks) {
     of_factors += block.factor_count();
-    // This rank may also have to check blocks whose owner is the rank of another replica with the same shard rank.
+    // This rank may also have to check blocks whose owner has the same shard rank in another replica.
     const bool is_collected_here = plan.gathers && block.shard_owner == plan.placement.shard_rank;
     if (is_collected_here) of_whole_blocks += 2 * ScanSpans(block.elements);
   }

@@ -40,13 +40,13 @@ class GradientChecker {
   // blocks, or sets skip_step.
   Status CheckGradients(StepContext* context, CheckResult* result);
 
-  // Returns whether a gradient of this rank's shards may be unusable, whatever the states of the blocks are. If so, the
-  // owners of the blocks must make the exact check.
+  // Returns whether a gradient of this rank's shards may be unusable. Ignores the states of the blocks. If the result
+  // is true, the owners of the blocks must make the exact check.
   bool MayReject(StepContext* context);
   // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
   // item in `items`.
   void Scan(std::span<StepItem* const> items);
-  // Checks the gradient of an item without its states. Otherwise does the same as CheckGradients() for one block.
+  // Does the same as CheckGradients() for the block of one item, but ignores the states of the block.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
   // Returns whether the states of the item can take its gradient without overflow. Logs a warning if they cannot.
   bool FitsState(size_t k, const StepItem& item);
@@ -71,7 +71,7 @@ class GradientChecker {
   CpuBackend* backend_;
   bool defers_state_errors_;
   std::vector<MemorySpan> spans_;
-  std::vector<int> span_owner_;  // by span: the index of its item (CheckFactors) or in scanned_
+  std::vector<int> span_owner_;  // by span: in CheckFactors() an index of items, otherwise of scanned_
   std::vector<double> span_largest_;
   std::vector<Scanned> scanned_;
   std::vector<size_t> scanned_param_;  // by parameter: its index in scanned_

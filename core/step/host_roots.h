@@ -59,8 +59,8 @@ class HostRoots final : public AsyncRootSource {
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns the first error of the thread, and clears it. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
-  // Returns the report of the last job about a root. factor: the number of its factor matrix in the plan. Valid after
-  // WaitFor().
+  // Returns what the last job reported about a root. factor: the number of the root's factor matrix in the plan. Valid
+  // after WaitFor().
   const RootReport& ReportOf(int64_t factor) const { return reports_[static_cast<size_t>(factor)]; }
 
  private:
@@ -76,7 +76,7 @@ class HostRoots final : public AsyncRootSource {
     std::vector<double> factor;  // a copy of the matrix whose root is measured (track_root_residuals)
     blas::Scratch scratch;
   };
-  // Consecutive roots of a job that fit one buffer.
+  // Consecutive roots of a job that fit in one buffer.
   struct Chunk {
     int32_t buffer = 0;
     std::vector<cuda::HostRoot> roots;

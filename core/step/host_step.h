@@ -35,12 +35,12 @@ class HostStep : public StepStrategy {
   HostStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, const std::vector<BlockTarget>& targets,
            bool defers_state_errors);
 
-  // Makes the checks that need no gradient: for errors that earlier steps deferred, then of the caller's arguments, the
-  // state, the buffers and the bound scalars. Deferred errors come first, because all ranks must return them from the
-  // same call, even if a rank also has an error of its own. *is_forwarded: as in StepDecision.
+  // Returns an error that an earlier step deferred. If there is none, checks the caller's arguments, the state, the
+  // buffers and the bound scalars. Deferred errors come first, because all ranks must return them from the same call,
+  // even if a rank also has an error of its own. *is_forwarded: as in StepDecision.
   Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
-  // Makes the checks of a step whose blocks are whole on this rank, and sets *decision. Log the messages of the result
-  // when it is certain that the step does not fail.
+  // Makes the checks of a step whose blocks are whole on this rank, and sets *decision. The caller logs the messages of
+  // the result when it is certain that the step does not fail.
   CheckResult CheckOwnGradients(StepDecision* decision);
 
   StepInputs inputs_;

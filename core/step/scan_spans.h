@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Checks and hashes read gradients and parameters in spans of at most this many elements. All threads can therefore
-// work on one large parameter at the same time.
+// The largest number of elements in a span. Gradients and parameters are checked and hashed in spans, so that all
+// threads can work on one large parameter at the same time.
 inline constexpr int64_t kScanElements = int64_t{1} << 16;
 
 // Returns the number of spans into which an array with this many elements is divided.

@@ -64,7 +64,7 @@ enum class BoundScalars { kOnHost, kOnDevice };
 // For several ranks, which agree over a communicator. All ranks must call the same functions in the same order.
 class ShardRounds final : public ShardAgreement {
  public:
-  // The number of the round (see round.h) of every agreement. All other rounds over the communicator have larger
+  // The round number of every agreement (see round.h). All other rounds over the communicator have larger
   // numbers.
   static constexpr int64_t kRound = 0;
 
@@ -81,9 +81,9 @@ class ShardRounds final : public ShardAgreement {
   void Report(const Status& failure) override;
 
   // Agrees without exchanging the message of an error. Unless a collective failed, an error in *decision then has only
-  // a code, until FetchText() fetches the message. With shard_mode gather, the step makes one more exchange before
-  // FetchText(). A rank on which this agreement failed reports the failure in that exchange. If context is nullptr,
-  // compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then.
+  // a code. FetchText() returns the error with its message. With shard_mode gather, the step makes one more exchange
+  // before FetchText(). A rank on which this agreement failed reports the failure in that exchange. If context is
+  // nullptr, compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the message of an error. Returns the error that all
   // ranks return. differing_rank: if the devices have found different hyper-parameters, the first rank that differs

@@ -33,11 +33,11 @@ struct BlockTarget {
   char* exchange;  // receives the update that other ranks read; nullptr: this rank writes the outputs directly
 };
 
-// Makes a step on the CPU: lists the blocks that take part, computes them, and writes the outputs of all other
-// parameters. An excluded block is a block whose gradient is not usable. The constructor allocates all memory, so that
-// a step allocates nothing.
+// Makes a step on the CPU: lists the blocks of the parameters that take part, computes the updates of these blocks, and
+// writes the outputs of all other parameters. An excluded block is a block whose gradient is not usable. The
+// constructor allocates all memory, so that a step allocates nothing.
 //
-// A step calls List() and, for blocks with unusable gradients, Exclude(). A step that changes nothing then calls
+// A step calls List() and, for blocks with unusable gradients, Exclude(). A skipped step then calls
 // FinishSkipped(). Any other step calls Begin() or BeginWithExcluded(), then Compute() for each bucket, and at the end
 // RecordRoots() and Finish() in any order. Nothing is written before Begin(), BeginWithExcluded() or FinishSkipped().
 class StepContext {
@@ -82,7 +82,7 @@ class StepContext {
   // Completes a step: advances the step counters, writes the outputs of parameters that took no part, and records
   // skipped updates. If logs_all is true, also logs the skipped updates of blocks that other ranks own.
   void Finish(bool logs_all);
-  // Completes a step that changes nothing: outputs hold the unchanged parameters or, with output updates, zeros.
+  // Completes a skipped step. Outputs are copies of parameters, or zeros if the key output is updates.
   void FinishSkipped();
 
  private:

@@ -10,8 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Returns further possible reasons for a skipped update as part of a message. These reasons depend on the method and
-// the keys of the block. Returns "" if there are none.
+// Returns the part of a message that lists further possible reasons for a skipped update. These reasons depend on the
+// method and the keys of the block. Returns "" if there are none.
 std::string OtherReason(const PlanData& plan, const Settings& settings, const Block& block) {
   std::string reason;
   const bool is_exact = settings.orthogonalization == Orthogonalization::kExact;
@@ -30,7 +30,7 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
   return reason;
 }
 
-// Returns the advice to raise an epsilon, as part of a message about a skipped update. Returns "" if the direction
+// Returns the part of a message about a skipped update that advises a larger epsilon. Returns "" if the direction
 // depends only on the filtered gradient, because no epsilon limits such a direction.
 std::string AdviceOnEpsilon(const Settings& settings) {
   return IsSteepestDescent(settings.method) ? "" : Cat("a larger ", settings.EpsilonKey(), ", ");

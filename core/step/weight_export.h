@@ -24,7 +24,7 @@ class WeightExport {
   WeightExport(const StepInputs& inputs, CpuBackend* backend, const std::vector<BlockTarget>& targets);
 
   Status Check(std::span<void* const> weights) const { return CheckExport(inputs_, weights); }
-  // Prepares an export. blend: see StepStrategy::Export(). weights: by parameter, memory for elements of its out_dtype,
+  // Prepares an export. blend: see StepStrategy::Export(). weights: by parameter, memory for its elements in out_dtype,
   // or nullptr to skip the parameter.
   void Begin(double blend, std::span<void* const> weights);
   // Computes the averages of those blocks in a bucket that this rank owns.
@@ -36,10 +36,9 @@ class WeightExport {
   // that was loaded may contain it. A flag then becomes 1, and the output is a copy of the parameter. On CUDA, the
   // output is NaN instead.
   std::span<const char> update_skipped() const { return update_skipped_; }
-  // Completes an export: copies the parameters that have no average to the outputs.
+  // Completes an export: if a parameter has no average, copies the parameter itself to the output.
   void Finish();
-  // Returns whether the block has an average, and the caller of this rank passed memory for the weights of its
-  // parameter.
+  // Returns whether the block has an average and the caller of this rank passed memory for the block's parameter.
   bool IsWanted(const Block& block) const {
     return HasAverage(block.group) && outputs_[static_cast<size_t>(block.param)].out != nullptr;
   }

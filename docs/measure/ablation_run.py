@@ -8,7 +8,7 @@
 First, the script searches the learning rate of every configuration with two seeds. Then it trains each configuration
 with five other seeds. It stores every run in the file of results, so a repeated call continues where it stopped. If
 the machine was busy, --again repeats the training with the five seeds and keeps the faster time of each run. Needs only
-Python 3.8. ablation_table.py reads the file.
+Python 3.9. ablation_table.py reads the file of results.
 """
 import argparse
 import csv

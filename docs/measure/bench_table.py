@@ -108,8 +108,8 @@ TABLES: dict[str, Callable[[dict], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("report", type=argparse.FileType(), help="what --json wrote; -: stdin")
-    parser.add_argument("--table", choices=TABLES, action="append", help="default: all; may be repeated")
+    parser.add_argument("report", type=argparse.FileType(), help="file from shampoo_bench --json, or - for stdin")
+    parser.add_argument("--table", choices=TABLES, action="append", help="print only this table; may be repeated")
     options = parser.parse_args()
     report = json.load(options.report)
     for name in options.table or TABLES:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Small problems in NumPy on which docs/measure/defaults.py compares defaults with AdamW."""
+"""Small problems in NumPy on which docs/measure/defaults.py compares the library with AdamW."""
 from __future__ import annotations
 
 import dataclasses
@@ -104,7 +104,7 @@ def _linear(seed: int) -> Problem:
 
 
 def _parabola(seed: int) -> Problem:
-    """A problem of optax's tests: the squared distance to (1, -1, 1). The seed varies the start, about (-1, 10, 1)."""
+    """A problem of optax's tests: the squared distance to (1, -1, 1). The start is (-1, 10, 1) plus noise."""
     random = np.random.default_rng(seed)
     wanted = np.array([1, -1, 1], np.float32)
     start = np.array([-1, 10, 1], np.float32) + 0.1 * random.standard_normal(3).astype(np.float32)

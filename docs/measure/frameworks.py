@@ -4,9 +4,9 @@
 
     PYTHONPATH=build/release/bindings/python python3 docs/measure/frameworks.py [FRAMEWORK...]
 
-The model is a network 64-128-64-10 on random data, in batches of 64. After 300 warm-up steps of
-each optimizer, 50 steps with Shampoo and 50 steps with Adam alternate. The table has the median time of a step
-(gradient and update) with each optimizer, and the median ratio of Shampoo's time to Adam's.
+The model is a network 64-128-64-10 on random data, in batches of 64. After 300 warm-up steps of each
+optimizer, there are 9 rounds: 50 steps with Shampoo, then 50 steps with Adam. The table has the median time of a step
+(gradient and update) with each optimizer, and the median ratio of Shampoo's time to Adam's over the rounds.
 """
 import os
 import statistics

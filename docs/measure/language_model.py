@@ -8,11 +8,11 @@
     python3 docs/measure/language_model.py run --results out/lm.jsonl --method soap --soap soap.py --steps 300
     python3 docs/measure/language_model.py table --results out/lm.jsonl
 
-The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The command run
-first searches the learning rate with the tuning seeds, in factors of sqrt(2), until the rates on both sides of the best
-rate have higher losses. It then trains with the best rate and the other seeds. Each run is a line of JSON in the file
-of results. Runs that are in the file are not repeated. A run of 300 steps takes 10 to 20 s on an idle core. Needs
-PyTorch 2.9. The method shampoo also needs this library's package, and soap needs the file soap.py of SOAP's authors.
+The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The command "run"
+first searches for the best learning rate with the tuning seeds, in steps of a factor sqrt(2), until the rates on both
+sides of the best rate have higher losses. It then trains with the best rate and the seeds of --seeds. Each training is
+a line of JSON in the file of results. Trainings that are in the file are not repeated. A training of 300 steps takes 10
+to 20 s on an idle core. Needs PyTorch 2.9. The method "shampoo" needs this library's package, and "soap" needs --soap.
 """
 import argparse
 import ast
@@ -102,9 +102,9 @@ def seeds(text: str) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="search the rate of a method, then train the other seeds")
+    run = commands.add_parser("run", help="search the best rate of a method, then train with it")
     run.add_argument("--method", choices=list(lm_methods.METHODS), required=True,
-                     help="prototype is Shampoo in PyTorch, which needs no build of libshampoo")
+                     help="the method prototype is Shampoo in PyTorch code, without libshampoo")
     run.add_argument("--set", action="append", type=parse_setting, default=[], metavar="KEY=VALUE",
                      help="a key of the library or a setting of the method")
     run.add_argument("--soap", default="", help="soap.py of SOAP's authors (nikhilvyas/SOAP)")

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Shampoo with Adam grafting in PyTorch, for experiments with language_model.py that need no build of libshampoo.
+"""The method "prototype" of language_model.py: Shampoo with Adam grafting, in PyTorch code that needs no libshampoo.
 
 Matrices of equal shape are stacked in one tensor and updated together. Settings have the names of the library's keys.
 """

@@ -21,7 +21,7 @@ def losses(records: list[dict]) -> list[float]:
 
 
 def row(records: list[dict], tuning: list[int]) -> list[Any]:
-    """Returns the cells for all runs of one configuration, which differ only in rate and seed.
+    """Returns the cells of a row, which summarizes runs that differ only in rate and seed.
 
     Chooses the rate with the lowest mean loss of the tuning seeds. If no run has a tuning seed, chooses the rate of the
     first record. The cells have the losses and times of the runs with this rate.

@@ -35,7 +35,7 @@ VALIDATION_BATCHES = 32
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Returns the factor of all learning rates in a step. It rises linearly, then falls to 0 along half a cosine."""
+    """Returns the factor for all learning rates in a step. It rises linearly, then falls to 0 along half a cosine."""
     return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
@@ -46,7 +46,7 @@ def clock(threads: int) -> float:
 
 @torch.no_grad()
 def validation_loss(model: lm_data.Gpt, text: torch.Tensor, run: Run) -> float:
-    """Returns the mean loss over windows at equal distances in the text, which do not depend on the seed."""
+    """Returns the mean loss over evenly spaced windows of the text. The windows do not depend on the seed."""
     starts = torch.linspace(0, len(text) - run.context - 1, VALIDATION_BATCHES * run.batch).long()
     return statistics.fmean(float(model.loss(*lm_data.cut(text, part, run.context)))
                             for part in starts.chunk(VALIDATION_BATCHES))

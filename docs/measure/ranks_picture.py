@@ -22,8 +22,8 @@ STYLE = plot.STYLE + "text{font-size:12px}.head{font-size:15px}.small{font-size:
 
 @dataclass
 class Layout:
-    """One panel of the picture. `parts` and `blocks` list what each rank holds, of four parts of the parameters and of
-    eight blocks.
+    """One panel of the picture, which shows the parameters as four parts and the state as eight blocks. For each rank,
+    `parts` and `blocks` have the numbers of the parts and of the blocks that the rank holds.
     """
 
     title: str

@@ -8,8 +8,8 @@
 The script computes inverse 4th roots of random symmetric matrices, which are rounded to float32 or float64. The
 eigenvectors are random. The logarithms of the eigenvalues are evenly spaced, from 1 / condition to 1. epsilon is
 1e-3 / condition. The method higher_order multiplies epsilon by its bound on the largest eigenvalue. The error of a root
-X is max |X - Y| / max |Y|, where Y is the root of the same rounded matrix, computed with 50 digits. Rounding can make
-the smallest eigenvalue negative, in float32 if the condition is above about 1e7. In this case, Y is the root of the
+X is max |X - Y| / max |Y|, where Y is the root of the same rounded matrix, computed with 50 digits. In float32,
+rounding can make the smallest eigenvalue negative if the condition is above about 1e7. Y is then the root of the
 matrix after the smallest eigenvalue is subtracted from all eigenvalues, as the library specifies.
 Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
@@ -170,10 +170,10 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
         title="float32" if dtype == "f32" else "float64", x_title="condition of the matrix",
         curves={method: points([results[dtype, method, c].error for c in conditions]) for method in METHODS},
         x=plot.Axis(min(conditions), max(conditions), logarithmic=True, label=plot.power), y=errors, dots=True,
-        # The relative error of the root, to first order, if rounding changes A by u times the largest eigenvalue of A.
+        # First-order relative error of the root if rounding changes A by ROUNDOFF times the largest eigenvalue of A.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
-        note, f"dashed: error of the root if the matrix is rounded once, u condition / {ROOT}"])
+        note, f"dashed: error of the root if the matrix is rounded once, unit roundoff * condition / {ROOT}"])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the text for language models: the sources of the installed Python's standard library."""
+"""Reads the text for language models: the source files of Python's standard library."""
 import pathlib
 import sysconfig
 

@@ -26,7 +26,7 @@ def lines_with_code(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, unless an earlier heading of the page already has this anchor."""
+    """Return the anchor of a heading, without the number that the class Anchors adds to repeated anchors."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = re.sub(r"[^\w\- ]", "", text.lower())
     return text.replace(" ", "-")

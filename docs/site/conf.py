@@ -144,7 +144,7 @@ class MarkLongText(SphinxTransform):
 
 
 class UnwrapPages(SphinxTransform):
-    """Moves the content of a Doxygen page into the section around it. The contents list then has the page's titles."""
+    """Moves a Doxygen page's content into the enclosing section, so the table of contents lists the page's headings."""
 
     default_priority = 400
 
@@ -185,7 +185,7 @@ class JoinArguments(SphinxTransform):
 
 
 def keep_unknown_name(app: Sphinx, env: Any, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """Show a name that LinkNames found without a link if it is not in the C reference: it may be a CMake option."""
+    """If a name from LinkNames is not in the C reference, show it without a link. It may be a CMake option."""
     return content if node.get("link-names") else None
 
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Sorts search results: guides first, then the reference, then decisions, examples and the changelog. LATER has the
-// number by which the score of a page in each folder is reduced. The numbers in Scorer are Sphinx's defaults. Scorer is
-// a "var" because searchtools.js declares the same name.
+// Sorts search results: guides first, then the reference, then decisions, examples and the changelog. If the
+// name of a page begins with a name in LATER, the number after this name is subtracted from the page's score. The
+// numbers in Scorer are Sphinx's defaults. Scorer is a "var" because searchtools.js declares the same name.
 const LATER = [["docs/adr", 10], ["examples", 10], ["CHANGELOG", 10], ["reference", 1]];
 var Scorer = {
   score: ([docname, , , , score]) => score - (LATER.find(([folder]) => docname.startsWith(folder)) || ["", 0])[1],

@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files in subfolders for which this page is the nearest README file in a folder above."""
+        """Return each README file whose nearest README file in a folder above is this page."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)
@@ -98,7 +98,7 @@ class Stage:
         return f"---\nnosearch: true\n---\n# {source.name}\n\n`{source}`\n\n``````{language}\n{text}``````\n"
 
     def _rewrite(self, page: Path, text: str) -> str:
-        """Rewrite the links of a page, except in code. Each line keeps its number, for messages of Sphinx."""
+        """Rewrite the links of a page, except in code. Lines keep their numbers, which messages of Sphinx contain."""
         chunks: list[tuple[bool, list[str]]] = []
         for _, line, is_code in lines_with_code(text):
             if not chunks or chunks[-1][0] != is_code:

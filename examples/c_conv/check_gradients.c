@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the gradient of network.c with central differences of the loss, in float64, for every parameter tensor.
+// Compares the gradient that network.c computes for each tensor with central differences of the loss, in float64.
 #include <cblas.h>
 #include <math.h>
 #include <stdio.h>

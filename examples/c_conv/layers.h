@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layers of a convolutional network: the output of each layer, and the gradients of its inputs and weights.
+// Computes the output of each layer of a convolutional network, and the gradients with respect to inputs and weights.
 //
 // Images in the network have the layout [channels][images][side][side]. The patch of a pixel consists of its 3x3
 // neighbors in all channels. The patches of all images are the columns of one matrix, so a convolution is one product.
@@ -24,7 +24,7 @@ enum { kTaps = 9 };  // weights of a 3x3 filter
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
 // Computes dw, db and dx, the gradients with respect to w, b and x, from dy, the gradient with respect to y. `columns`
-// must contain the patches that conv_forward() wrote. conv_backward() overwrites them. dx may be NULL.
+// must contain the patches that conv_forward() wrote. dx may be NULL. Otherwise, the call overwrites `columns`.
 void conv_backward(const Conv* conv, int images, const real* w, const real* dy, real* columns, real* dw, real* db,
                    real* dx);
 

@@ -4,7 +4,7 @@
 // A small convolutional network that classifies 8x8 images. Computes the mean cross entropy and its gradient. Layers:
 //   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2; conv 3x3 32 -> 32, relu; mean of 2x2; linear -> 10
 //
-// One flat buffer contains all parameters, and another contains all gradients. Their order is that of network_tensors.
+// One flat buffer contains all parameters, and another contains all gradients. Both have the order of network_tensors.
 #ifndef C_CONV_NETWORK_H
 #define C_CONV_NETWORK_H
 
@@ -42,7 +42,7 @@ typedef struct {
   real* hidden3;    // [32][n][4][4]
   real* features;   // [n][32][2][2]
   real* scores;     // [n][10]; softmax replaces them by probabilities
-  real* d_hidden1;  // gradients with respect to hidden1 to scores, in the shapes of these arrays
+  real* d_hidden1;  // d_NAME: gradient with respect to NAME, in the shape of NAME
   real* d_hidden2;
   real* d_pooled2;
   real* d_hidden3;
@@ -54,7 +54,7 @@ typedef struct {
 void network_create(Network* net, int images);
 void network_free(Network* net);
 
-// Sets biases to 0. Draws weights uniformly from [-b, b], with b = sqrt(6 / inputs of a neuron) (He et al., 2015).
+// Sets biases to 0. Draws weights uniformly from [-b, b] with b = sqrt(6 / number of inputs) (He et al., 2015).
 void network_init(Network* net, uint64_t* random_state);
 
 // Returns the mean cross entropy of the images x [count][8][8], and writes its gradient to net->grads. `count` is at

@@ -9,7 +9,7 @@
 
 static const char kAbout[] =
     "Trains a small convolutional network on handwritten digits and prints losses and accuracies.\n"
-    "Exit status: 0; 1 after an error, which is printed; 2 if the training diverged.\n";
+    "Exit status: 0 after success, 1 after an error, 2 if the training diverged.\n";
 
 const char* const method_names[kMethods + 1] = {"shampoo", "sgd", "adamw", NULL};
 static const double kUsualRates[kMethods] = {0.03, 0.1, 0.02};
@@ -28,7 +28,7 @@ void options_parse(Options* options, int argc, char** argv) {
                        .data = "../c_mlp/data/digits.bin"};
   const Option table[] = {
       option_choice("--optimizer", &options->method, method_names, "optimizer; sgd has Nesterov momentum 0.9"),
-      option_number("--lr", &options->lr, "learning rate (shampoo 0.03, sgd 0.1, adamw 0.02)"),
+      option_number("--lr", &options->lr, "learning rate (default: 0.03 with shampoo, 0.1 with sgd, 0.02 with adamw)"),
       option_number("--weight-decay", &options->weight_decay,
                     "weight decay; sgd adds it to the gradient, and the other optimizers decouple it"),
       option_choice("--schedule", &options->cosine, kSchedules,

@@ -11,8 +11,8 @@
 #define TEXT(number) TEXT_OF(number)
 const char library_soname[] = "libshampoo.so." TEXT(SHAMPOO_VERSION_MAJOR);
 
-// Exits with an error if the library may not have the API of the header. Before version 1.0, a new minor version may
-// change the API. From 1.0 on, a new minor version only extends the API.
+// Exits with an error if the library's version does not guarantee the API of the header. Before version 1.0, a new
+// minor version may change the API. From 1.0 on, a new minor version only extends the API.
 static void check_version(const shampoo_api* api, const char* path) {
   const int found = (int)api->version(), major = found / 10000, minor = found / 100 % 100;
   const int fits =

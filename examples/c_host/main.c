@@ -28,8 +28,8 @@ static const int kSignals[] = {SIGINT, SIGTERM};
 enum { kSignalCount = sizeof kSignals / sizeof kSignals[0] };
 static volatile sig_atomic_t stop_signal;
 
-// Stores the signal for main(), which checks stop_signal before each step. Also restores the default actions of both
-// signals, so that a second signal, of either kind, ends the program at once.
+// Stores the signal for main(), which checks stop_signal before each step. Also restores the default action of each
+// signal that has this handler, so that a second signal ends the program at once.
 static void remember_signal(int number) {
   if (stop_signal == 0) stop_signal = number;
   for (int i = 0; i < kSignalCount; ++i) {
@@ -38,7 +38,7 @@ static void remember_signal(int number) {
   }
 }
 
-// Installs the handler, except for signals that are ignored when the program starts. For example, scripts start
+// Installs remember_signal(), except for signals that are ignored when the program starts. For example, scripts start
 // background jobs with SIGINT ignored.
 static void catch_signals(void) {
   struct sigaction action, before;
@@ -78,8 +78,8 @@ static double test_accuracy(Network* net, const Digits* digits) {
 }
 
 // Handles a rejected step, which has changed nothing. If a gradient is not finite, reduces the loss scale and returns,
-// so that training continues with the next batch. Exits with an error after --give-up rejections in a row, or if all
-// gradients are finite, because another loss scale does not help in that case.
+// so that training continues with the next batch. Exits with an error after --give-up rejections in a row. Also exits
+// if all gradients are finite, because another loss scale would not help.
 static void handle_rejection(Trainer* trainer, const Network* net, const Options* options) {
   if (network_gradients_finite(net)) {
     fail("batch %d was rejected although its gradients are finite; the last checkpoint is of step %d. The error:\n%s",

@@ -36,8 +36,8 @@ double trainer_share(const Trainer* trainer);
 // the initial weights. The state depends only on the seed and the epoch, so checkpoints need not contain it.
 uint64_t trainer_random(const Trainer* trainer, int epoch);
 
-// Both functions count the batch and adapt the loss scale. Call trainer_made() after a successful step, and
-// trainer_rejected() after a rejected step.
+// Call trainer_made() after a successful step, and trainer_rejected() after a rejected step. Both functions count the
+// batch and adapt the loss scale.
 void trainer_made(Trainer* trainer);
 void trainer_rejected(Trainer* trainer);
 

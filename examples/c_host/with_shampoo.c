@@ -21,8 +21,8 @@ static void print_message(void* user, int32_t level, const char* message) {
 
 void with_shampoo_log(int level) { check(shampoo_set_log(print_message, NULL, level), "log"); }
 
-// Adds the groups kBiases and kLastWeight. The config of each is a copy of the plan's own config, with one change. The
-// group kHiddenWeights is group 0, which every plan has. Its config is the plan's own config.
+// Adds the groups kBiases and kLastWeight. The config of each group is a copy of `config` with one change. The group
+// kHiddenWeights is not added: it is group 0, which every plan has, and its config is `config`.
 static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
   for (int g = kHiddenWeights + 1; g < kGroups; ++g) {
     shampoo_config* own;

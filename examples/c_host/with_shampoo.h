@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizer of libshampoo: its creation, its steps, its messages and its counters. checkpoint.h saves and loads it.
+// The optimizer of libshampoo: its creation, steps, messages and counters. See checkpoint.h for checkpoints.
 #ifndef C_HOST_WITH_SHAMPOO_H
 #define C_HOST_WITH_SHAMPOO_H
 

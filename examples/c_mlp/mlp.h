@@ -3,7 +3,7 @@
 //
 // A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
 //
-// One flat buffer contains all parameters, and another contains all gradients. Their order is W1 b1 W2 b2 W3 b3:
+// One flat buffer contains all parameters, and another contains all gradients. Both have the order W1 b1 W2 b2 W3 b3:
 //   W1 [128][64]   b1 [128]   W2 [64][128]   b2 [64]   W3 [10][64]   b3 [10]
 // A layer computes y = W x + b. W is row-major, with one row per output.
 #ifndef C_MLP_MLP_H

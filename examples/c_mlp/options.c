@@ -40,7 +40,7 @@ void options_parse(Options* options, int argc, char** argv) {
       // check_reference.py uses the options below.
       option_text("--init", "FILE", &options->init, "initial weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major"),
       option_text("--batches", "FILE", &options->batches,
-                  "int32 indices of training images, with --batch indices for each step; the file is one epoch"),
+                  "int32 indices of training images for one epoch; each step uses as many as the value of --batch"),
       option_text("--step-losses", "FILE", &options->step_losses,
                   "receives the loss before each step, in full precision"),
       {0}};

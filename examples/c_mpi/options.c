@@ -30,13 +30,13 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
                   "continues from the checkpoint in DIR; unless --shards is or was local, --shards and the number of "
                   "ranks may differ from those of the saved run"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
-                     "ends the run after epoch N; a run with --resume can continue it; 0: runs all epochs"),
+                     "ends the run after epoch N; a run with --resume can continue it; if 0, runs all epochs"),
       option_text("--data", "FILE", &options->data, "file with the images"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, more);
   if (options->resume && options->checkpoint == NULL) fail("--resume needs --checkpoint DIR, the folder to read from");
 
-  // The hyper-parameters of c_mlp, with two exceptions. Each rank uses one thread. Blocks have at most 64 rows and
+  // Sets the hyper-parameters of c_mlp, with two exceptions. Each rank uses one thread. Blocks have at most 64 rows and
   // columns: W1 and W2 then have two equal blocks each, so that each of four ranks has work.
   settings_put_first(&options->settings, "lr", 0.03);
   settings_put_first(&options->settings, "weight_decay", 0.1);

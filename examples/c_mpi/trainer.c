@@ -73,12 +73,12 @@ int train(const Options* options, const Ranks* ranks) {
     evaluate(&net, &digits, done);
   }
 
-  // Repeats the shuffles of the completed epochs, so that the later epochs have the same order as without a checkpoint.
+  // Repeats the shuffles of the completed epochs, so that the later epochs have the order of an uninterrupted run.
   for (int epoch = 1; epoch <= done; ++epoch) random_shuffle(&random_state, digits.train_count, rows);
   const int last =
       options->stop_after > 0 && options->stop_after < options->epochs ? options->stop_after : options->epochs;
   for (int epoch = done + 1, step = done * steps_per_epoch; epoch <= last; ++epoch) {
-    // All ranks draw the same order of the images from the same seed, so they need not exchange it.
+    // All ranks draw the same order of the images from the same seed, so they need not exchange the order.
     random_shuffle(&random_state, digits.train_count, rows);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));

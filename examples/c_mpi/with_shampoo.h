@@ -19,8 +19,8 @@ typedef struct {
   int64_t state_bytes;     // memory of the state on this rank
   int64_t sent_bytes;      // bytes of gradients, parameters or updates that this rank sends per step
   int64_t blocks;          // number of blocks whose state this rank keeps
-  int of_shard[kTensors];  // for each parameter: of_shard of its blocks (shampoo_block_info); -1: no blocks
-  int gathers;             // 1: "shard_mode" is gather
+  int of_shard[kTensors];  // field of_shard (see shampoo_block_info) of each parameter's blocks; -1 without blocks
+  int gathers;             // 1: the ranks hold chunks, and "shard_mode" is gather
 } WithShampoo;
 
 // Creates an optimizer on every rank. If shards is NULL, each rank holds all parameters in net, and the blocks are

@@ -15,7 +15,7 @@ static void copy(float* to, const float* from, int count, cudaStream_t stream) {
              "copying chunks");
 }
 
-// Copies the chunks of `whole` that `rank` holds to its buffer.
+// Copies to `buffer` the chunks of `whole` that belong to `rank`.
 static void pack(float* buffer, const float* whole, int rank, int world, cudaStream_t stream) {
   for (int t = 0; t < kTensors; ++t) {
     const Chunk chunk = chunk_of(t, rank, world);

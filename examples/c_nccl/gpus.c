@@ -199,15 +199,15 @@ static void* work(void* argument) {
   for (int i = 0; i < train_count; ++i) rows[i] = i;
   // cudaMalloc and cudaFree may wait for all GPUs of the process, and a GPU in a collective waits for the other GPUs.
   // If both happen at the same time, all threads may wait forever. So no thread begins to train before all threads have
-  // allocated, and no thread frees before all threads have finished training. The barriers do not protect collectives
-  // inside ncclCommSplit() and shampoo_optimizer_create(): other threads may allocate during these calls.
+  // allocated memory, and no thread frees memory before all threads have finished training. The barriers do not protect
+  // collectives inside ncclCommSplit() and shampoo_optimizer_create(): other threads may allocate during these calls.
   pthread_barrier_wait(worker->barrier);
   if (worker->rank == 0) {
     printf("\nepoch   training loss   test accuracy\n");
     evaluate(&net, digits, &images, 0);
   }
   for (int epoch = 1, step = 0; epoch <= options->epochs; ++epoch) {
-    // All ranks draw the same order of the images from the same seed, so they need not exchange it.
+    // All ranks draw the same order of the images from the same seed, so they need not exchange the order.
     random_shuffle(&random_state, train_count, rows);
     device_upload(device_rows, rows, (size_t)train_count * sizeof(int), stream);
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
@@ -251,12 +251,11 @@ int main(int argc, char** argv) {
   const Option more[] = {
       option_integer("--ranks", &world, 0, 1024, "number of GPUs that train together, one rank on each; 0: all GPUs"),
       option_integer("--shards", &shards, 0, 1024,
-                     "GPUs that together hold one copy of the parameters, each GPU a chunk; 1: each GPU holds all "
+                     "number of GPUs that together hold one copy of the parameters; 1: each GPU holds all "
                      "parameters; 0: all GPUs together hold one copy"),
-      option_flag(
-          "--gather", &gather, 1,
-          "with --shards: gathers whole blocks at their owners, like --set shard_mode=gather; the default is local: "
-          "each chunk is a separate tensor"),
+      option_flag("--gather", &gather, 1,
+                  "with --shards: gathers whole blocks at their owners, like --set shard_mode=gather; by default, each "
+                  "chunk is a separate tensor"),
       {0}};
   options_parse(&options, argc, argv, kAbout, more);
   const int available = device_count();

@@ -31,7 +31,7 @@ static void* work(void* argument) {
 int main(int argc, char** argv) {
   Options options;
   int count = 4, host_memory = 0, same = 1;
-  const Option more[] = {option_integer("--ranks", &count, 1, 1024, "ranks that train together, one thread for each"),
+  const Option more[] = {option_integer("--ranks", &count, 1, 1024, "number of ranks; each rank is a thread"),
                          option_flag("--host-memory", &host_memory, 1,
                                      "declares that NCCL takes host memory; only for the stand-in of the tests"),
                          {0}};

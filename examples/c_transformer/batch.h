@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Computes loss and gradient of a batch on all threads. Each thread computes the gradient of some of the sequences.
-// Then each thread adds the gradients of all threads, for a part of the parameters.
+// Then each thread adds up the gradients from all threads for one part of the parameters.
 #ifndef C_TRANSFORMER_BATCH_H
 #define C_TRANSFORMER_BATCH_H
 
@@ -18,7 +18,7 @@ typedef struct {
   double* losses;    // [threads]
 } Batch;
 
-// Each thread computes `at_once` sequences at a time. The number should be large enough for fast matrix products, and
+// Each thread processes `at_once` sequences at a time. `at_once` should be large enough for fast matrix products, but
 // so small that the outputs of the layers stay in the cache.
 void batch_create(Batch* batch, const Model* model, Pool* pool, int at_once);
 void batch_free(Batch* batch);

@@ -29,7 +29,7 @@ int main(void) {
   batch_create(&batch, &model, pool, kAtOnce);
   real* params = allocate(model.values, sizeof(real));
   real* grads = allocate(model.values, sizeof(real));
-  // Changes the initial weights, so that no gain is 1, no bias is 0 and no gradient is nearly 0.
+  // Adds random numbers to the initial parameters, so that no gain is 1, no bias is 0 and no gradient is nearly 0.
   model_init(&model, params, &random_state);
   for (size_t i = 0; i < model.values; ++i) params[i] += (real)(random_uniform(&random_state) - 0.5);
   for (int i = 0; i < kTexts * kContext + 1; ++i) text[i] = (uint8_t)random_below(&random_state, kVocab);

@@ -24,8 +24,8 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x);
 
-// Computes GELU (Hendrycks and Gimpel, arXiv 1606.08415) in its tanh form, as x * sigmoid(2 * z), because
-// (1 + tanh(z)) / 2 is sigmoid(2 * z).
+// Computes the tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415): y = x * (1 + tanh(z)) / 2, where z is
+// sqrt(2 / pi) * (x + 0.044715 * x^3). The code uses sigmoid(2 * z), which is equal to (1 + tanh(z)) / 2.
 void gelu_forward(size_t count, const real* x, real* y);
 // Replaces d [count], the gradient with respect to y, by the gradient with respect to x.
 void gelu_backward(size_t count, const real* x, real* d);

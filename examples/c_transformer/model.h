@@ -63,9 +63,9 @@ void model_create(Model* model, int vocab, int context, int width, int heads, in
 // Returns the index of a parameter in model->tensors. layer is ignored for roles that occur only once.
 int model_tensor(const Model* model, Role role, int layer);
 
-// Draws initial values: gains are 1, biases are 0, and all others are uniform around 0. The standard deviation is 0.02
-// for embeddings and output, 1 / sqrt(inputs) for qkv and up, and 1 / sqrt(2 * layers * inputs) for project and down,
-// because the residual stream sums the outputs of these 2 * layers matrices.
+// Draws initial values. Gains are 1, and biases are 0. All other values are uniform around 0. Their standard deviation
+// is 0.02 for embeddings and output, and 1 / sqrt(columns) for qkv and up. For project and down, it is
+// 1 / sqrt(2 * layers * columns), because the residual stream sums the outputs of these 2 * layers matrices.
 void model_init(const Model* model, real* params, uint64_t* random_state);
 
 #endif

@@ -11,9 +11,9 @@
 typedef struct {
   real* in;       // [n][width], the residual stream before the layer
   real* norm1;    // [n][width]
-  real* stats1;   // [n][2]
+  real* stats1;   // [n][2], mean and 1 / deviation of each row of `in`
   real* qkv;      // [n][3 * width]
-  real* weights;  // [sequences][heads][context][context]
+  real* weights;  // [sequences][heads][context][context], attention weights
   real* mixed;    // [n][width], output of the attention
   real* middle;   // [n][width], the residual stream between attention and MLP
   real* norm2;    // [n][width]

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number type of the program, and operations that are written so that compilers turn them into vector instructions.
+// The number type of the program, matrix products, and functions that compilers can turn into vector instructions.
 #ifndef C_TRANSFORMER_NUMERIC_H
 #define C_TRANSFORMER_NUMERIC_H
 
@@ -66,8 +66,8 @@ static inline real largest(int n, const real* a) {
   return lanes[0];
 }
 
-// Returns exp(x). If real is float, the function uses the series around the nearest power of two, with a relative error
-// of about 2e-7. It then calls no other function, so that compilers can vectorize loops that call exponential(). It
+// Returns exp(x). If real is float, the result is a power of two times a Taylor series, with a relative error of about
+// 2e-7. The code for float calls no other function, so that compilers can vectorize loops that call exponential(). It
 // clamps x to [-87, 88], so that the result is in the range of floats.
 static inline real exponential(real x) {
   union {
@@ -80,7 +80,7 @@ static inline real exponential(real x) {
   power.value = y * 1.44269504f + 12582912.0f;
   const float powers = power.value - 12582912.0f;
   power.bits = (int32_t)((uint32_t)power.bits << 23) + 0x3f800000;      // the exponent field of 2^powers
-  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // two parts of ln 2; the first is exact
+  const float r = y - powers * 0.693359375f + powers * 2.12194440e-4f;  // ln 2 in two parts; the first product is exact
   const float series = 1 + r * (1 + r * (1 / 2.0f + r * (1 / 6.0f + r * (1 / 24.0f + r * (1 / 120.0f + r / 720)))));
   return (real)(series * power.value);
 }

@@ -59,7 +59,8 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--seed", &options->seed, 0, kLargest, "seed of the initial weights and of the batches"),
       option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: all processors"),
       settings_option(&options->settings),
-      option_text("--csv", "FILE", &options->csv, "receives the curves, which ../plot.py draws; \"\": not written"),
+      option_text("--csv", "FILE", &options->csv,
+                  "receives the curves, which ../plot.py draws; if \"\", no file is written"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   settings_put_first(&options->settings, "weight_decay", options->weight_decay);

@@ -18,10 +18,10 @@ typedef struct {
   int steps, warmup, every;
   int batch;  // sequences in a step
   int context, width, heads, layers;
-  double lr[kOptimizers];  // largest learning rates
+  double lr[kOptimizers];  // largest learning rate of each optimizer
   double weight_decay;
   int seed, threads;
-  const char* csv;  // file for the curves; "": no file is written
+  const char* csv;  // file for the curves; if "", no file is written
   Settings settings;
 } Options;
 

@@ -19,7 +19,7 @@ static int compare_doubles(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Returns the median time of steps [first, end). whole: 1 measures whole steps, 0 measures only the optimizer.
+// Returns the median time of steps [first, end). If `whole` is 0, only the time of the optimizer's update counts.
 static double median_seconds(const Contender* contender, int first, int end, int whole) {
   const int count = end - first;
   double* sorted = allocate((size_t)count, sizeof(double));
@@ -76,8 +76,8 @@ void report_progress(const Training* training) {
   fflush(stdout);
 }
 
-// Computes the steps and seconds in which a contender first reached a validation loss, by linear interpolation between
-// evaluations. Returns 0 if the contender never reached this loss.
+// Computes after how many steps and seconds a contender first reached a validation loss, by linear interpolation
+// between evaluations. Returns 0 if the contender never reached this loss.
 static int when_reached(const Contender* contender, double loss, double* steps, double* seconds) {
   for (int i = 1; i < contender->point_count; ++i) {
     const Point *p = &contender->points[i - 1], *q = &contender->points[i];

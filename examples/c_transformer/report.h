@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints a table while a run trains. After the training, prints times and comparisons, and writes the curves as CSV. A
-// contender is an optimizer with its settings (see train.h).
+// Prints a table during the training. After the training, prints times and comparisons, and writes the curves as CSV. A
+// contender is an optimizer with its own copy of the parameters (see train.h).
 #ifndef C_TRANSFORMER_REPORT_H
 #define C_TRANSFORMER_REPORT_H
 
@@ -12,10 +12,10 @@ void report_head(const Training* training);
 // Prints a row of the table, with the newest evaluation of each contender.
 void report_evaluation(const Training* training);
 
-// Shows the progress line on a terminal. The next row of the table replaces it.
+// Shows the progress line on a terminal. The next row of the table replaces this line.
 void report_progress(const Training* training);
 
-// Prints times of a step and losses of every contender. In a comparison, the first contender is the baseline.
+// Prints step times and final losses. After a comparison, also prints how all contenders differ from the first one.
 void report_results(const Training* training);
 
 void report_csv(const char* path, const Training* training);

@@ -5,7 +5,7 @@
 //
 // Predicting the next character requires several kinds of knowledge, at different ranges:
 // - words and their order;
-// - whether a verb is singular or plural, also if a relative clause separates the verb from its subject;
+// - whether a verb is singular or plural, even if a relative clause separates the verb from its subject;
 // - names that recur in a story, and the pronoun of each name, which the last letter of the name determines;
 // - matching brackets and correct sums;
 // - how many apples each person has, over a whole story.

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls to libshampoo, except shampoo_version() and the calls in ../common.
+// The optimizer of libshampoo, and all calls to the library except shampoo_version() and the calls in ../common.
 #ifndef C_TRANSFORMER_WITH_SHAMPOO_H
 #define C_TRANSFORMER_WITH_SHAMPOO_H
 

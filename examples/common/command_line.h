@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses the command line of a program from a table of its options, and prints the table for --help.
+// Parses the command line of a program according to a table of its options, and prints the table for --help.
 #ifndef EXAMPLES_COMMAND_LINE_H
 #define EXAMPLES_COMMAND_LINE_H
 
@@ -10,7 +10,7 @@ typedef struct {
   const char* name;   // such as "--epochs"
   const char* value;  // what --help shows after the name, such as "N"; NULL: the option takes no value
   const char* help;   // one line
-  void* address;      // where the value is stored; its content before the parse is the default
+  void* address;      // receives the value; contains the default before the parse
   int type;
   int smallest, largest;       // limits of an integer; a flag stores `largest`
   const char* const* choices;  // names, with NULL at the end
@@ -31,8 +31,8 @@ Option option_choice(const char* name, int* address, const char* const* choices,
 Option option_call(const char* name, const char* value, void (*take)(void*, const char*), void* address,
                    const char* help);
 
-// Parses all arguments. If one of them is --help, prints the help, which begins with `about`, and exits with status 0.
-// If an argument is wrong, exits with an error. `more` is a second table, or NULL.
+// Parses all arguments. If one of them is --help, prints the help and exits with status 0. If an argument is wrong,
+// exits with an error. `about` describes the program in the help. `more` is a second table, or NULL.
 void command_line_parse(int argc, char** argv, const char* about, const Option* table, const Option* more);
 
 #endif

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions for files that survive a loss of power. Such a file must be synced to the disk, and its folder, too,
-// because the folder contains the name of the file.
+// Functions for files that survive a loss of power. Both the file and its folder must be synced to the disk, because
+// the folder contains the name of the file.
 #ifndef EXAMPLES_DISK_H
 #define EXAMPLES_DISK_H
 
@@ -14,7 +14,7 @@ void join_path(char path[kPath], const char* folder, const char* name);
 // Creates a folder and syncs its parent to the disk, unless the folder already exists.
 void make_folder(const char* path);
 
-// Syncs a file to the disk, or the names that a folder contains. Exits with an error on failure.
+// Syncs the content of a file or the list of names in a folder to the disk. Exits with an error on failure.
 void sync_path(const char* path);
 
 // Renames an entry of a folder and syncs the folder to the disk. Returns 0 or an errno value.

@@ -24,7 +24,7 @@ int device_count(void);
 // Allocates zero-initialized memory on the current GPU. Exits with an error instead of returning NULL.
 void* device_allocate(size_t count, size_t size);
 
-// Copy from the host to the GPU, or back, in the order of the stream. They wait until the copy is done.
+// Copy memory from the host to the GPU or back, in the order of the stream, and wait until the copy is done.
 void device_upload(void* device, const void* host, size_t bytes, cudaStream_t stream);
 void device_download(void* host, const void* device, size_t bytes, cudaStream_t stream);
 

@@ -18,17 +18,17 @@ enum {
   kContext = 1024,
   kWidth = 768,
   kTensorsOfLayer = 12,
-  kWarmUp = 10,  // number of first steps, whose times are not reported
+  kWarmUp = 10,  // number of steps at the start whose times are not reported
 };
 
-// The parameters of GPT-2. Their values are in one flat buffer, and their gradients in another.
+// The parameters of GPT-2. Their values are in one flat buffer, and their gradients are in another.
 typedef struct {
   int count;
   Tensor* tensors;
   int64_t values;  // number of values of all tensors
 } Model;
 
-// Adds a parameter. If columns is 0, the parameter is a vector. The other arguments give its name, as for printf.
+// Adds a parameter, and formats its name as printf does. If columns is 0, the parameter is a vector.
 static void add(Model* model, int64_t rows, int64_t columns, const char* format, ...) {
   Tensor* tensor = &model->tensors[model->count++];
   va_list arguments;

@@ -14,7 +14,7 @@
 const char program_name[] = "train_digits_cuda";
 
 static const char kAbout[] =
-    "Trains a 64-128-64-10 network on handwritten digits on a GPU twice, from the same weights and on the same "
+    "Trains a 64-128-64-10 network on a GPU to read handwritten digits, twice from the same weights and on the same "
     "batches:\n"
     "once with Shampoo (with grafting from Adam), and once with AdamW. Prints losses, accuracies and times.\n";
 

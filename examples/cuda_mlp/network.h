@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The network of ../c_mlp/mlp.h on a GPU, with parameters of the same shapes in flat buffers of the same layout. cuBLAS
-// computes the matrix products, and kernels everything else. All work of a network is enqueued on its stream.
+// computes the matrix products, and kernels compute the rest. All work of a network is enqueued on its stream.
 #ifndef CUDA_MLP_NETWORK_H
 #define CUDA_MLP_NETWORK_H
 
@@ -30,9 +30,9 @@ typedef struct {
   int* labels;     // [rows]
   float* hidden1;  // [rows][128], outputs of the first layer, kept for the backward pass
   float* hidden2;  // [rows][64], outputs of the second layer
-  float* d1;       // [rows][128], gradient with respect to hidden1, then to hidden1 before tanh
-  float* d2;       // [rows][64], gradient with respect to hidden2, then to hidden2 before tanh
-  float* d3;       // [rows][10], scores of the ten digits, then the gradient with respect to them
+  float* d1;       // [rows][128], gradient with respect to hidden1, then with respect to the input of its tanh
+  float* d2;       // [rows][64], gradient with respect to hidden2, then with respect to the input of its tanh
+  float* d3;       // [rows][10], scores of the ten digits, then the gradient with respect to the scores
   float* ones;     // [rows], all 1: a product with this vector computes the gradient of a bias
   float* losses;   // [rows], cross entropy of each image
   int* hits;       // [rows], 1 if the image is classified correctly, otherwise 0

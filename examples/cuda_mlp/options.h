@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line of train_digits_cuda. A program of ../c_nccl uses it with additional options.
+// The command line of train_digits_cuda. train_digits_gpus in ../c_nccl has the same options and additional ones.
 #ifndef CUDA_MLP_OPTIONS_H
 #define CUDA_MLP_OPTIONS_H
 

@@ -20,7 +20,7 @@ typedef struct {
 void times_create(Times* times, int capacity);
 void times_free(Times* times);
 
-// Enqueue events at the start and at the end of an interval. They do not wait for the GPU.
+// Enqueue an event at the start or at the end of an interval. These functions do not wait for the GPU.
 void times_begin(Times* times, cudaStream_t stream);
 void times_end(Times* times, cudaStream_t stream);
 

@@ -36,8 +36,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   settings_apply(settings, config);
   snprintf(shampoo->frequency, sizeof shampoo->frequency, "%s", shampoo_config_get(config, "precondition_frequency"));
 
-  // 2. The plan: this rank, the shapes of the parameters, the elements that this rank holds, and the type of the
-  // device.
+  // 2. The plan: the device type, this rank, the shapes of the parameters, and the elements that this rank holds.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.device_type = SHAMPOO_CUDA;
@@ -93,7 +92,7 @@ void with_shampoo_step(WithShampoo* shampoo, cudaStream_t stream) {
 
 double with_shampoo_roots(const WithShampoo* shampoo) {
   double roots;
-  // A step reports the errors of earlier steps. No step follows the last one, so this call reports its errors.
+  // A step reports the errors of earlier steps. This call reports the errors of the last step.
   check(shampoo_optimizer_status(shampoo->optimizer, 1, NULL), "the last step");
   check(shampoo_optimizer_stat(shampoo->optimizer, "root_computed", &roots), "root_computed");
   return roots;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// All calls to libshampoo, with three exceptions: shampoo_version(), the calls in ../common, and the calls that look
-// for a GPU (device.h).
+// The optimizer of libshampoo. All calls to the library are in with_shampoo.c, except shampoo_version(), the calls in
+// ../common, and the calls that look for a GPU (device.h).
 #ifndef CUDA_MLP_WITH_SHAMPOO_H
 #define CUDA_MLP_WITH_SHAMPOO_H
 
@@ -28,7 +28,7 @@ typedef struct {
   const float* lr;      // learning rate in GPU memory; every step reads it
   // Communicator of the ranks that hold the same parameters. NULL: only this rank holds them.
   const shampoo_comm_ops* replicas;
-  // Communicator of the ranks that each hold a part of the same parameters. NULL: this rank holds all of them.
+  // Communicator of the ranks that each hold a part of the same parameters. NULL: this rank holds whole parameters.
   const shampoo_comm_ops* shards;
 } Placement;
 

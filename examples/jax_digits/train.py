@@ -41,7 +41,7 @@ def loss_of(params: Any, images: jax.Array, labels: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def step(tx: optax.GradientTransformation, params: Any, state: Any, images: jax.Array, labels: jax.Array) -> Any:
-    """Return the new parameters and state. They reuse the memory of the old ones, which are donated."""
+    """Return the new parameters and state, which reuse the memory of the arguments params and state."""
     updates, state = tx.update(jax.grad(loss_of)(params, images, labels), state, params)
     return optax.apply_updates(params, updates), state
 

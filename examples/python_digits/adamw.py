@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW in NumPy, to which Shampoo is compared."""
+"""AdamW, to which Shampoo is compared, in NumPy."""
 from __future__ import annotations
 
 import numpy as np

@@ -14,7 +14,7 @@ TRAIN = 1437  # number of training images; the last 360 of the 1797 images are t
 
 
 def load_digits(path: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return images, with pixels from 0 to 1, and labels, from scikit-learn or, if path is not None, from a file."""
+    """Return images (pixels from 0 to 1) and labels: from the file `path`, or from scikit-learn if path is None."""
     if path is not None:
         content = Path(path).read_bytes()
         train, test = struct.unpack_from("<HH", content, 8)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A network 64-128-64-10 with tanh and cross entropy in NumPy: forward, loss, backward."""
+"""Computes outputs, cross entropy and gradients of a network 64-128-64-10 with tanh, in NumPy."""
 from __future__ import annotations
 
 import numpy as np
@@ -22,7 +22,7 @@ def make(seed: int) -> Params:
 
 
 def forward(params: Params, images: np.ndarray) -> list[np.ndarray]:
-    """Return a list of the images and the outputs of the three layers."""
+    """Return four arrays: the images, and the outputs of the three layers."""
     layers = [images]
     for layer in (1, 2, 3):
         scores = layers[-1] @ params[f"W{layer}"].T + params[f"b{layer}"]

@@ -18,7 +18,7 @@ from report import Curve, report, show_progress  # noqa: E402
 
 
 def make_backward(net: Network, opt: nn.optim.Optimizer) -> Callable[[Tensor, Tensor], list[Tensor]]:
-    """Return a compiled function that computes the gradients, row-major so that Shampoo can read them in place."""
+    """Return a compiled function that computes gradients in row-major order, so that Shampoo reads them in place."""
 
     @TinyJit
     def backward(images: Tensor, labels: Tensor) -> list[Tensor]:
@@ -46,7 +46,7 @@ def main() -> None:
     ]
     print(opts[0].optimizer)
     backwards = [make_backward(net, opt) for net, opt in zip(nets, opts)]
-    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # Shampoo's step calls the library, so it needs no JIT
+    make_steps = [opts[0].step, TinyJit(opts[1].step)]  # the step of Shampoo needs no JIT, because it calls the library
 
     def evaluate() -> None:
         for net, curve in zip(nets, curves):

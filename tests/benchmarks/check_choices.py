@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how the benchmarks choose learning rates and horizons, which are numbers of training steps.
+"""Checks how the benchmarks choose learning rates and horizons (numbers of training steps), and compute times.
 
-Also checks the computation of seconds, and that tuning runs and judging runs share no seed and no file.
+Also checks that tuning runs, which these choices are based on, share no seed and no file with the runs for the results.
 """
 import math
 import random
@@ -102,12 +102,12 @@ def check_files() -> None:
 
 
 def check_costs() -> None:
-    """Check seconds and crossings (see costs.crossing) with numbers that were computed by hand."""
+    """Compare times of trainings, and crossings (see costs.crossing), with numbers that were computed by hand."""
     cost = {"model": {"context": 10}, "gradient_ms": 4.0, "gradients_ms": [[1, 1.0], [2, 3.0], [4, 7.0]],
             "methods": [{"name": "adamw", "update_ms_of_steps": [1.0] * 4},
                         {"name": "new", "update_ms_of_steps": [9.0, 9.0, 3.0, 3.0]}]}  # fmt: skip
     assert abs(costs.update_seconds(cost, "new", 2) - 0.018) < 1e-12
-    assert abs(costs.update_seconds(cost, "new", 6) - 0.030) < 1e-12  # steps 5 and 6 were not measured: 3 ms each
+    assert abs(costs.update_seconds(cost, "new", 6) - 0.030) < 1e-12  # steps 5 and 6, not measured, count 3 ms each
     assert abs(costs.seconds(cost, "adamw", 10) - 0.050) < 1e-12
     assert abs(costs.seconds(cost, "adamw", 10, 15) - 0.030) < 1e-12  # a gradient of 15 tokens takes 2 ms
     race = {"methods": [{"name": "adamw", "reached": 10}, {"name": "new", "reached": 6}]}

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that an interrupted benchmark continues where it stopped. A stand-in replaces the trainers.
+"""Checks that an interrupted benchmark continues where it stopped. fake_trainer.py replaces the trainers.
 
 A benchmark that is killed repeatedly must repeat only the runs during which it was killed, and must end with the
 results of a benchmark that was not killed. The number of steps to the target must follow from the formula of
@@ -60,13 +60,13 @@ def check_results(found: dict[str, object]) -> None:
     assert "not reached" in found["language_model.md"], found["language_model.md"]
     cost = json.loads(found["cost.json"])
     assert [round(row["update_ms"], 6) for row in cost["methods"]] == [1.0, 0.4, 2.0], cost
-    # adamw: 10 gradients of 4 ms and 10 updates of 1 ms. muon: 5 gradients of 4 ms and 5 updates of 0.4 ms.
+    # adamw needs 10 gradients of 4 ms and 10 updates of 1 ms; muon needs 5 gradients of 4 ms and 5 updates of 0.4 ms.
     assert "0.1 (1.00)" in found["language_model.md"] and "0.0 (0.44)" in found["language_model.md"]
     assert all(f"{name}.md" in found for name in report.tables.TABLES)
 
 
 def check_store(folder: Path) -> None:
-    """Check that a store drops an incomplete line, and finds a run by its settings in any order."""
+    """Check that a store drops an incomplete line, and that it finds a run whatever the order of the settings."""
     path = folder / "store" / "runs.jsonl"
     store = Store(path)
     store.add({"a": 1, "b": [2]}, {"loss": 3.0}, 0.5)
@@ -118,7 +118,7 @@ def main() -> None:
         made = lines(log)
         same = [line.replace(str(folder / "killed"), str(folder / "whole")) for line in made]
         assert sorted(set(same)) == sorted(set(whole)), "the killed benchmark made other runs"
-        # Each kill ends the runs that are in progress, at most one per processor. They are made again.
+        # Each kill ends the runs in progress, at most one per processor. These runs are made again.
         at_once = len(os.sched_getaffinity(0))
         assert len(whole) + kills <= len(made) <= len(whole) + kills * at_once, (len(made), len(whole), kills)
         assert results(folder / "killed") == expected

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers in a folder.
+"""check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers in TRAINERS.
 
 Checks that all parts have results and a table, and that exactly the parts in pictures.PICTURES have a picture. Starts
 the benchmarks again, and checks that no runs are added. Repeats some runs, and checks that their losses are unchanged.

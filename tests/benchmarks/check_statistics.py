@@ -27,7 +27,7 @@ def closed_form(t: float) -> float:
 
 
 def check_distribution() -> None:
-    """Check quantiles, a closed form and the symmetry."""
+    """Check Student's t distribution: its quantiles, its closed form for 4 degrees of freedom, and its symmetry."""
     for (probability, degrees), t in QUANTILES.items():
         assert near(student.quantile(probability, degrees), t), (probability, degrees)
         assert near(student.probability_below(t, degrees), probability), (probability, degrees)
@@ -44,7 +44,7 @@ def check_one_sample() -> None:
     assert near(student.p_below(values, 4), closed_form(-math.sqrt(2)), 1e-12)
     assert near(student.p_below(values, 2), closed_form(math.sqrt(2)), 1e-12)
     assert near(student.p_below(values, 3), 0.5)
-    # If the difference is exactly the 95 % quantile times the standard error, p is 0.05.
+    # If the mean is below the number by the 95 % quantile times the standard error, p is 0.05.
     assert near(student.p_below(values, 3 + 2.131847 * math.sqrt(0.5)), 0.05, 1e-6)
     # p is 1 if a loss is not finite, or if there are fewer than two losses. If all losses are equal, p is 0 if they are
     # below the number, and 1 otherwise.

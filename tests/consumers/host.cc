@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A C++ program that links libshampoo.a. The program is compiled without optimization, so it contains instances of
-// templates that the archive contains, too. The program and the archive must each use their own instances.
+// A C++ program that links libshampoo.a. The program is compiled without optimization, so the program and the archive
+// both contain instances of the same templates. Each must use its own instances.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 # checks that PROGRAM runs and prints VERSION. KIND is one of:
 #   shared    links PROGRAM with libshampoo.so
 #   archive   links PROGRAM with libshampoo.a and the shared libraries of the system
-#   cxx       links as archive does, but compiles a C++ program, without optimization
+#   cxx       links PROGRAM as for KIND archive, but compiles C++, without optimization
 #   static    links PROGRAM only with static archives
 #   loads     does not link PROGRAM with the library: PROGRAM loads libshampoo.so when it runs
 set -euo pipefail

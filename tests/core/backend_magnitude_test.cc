@@ -12,7 +12,7 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the largest magnitude, infinities and NaN are found in every floating-point dtype at every place") {
+TEST_CASE("LargestMagnitude finds the largest magnitude, infinity or NaN at any index in every floating-point dtype") {
   const double infinity = std::numeric_limits<double>::infinity();
   for (Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16}) {
     for (size_t n : {1, 2, 31, 100, 600}) {
@@ -59,8 +59,8 @@ struct Inspected {
 };
 
 TEST_CASE(
-    "InspectGradient finds the largest element of a scaled and decayed gradient and the slice with the largest norm in "
-    "each dim") {
+    "InspectGradient returns the element of largest magnitude and the largest squared norm of a slice in each dim "
+    "after scaling and coupled weight decay") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // element i of the gradient becomes 3 - 2 i

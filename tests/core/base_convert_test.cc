@@ -69,7 +69,7 @@ void CheckRoundTrip(const char* format, uint16_t pattern, ToFloat&& to_float, Fr
   }
 }
 
-TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double and back, and a NaN stays a NaN") {
+TEST_CASE("every float16 or bfloat16 number survives a conversion to float or double and back, and a NaN stays a NaN") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     CheckRoundTrip("half", static_cast<uint16_t>(bits), HalfToFloat, FloatToHalf, DoubleToHalf);
     CheckRoundTrip("bfloat16", static_cast<uint16_t>(bits), Bf16ToFloat, FloatToBf16, DoubleToBf16);
@@ -79,7 +79,7 @@ TEST_CASE("a half or bfloat16 pattern survives a conversion to float or double a
   CHECK(std::isinf(HalfToFloat(0x7c00)));
 }
 
-TEST_CASE("converting float or double to half or bfloat16 rounds once, to nearest even") {
+TEST_CASE("converting float or double to float16 or bfloat16 rounds once, to nearest even") {
   const std::vector<double> halves = Magnitudes(HalfToFloat, 0x7c00);
   const std::vector<double> brains = Magnitudes(Bf16ToFloat, 0x7f80);
   for (const std::vector<double>* table : {&halves, &brains}) {

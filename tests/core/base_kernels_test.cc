@@ -93,7 +93,7 @@ Expected<Real> Expect(const KernelInputs<Real>& in, bool moment, bool filtered, 
   return out;
 }
 
-// Checks the elementwise loops that only the methods soap and kl_shampoo use.
+// Checks the elementwise loops of the methods soap and kl_shampoo.
 template <typename Real>
 void CheckEigenbasisPasses(const KernelsOf<Real>& of, const std::vector<Real>& x, const std::vector<Real>& g) {
   const auto n = static_cast<int64_t>(x.size());
@@ -181,8 +181,8 @@ TEST_CASE(
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Adds floats near every half (a float16 number): the value of the half, the midpoint between this value and the
-    // next half (if the half is a normal number), and the neighbors of the value and of the midpoint.
+    // Adds the float16 number `half`, the midpoint between this number and the next one (if the number is normal), and
+    // the neighboring floats of the number and of the midpoint.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));

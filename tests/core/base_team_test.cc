@@ -17,8 +17,8 @@ namespace {
 // workspace. A thread takes whole items as long as any are left. Then the thread runs tiles, which are parts of items
 // that other threads have taken.
 
-// Returns an executor like that of a user of the library. The executor runs the slots one after another on the calling
-// thread, from the last to the first.
+// Returns an executor such as a program may pass to the library. The executor runs the slots one after another on the
+// calling thread, from the last to the first.
 HostExecutor SerialExecutor(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);

@@ -19,7 +19,7 @@ std::unique_ptr<Executor> Pool(int threads) {
   return executor;
 }
 
-TEST_CASE("ForEach runs every item once, and no two threads use the same slot at a time") {
+TEST_CASE("ForEach runs every item once, and no two threads use the same slot at the same time") {
   for (int threads : {1, 2, 8, 33}) {
     auto executor = Pool(threads);
     for (int64_t count : {0, 1, 2, 7, 1000}) {

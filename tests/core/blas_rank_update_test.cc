@@ -36,8 +36,8 @@ void Check(const Case& c, double beta, Run&& run) {
   };
   double worst = 0;
   bool touched_above = false;
-  // Checks all elements of a small matrix. In a large matrix, checks the elements near the diagonal, those in rows and
-  // columns near multiples of 256, and a sample of the others.
+  // Checks the whole lower triangle of a small matrix. In a large matrix, checks the elements near the diagonal, the
+  // rows and columns near multiples of 256, and a sample of the other elements.
   for (int64_t i = 0; i < c.n; ++i) {
     for (int64_t j = 0; j < ldc; ++j) {
       const auto here = static_cast<size_t>(i * ldc + j);

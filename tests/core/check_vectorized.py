@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of SOURCE.
 
-g++ compiles SOURCE with each OPTION and with the constant OPTIONS of this script. Every instantiation of every loop
-after a "#pragma GCC ivdep" must be vectorized. A loop that is not vectorized computes the same results, but takes
-several times as long. No other test notices such a loop. If g++ unrolls an instantiation completely, g++ does not
-report this instantiation. The check therefore requires that g++ reports at least one instantiation of each loop.
+COMPILER compiles SOURCE with the arguments OPTION and the constant OPTIONS of this script. g++ must vectorize every
+instantiation of every loop after a "#pragma GCC ivdep". A loop that is not vectorized computes the same results, but
+takes several times as long. No other test notices such a loop. g++ does not report instantiations that it unrolls
+completely. Of each loop, g++ must report at least one instantiation as vectorized, and none as not vectorized.
 """
 import re
 import subprocess

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that an index, or the header of a safetensors file, is rejected if a save cannot have written it: for example
-// because a file name is a path, a string has a zero byte (which would end a C string), or a member is missing.
+// Checks that a load rejects an index or a safetensors header that a save cannot have written. For example, a file name
+// is a path, a string has a zero byte (which would end a C string), or a member is missing.
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
@@ -193,7 +193,7 @@ TEST_CASE("a safetensors header that is malformed or does not match its file is 
   CHECK(tensors[0].end == 100);
 }
 
-TEST_CASE("the length of a safetensors header must not exceed the length of the file or 100 million bytes") {
+TEST_CASE("a safetensors header must end within its file and must not be longer than 100 million bytes") {
   const auto read = [](int64_t length, int64_t file_bytes) {
     int64_t bytes = 0;
     return ReadSafetensorsLength(reinterpret_cast<const char*>(&length), file_bytes, &bytes);

@@ -13,11 +13,11 @@
 
 namespace shampoo {
 
-// Returns the setup of a rank: the parameters, keys and position of an optimizer.
+// A function that returns the setup of a rank: its parameters, its keys, and its place among the ranks.
 using SetupOfRank = std::function<StepFixture::Setup(const Communicator&)>;
 
-// Makes setups of replicas. All replicas have the parameters of kSteppedShapes, and each replica owns some of the
-// blocks.
+// Makes setups of replicas. All replicas have the parameters of kSteppedShapes (stepping_ranks.h), and each replica
+// owns some of the blocks.
 inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
   return [keys](const Communicator& comm) {
     return StepFixture::Setup{.keys = keys,

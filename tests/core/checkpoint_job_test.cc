@@ -48,8 +48,8 @@ TEST_CASE("a checkpoint of two replicas restores any number of replicas, and eac
   }
 }
 
-// Calls visit(element, 100 p + i) for each element of the state iterate_offset of all blocks, where p is the number of
-// the parameter, and i is the position of the element in the parameter.
+// Calls visit(element, 100 p + i) for each element of the state iterate_offset in all blocks. p is the number of the
+// parameter, and i is the position of the element in the parameter.
 template <typename Visit>
 void ForEachIterate(StepFixture* rank, Visit&& visit) {
   for (const Block& block : rank->plan().blocks) {
@@ -133,8 +133,7 @@ TEST_CASE("ranks that use different directories cannot save or load together") {
   CheckAllFail(first.Save(), Code::kIo, "rank 0 does not see a file that another rank wrote");
 }
 
-TEST_CASE(
-    "if a collective of a save fails, a load takes the new checkpoint if this is complete, else the previous one") {
+TEST_CASE("if a collective of a save fails, a later load takes the newest complete checkpoint") {
   const TemporaryDirectory directory;
   CheckpointJob first(2, SetupOfReplicas(kAllStates), directory.path());
   int64_t calls = 0;
@@ -163,7 +162,8 @@ StepFixture::Setup LastHasBoth(const Communicator& comm) {
 }
 
 TEST_CASE(
-    "a save fails if two different optimizers have the same elements, and warns if no optimizer has some elements") {
+    "a save fails if two different optimizers have the same elements, and warns if some elements are in no "
+    "optimizer") {
   const TemporaryDirectory directory;
   CheckpointJob twice(2, LastHasBoth, directory.path());
   CheckAllFail(twice.Save(), Code::kInvalid,
@@ -178,7 +178,7 @@ TEST_CASE(
   CHECK(log.messages()[0].find("this save has 12 of the 24 elements of parameter \"p0\"") == 0);
 }
 
-TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks that load it") {
+TEST_CASE("each parameter of a checkpoint must be on at least one of the ranks that load the checkpoint") {
   const TemporaryDirectory directory;
   CheckAllOk(CheckpointJob(1, SetupOfCopies(kSteppedShapes), directory.path()).Save());
   CheckAllFail(CheckpointJob(2, SetupOfCopies({{4, 6}}), directory.path()).Load(), Code::kInvalid,

@@ -41,7 +41,7 @@ TEST_CASE(
   CHECK(two.shares[1].bytes() == 0);
 }
 
-TEST_CASE("replicas write the blocks that they own, and shards write their own blocks, whose keys contain positions") {
+TEST_CASE("replicas write the blocks that they own, and shards write their own blocks under keys such as p0/@12") {
   for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
@@ -57,7 +57,7 @@ TEST_CASE("replicas write the blocks that they own, and shards write their own b
   CHECK(shards.shares[1].blocks[0].stored.key == "p0/@12");
 }
 
-TEST_CASE("if several shards hold all elements of a parameter, the lowest of these shards writes the parameter") {
+TEST_CASE("if each of several shards holds a whole parameter, the lowest of these shards writes the parameter") {
   for (const ShardForm form : {ShardForm::kWhole, ShardForm::kFlat}) {
     ShareJob two(2, [form](const Communicator& comm) {
       StepFixture::Setup setup = SetupOfShards(kAllStates)(comm);
@@ -100,7 +100,8 @@ void RunOnRanks(ThreadRanks* threads, Work&& work) {
 }
 
 TEST_CASE(
-    "FindDuplicates marks items that a lower rank also has, and returns a lower rank whose item has other contents") {
+    "FindDuplicates marks items that a lower rank also has, and returns a lower rank on which one of these items has "
+    "other contents") {
   const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
   ThreadRanks threads(4);
   std::vector<Duplicates> found(4);

@@ -33,7 +33,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved with the same layout are matched, and are listed by file in the order of the index") {
+TEST_CASE("blocks that were saved with the same layout are matched and have the order of the index within each file") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);
@@ -51,7 +51,7 @@ TEST_CASE("blocks that were saved with the same layout are matched, and are list
   CHECK(!matched.matching.HasParam("p2"));
 }
 
-TEST_CASE("a checkpoint without the key method is loaded as a checkpoint of method shampoo") {
+TEST_CASE("a checkpoint that contains no value for the key method is loaded as a checkpoint of method shampoo") {
   Matched matched;
   std::erase_if(matched.index.groups[0].config, [](const auto& pair) { return pair.first == "method"; });
   CheckOk(matched.Match());
@@ -65,7 +65,7 @@ TEST_CASE("a rank needs only the saved blocks of its own parameters") {
   }
 }
 
-TEST_CASE("a checkpoint that does not match the optimizer is an error that names the violated rule") {
+TEST_CASE("a load of a checkpoint that does not match the optimizer fails with an error that names the mismatch") {
   struct Case {
     Code code;
     const char* says;
@@ -130,8 +130,7 @@ TEST_CASE("a checkpoint that does not match the optimizer is an error that names
   }
 }
 
-TEST_CASE(
-    "for a parameter that method adam updates in a group of method muon, a missing state names adam_beta1 or route") {
+TEST_CASE("if a parameter that adam updates in a muon group lacks a state, the error names adam_beta1 or route") {
   for (const auto& [state, says] :
        {std::pair("filtered_grad", "saved with adam_beta1 0.9, but adam_beta1 is 0.9 in this optimizer"),
         std::pair("second_moment", "saved with route auto, but route is auto in this optimizer")}) {
@@ -161,7 +160,7 @@ TEST_CASE("if no key sets the dtype of a state, an error about the dtype names o
              "is f32 in this optimizer and f64 in the checkpoint: set computation_dtype to its saved value");
 }
 
-TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a parameter, and of unused states") {
+TEST_CASE("a load warns if hyper-parameters or the dtype of a parameter differ, and if it does not use a saved state") {
   Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());
@@ -175,7 +174,7 @@ TEST_CASE("a load warns of hyper-parameters that differ, of another dtype of a p
 }
 
 TEST_CASE(
-    "with on_block_mismatch reset, blocks that were not saved are resharded from the saved blocks that they overlap") {
+    "with on_block_mismatch=reset, blocks that were not saved are resharded from the saved blocks that they overlap") {
   Matched matched("max_preconditioner_dim=3 on_block_mismatch=reset");
   CheckOk(matched.Match());
   CHECK(matched.matching.reset_blocks() > 0);

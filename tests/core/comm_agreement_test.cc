@@ -58,8 +58,8 @@ TEST_CASE("if another rank has a different number of plan lines, no memory is ac
       CAPTURE(count);
       CAPTURE(differs);
       MirrorComm comm;
-      // The other rank sends a different hash of all lines. If `differs` is true, the other rank also sends different
-      // hashes of the single lines. Otherwise, it sends equal hashes of the single lines, which is a contradiction.
+      // In call 1, the other rank sends a different hash of all lines. If `differs` is true, it also sends different
+      // hashes in later calls. Otherwise, it sends equal hashes in later calls, which is a contradiction.
       comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
         if (from != 1 || bytes != 64) return;
         if (call == 2) return Put(segment, 0, count);

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// Callbacks of a communicator, as rank 1 of 2. The callbacks count calls, and return the errors that a test sets.
+// Callbacks for rank 1 of a communicator with two ranks. They count calls, and return the errors that a test sets.
 struct CallerFunctions {
   explicit CallerFunctions(bool with_abort = true) {
     ops.user = this;
@@ -56,7 +56,7 @@ struct CallerComm : CallerFunctions {
   int32_t segments[2] = {0, 7};
 };
 
-TEST_CASE("a communicator needs an all_gather function, and a rank that is below its world") {
+TEST_CASE("a communicator needs an all_gather function, and a rank that is below the number of ranks") {
   struct Case {
     int rank;
     int world;

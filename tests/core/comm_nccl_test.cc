@@ -53,7 +53,7 @@ TEST_CASE(
   CHECK((nccl.ops.abort == nullptr));
 }
 
-TEST_CASE("NcclOps loads no library, and returns an error if the process has not loaded the library") {
+TEST_CASE("NcclOps does not load NCCL, and returns an error if the process has not loaded NCCL") {
   CommOps ops;
   CheckError(NcclOps(nullptr, "libabsent.so.2", &ops), Code::kState,
              "libnccl_path \"libabsent.so.2\": this process has loaded no library by that name");

@@ -20,8 +20,8 @@ void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);
 }
 
-// A fake communicator, as one of its ranks. Every other rank sends a copy of this rank's data, unless `change` modifies
-// the copy.
+// A fake communicator of one rank. It simulates the other ranks: each of them sends a copy of this rank's data, unless
+// `change` modifies the copy.
 class MirrorComm {
  public:
   explicit MirrorComm(int world = 2, int rank = 0, bool takes_device_memory = false) : world_(world), rank_(rank) {
@@ -42,7 +42,7 @@ class MirrorComm {
   Communicator* get() const { return comm_.get(); }
   std::shared_ptr<Communicator> shared() const { return comm_; }
 
-  // If set, changes the segment that the rank `from` sends, which may be this rank. call: the number of the collective,
+  // If set, changes the segment that rank `from` sends. `from` may be this rank. call: the number of the collective,
   // counted from 1.
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
   // Sets `change` to a function that applies `edit` to each segment of a rank.
@@ -58,7 +58,7 @@ class MirrorComm {
   }
   int64_t calls = 0;
   int aborts = 0;
-  int32_t error = 0;  // what the function of each collective returns
+  int32_t error = 0;  // what all_gather returns
   void* last_stream = nullptr;
 
  private:
@@ -86,7 +86,7 @@ inline void CheckCommError(const Status& status, const std::string& says) {
   }
 }
 
-// A communicator of one rank that takes memory of a device.
+// Returns a communicator that has one rank and takes memory of a device.
 inline std::shared_ptr<Communicator> MakeDeviceComm() {
   CommOps ops;
   ops.takes_device_memory = true;

@@ -21,7 +21,7 @@ ParsedSchedule ParseSchedule(const std::string& text) {
   return parsed;
 }
 
-TEST_CASE("ParseNsCoefficients accepts the name of each schedule and returns as many entries as the schedule has") {
+TEST_CASE("ParseNsCoefficients finds each Newton-Schulz schedule by name and returns all entries of the schedule") {
   const int counts[] = {5, 1, 5, 5};
   int i = 0;
   for (const char* const name : kNsScheduleNames) {
@@ -34,7 +34,7 @@ TEST_CASE("ParseNsCoefficients accepts the name of each schedule and returns as 
   }
 }
 
-TEST_CASE("a list of coefficients may contain blanks that its canonical text does not contain") {
+TEST_CASE("a list of coefficients may contain blanks and its canonical form has no blanks") {
   const ParsedSchedule parsed = ParseSchedule(" 2 , -1.5,5e-1 ; 1,0,0");
   REQUIRE(parsed.ok);
   CHECK(parsed.canonical == "2,-1.5,0.5;1,0,0");

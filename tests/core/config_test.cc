@@ -59,7 +59,7 @@ struct Rejected {
   const char* says;
 };
 
-// Checks numbers, integers and flags of the settings, such as "lr=0.1 use_nesterov=1". The value of a flag is 0 or 1.
+// Checks that settings have these values, such as "lr=0.1 use_nesterov=1". The value of a flag is 0 or 1.
 void CheckValues(const Settings& settings, const std::string& expected) {
   std::istringstream pairs(expected);
   for (std::string pair; pairs >> pair;) {
@@ -76,7 +76,7 @@ void CheckValues(const Settings& settings, const std::string& expected) {
 }
 
 // CheckValues reads settings through the member pointers in the key table. This test case checks these pointers.
-TEST_CASE("each key is stored in the member of its name") {
+TEST_CASE("the value of each key is stored in the member of Settings that has the same name") {
 #define MEMBER(type, name) CHECK(FindKey(#name)->type == &Settings::name)
   MEMBER(number, lr);
   MEMBER(number, beta1);
@@ -132,7 +132,7 @@ TEST_CASE("the preset shampoo_2024 has the defaults of the reference implementat
   CHECK(settings.initial_inverse == InitialInverse::kZero);
 }
 
-TEST_CASE("every default of a preset or a method is a valid value of a key that this method reads") {
+TEST_CASE("every default of a method or of a preset with this method is a valid value of a key that the method reads") {
   const auto check = [](Method method, std::span<const Default> defaults) {
     for (const auto& [name, text] : defaults) {
       CAPTURE(std::string(name));
@@ -170,7 +170,7 @@ TEST_CASE("each elementwise method has its own defaults and the preset adamw sel
   const Settings adamw = Resolved("preset=adamw");
   CHECK(adamw.method == Method::kAdam);
   CheckValues(adamw, "lr=0.001 weight_decay=0.01");
-  // If the key method selects another method than that of the preset, the defaults of the preset have no effect.
+  // If the key `method` is set to a method that is not that of the preset, the defaults of the preset have no effect.
   CHECK(Resolved("preset=adamw method=sgd").weight_decay == 0);
   const Settings late = Resolved("method=adam preset=shampoo_2024");
   CHECK(late.method == Method::kAdam);
@@ -223,7 +223,7 @@ TEST_CASE("the value 0 turns off kl_cap, relative_epsilon and skip_dim_size") {
   CHECK(Resolved("method=kl_shampoo relative_epsilon=0 grafting=none").relative_epsilon == 0);
 }
 
-TEST_CASE("basis_order=before turns start_preconditioning_step -1 into precondition_frequency and 0 into 1") {
+TEST_CASE("basis_order=before replaces start_preconditioning_step=-1 by precondition_frequency and the value 0 by 1") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("method=soap basis_order=before start_preconditioning_step=", start))
         .start_preconditioning_step;
@@ -233,7 +233,7 @@ TEST_CASE("basis_order=before turns start_preconditioning_step -1 into precondit
   CHECK(start_of("3") == 3);
 }
 
-TEST_CASE("combinations of keys that the methods soap and kl_shampoo do not support are rejected") {
+TEST_CASE("unsupported combinations with the methods soap and kl_shampoo or with keys of these methods are rejected") {
   const Rejected cases[] = {
       {"method=soap start_preconditioning_step=5",
        "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
@@ -406,14 +406,14 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("weight_decay_type=independent").momentum == 0);
   CHECK(Resolved("weight_decay_type=palm momentum=0.5").momentum == 0.5);
   CHECK(Resolved("method=muon use_nesterov=false beta3=0.5").beta3 == 0.5);
-  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // use_nesterov has its default
+  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // use_nesterov is true only by default
   CHECK(Resolved("method=muon lr=0 peak_lr=0.5").peak_lr == 0.5);
   CHECK(Resolved("method=muon lr=0 route=off").lr == 0);
   CHECK(Resolved("method=sign lr=0 weight_decay_type=independent").lr == 0);
   CHECK(Resolved("method=sign grafting=adam start_preconditioning_step=3").start_preconditioning_step == 3);
   CHECK(Resolved("method=sign momentum=0.5 weight_decay_type=corrected").momentum == 0.5);
   CHECK(Resolved("method=muon weight_decay_type=coupled norm_control=radial").norm_control == NormControl::kRadial);
-  // With second_moment row, second_moment_dtype does not apply to the means of rows.
+  // With second_moment=row, the second moments are means of rows, to which second_moment_dtype does not apply.
   CHECK(Resolved("method=muon second_moment=row second_moment_dtype=bf16 beta2=0.999").beta2 == 0.999);
 }
 
@@ -536,7 +536,7 @@ TEST_CASE("the defaults of grafting_beta2 and grafting_epsilon depend on the gra
 }
 
 TEST_CASE(
-    "start_preconditioning_step is precondition_frequency by default and must not be less without refresh_growth") {
+    "without refresh_growth start_preconditioning_step is precondition_frequency by default and must not be less") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());

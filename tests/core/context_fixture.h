@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// A rank of a test (StepFixture) with the StepContext of its steps.
+// A StepFixture, which is one rank of a test, with the StepContext that makes its steps.
 struct ContextFixture : StepFixture {
   using StepFixture::StepFixture;
   // Lists the blocks of the parameters that have gradients.
@@ -18,7 +18,7 @@ struct ContextFixture : StepFixture {
     context.participants().ChooseOwnGradients(inputs().buffers);
     return context.List();
   }
-  // Returns the numbers of the blocks of these items.
+  // Returns the block number of each item.
   template <typename Items>
   std::vector<int64_t> BlocksOf(const Items& items) const {
     std::vector<int64_t> blocks;

@@ -57,7 +57,7 @@ class FakeDevice {
   // Whether streams are being captured into a CUDA graph.
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
-  int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; 0: all retries fail
+  int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; if it is 0, all retries fail
   // Why the device rejects the next step, if `rejection` is set. The device reports all other steps as successful, and
   // writes the new step counters of the groups to the arena.
   struct Rejection {

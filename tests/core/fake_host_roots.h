@@ -21,7 +21,7 @@
 
 namespace shampoo {
 
-// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device host). Copies
+// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device=host). Copies
 // are made in the order of the calls, as on a stream. Each copy is delayed until a call waits for this copy or for a
 // later one. Create this object before the object of class HostRoots, whose thread calls the functions.
 class FakeHostRoots {
@@ -152,7 +152,7 @@ class FakeHostRoots {
   }
 
   struct Enqueued {
-    int32_t fetched_buffer;  // the buffer that receives matrices; -1: the copy returns roots
+    int32_t fetched_buffer;  // the buffer that receives matrices, or -1 if the copy returns roots
     std::function<void()> copy;
   };
   static constexpr char kUninitialized = 0x55;

@@ -7,8 +7,8 @@
 
 namespace shampoo {
 
-// The calls that the fake NCCL (fake_nccl.cc) has received, and the values that its functions return. The function
-// fake_nccl() of the fake returns a pointer to its only FakeNccl. The fake does not access send and receive buffers.
+// The calls that the fake NCCL (fake_nccl.cc) has received, and the values that its functions return. fake_nccl() in
+// fake_nccl.cc returns a pointer to the only object of this type. The fake does not access send and receive buffers.
 struct FakeNccl {
   std::vector<std::string> calls;  // such as "gather 64", "send 8 to 0" or "end"
   int in_progress = 0;             // how many more calls of ncclCommGetAsyncError report ncclInProgress

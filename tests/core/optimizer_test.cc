@@ -44,7 +44,7 @@ TEST_CASE("a step updates the bound parameters and fails if no buffers are bound
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("Stat returns statistics by name and step.G is the step counter of group G") {
+TEST_CASE("the statistic step.G is the step counter of group G and Stat rejects unknown names") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   CheckOk(optimizer->state().WriteSteps(0, 5));
   double value = -1;
@@ -119,7 +119,7 @@ TEST_CASE("Optimizer::Create rejects arguments that do not match the plan") {
   }
 }
 
-TEST_CASE("shard_mode gather needs a communicator of the shards") {
+TEST_CASE("creating an optimizer with shard_mode=gather fails without a communicator of the shard ranks") {
   StepFixture::Setup setup{.keys = kGather, .params = StepFixture::Describe({{2, 2}})};
   setup.placement.shard_world = 2;
   setup.params[0].form = ShardForm::kFlat;

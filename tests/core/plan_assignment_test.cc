@@ -86,7 +86,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
     CHECK(result.bytes_per_rank == load);
     CHECK(result.segment_bytes == *std::max_element(load.begin(), load.end()));
 
-    // Segments are filled in plan order, without gaps.
+    // Checks that the updates of a rank are in plan order and without gaps in the segment of the rank.
     std::vector<int64_t> filled(static_cast<size_t>(world), 0);
     for (size_t block = 0; block < bytes.size(); ++block) {
       int64_t& end = filled[static_cast<size_t>(result.owner[block])];
@@ -95,7 +95,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
     }
     CHECK(filled == load);
 
-    // Purpose of the rule: the loads of two ranks differ at most by the size of the largest block.
+    // Checks the purpose of the rule: the loads of two ranks differ at most by the size of the largest block.
     if (!bytes.empty()) {
       const auto [least, largest] = std::minmax_element(load.begin(), load.end());
       CHECK(*largest - *least <= *std::max_element(result.aligned_bytes.begin(), result.aligned_bytes.end()));

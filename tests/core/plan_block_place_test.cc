@@ -22,7 +22,7 @@ BlockPlace RectangularPiece() {
   return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
 }
 
-// For each run: its position in the block, its position in the parameter, and its length.
+// For each run of contiguous elements: its position in the block, its position in the parameter, and its length.
 using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
 Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   Runs runs;

@@ -33,7 +33,7 @@ TEST_CASE("stack: the leading dims enumerate tensors that have the other dims as
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 0) == Shape::Of({2, 3}));
   CHECK(StackedTensorShape(Shape::Of({2, 3}), 2) == Shape::Of({}));
 
-  // 3 tensors of 20 elements: the last element of the first tensor, all of the second, and five of the third.
+  // The range contains the last of the 20 elements of tensor 0, all elements of tensor 1, and five of tensor 2.
   const auto ranges = SplitStack(Shape::Of({3, 4, 5}), 1, 19, 45);
   REQUIRE(ranges.size() == 3);
   const int64_t expected[3][4] = {{0, 19, 20, 0}, {1, 0, 20, 1}, {2, 0, 5, 21}};
@@ -114,7 +114,8 @@ TEST_CASE("pieces of a flat shard agree with the reference implementation") {
   CHECK(checked == 69);
 }
 
-// Returns the shape of the smallest box that contains elements [start, end). coordinates: of all elements.
+// Returns the shape of the smallest box around elements [start, end). `coordinates` has the coordinates of all
+// elements.
 Shape BoxAround(const std::vector<std::vector<int64_t>>& coordinates, int ndim, int64_t start, int64_t end) {
   Shape box;
   for (size_t dim = 0; dim < static_cast<size_t>(ndim); ++dim) {
@@ -140,16 +141,16 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     next += piece.Product();
     REQUIRE(piece_start < next);
     REQUIRE(next <= end);
-    // A piece is dense: its elements fill a box. Its shape is that of the box, but some leading dims of length 1 may be
-    // dropped.
+    // A piece is dense: its elements fill a box. The shape of the piece is the shape of the box, possibly without some
+    // leading dims of length 1.
     const Shape box = BoxAround(coordinates, shape.ndim, piece_start, next);
     REQUIRE(piece.ndim >= 1);
     REQUIRE(piece.ndim <= shape.ndim);
     const int dropped = shape.ndim - piece.ndim;
     CHECK(box.Product() == next - piece_start);
     CHECK(box.DropFront(dropped) == piece);
-    // Except for its first dim, the piece has the full length of the tensor in each of its dims. If dims are dropped,
-    // the first dim is shorter than the same dim of the tensor: otherwise the piece would be a whole slice.
+    // All dims of a piece except its first dim are as long as in the tensor. If leading dims are dropped, the first dim
+    // is shorter than in the tensor, because a whole slice keeps a leading dim of length 1.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
     // Two adjacent pieces together do not fill a box, so they cannot be one piece.
@@ -276,7 +277,7 @@ TEST_CASE("merge: random shapes keep their number of elements and each merged di
     const Shape merged = MergeDims(shape, max_dim, 0);
     CHECK(merged.Product() == shape.Product());
 
-    // Each dim of the result must be the product of consecutive dims of the shape, without its dims of length 1.
+    // Each dim of the result must be the product of consecutive elements of `dims`, the dims that are not 1.
     std::vector<int64_t> dims;
     std::ranges::copy_if(shape.View(), std::back_inserter(dims), [](int64_t dim) { return dim != 1; });
     if (dims.empty()) {
@@ -402,7 +403,7 @@ TEST_CASE("split: offsets of large tensors do not overflow") {
   CHECK(blocks[3].offset == (int64_t{1} << 61) + (int64_t{1} << 30));
 }
 
-TEST_CASE("each block of an elementwise method is a range of neighboring elements as large as the limit allows") {
+TEST_CASE("each block of an elementwise method is a range of at most kElementwiseBlock neighboring elements") {
   const auto shapes_of = [](const Shape& shape) {
     std::vector<std::vector<int64_t>> shapes;
     int64_t next = 0;
@@ -426,7 +427,7 @@ TEST_CASE("each block of an elementwise method is a range of neighboring element
   CHECK(shapes_of(Shape::Of({3, 3, kMost / 4})) == Shapes{{1, 3, kMost / 4}, {1, 3, kMost / 4}, {1, 3, kMost / 4}});
 }
 
-TEST_CASE("split: the coordinates of an element divided by max_dim give the block of the element") {
+TEST_CASE("split: dividing the coordinates of an element by max_dim gives the block of the element") {
   std::mt19937_64 random(11);
   int64_t elements = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -469,14 +470,14 @@ TEST_CASE("split: the coordinates of an element divided by max_dim give the bloc
   CHECK(elements > 200000);
 }
 
-TEST_CASE("skipped dims: a dim above skip_size is not merged and separates the dims that are merged") {
+TEST_CASE("skipped dims: a dim above skip_size is not merged and dims before it are not merged with dims after it") {
   struct Case {
     Shape shape;
     int64_t min_dim;
     Shape merged;
     uint32_t skipped;
   };
-  // Products up to 12 are merged; dims above 20 are skipped.
+  // Dims are merged if their product is at most 12. A dim above 20 is skipped.
   const Case cases[] = {
       {Shape::Of({2, 3, 4}), 0, Shape::Of({6, 4}), 0},
       {Shape::Of({2, 30, 3, 4}), 0, Shape::Of({2, 30, 12}), 0b010},

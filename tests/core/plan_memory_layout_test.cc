@@ -158,7 +158,7 @@ TEST_CASE("the methods soap and kl_shampoo have factor matrices and bases only f
   }
   CHECK(StatesOf("method=soap precondition_1d=true", {9}) ==
         Names{"factor.0", "basis.0", "gradient_count", "filtered_grad", "second_moment"});
-  // Only tensors of two or more dims have the state radius of norm_control.
+  // With norm_control=hyperball, only tensors with two or more dims have the state named radius.
   CHECK(StatesOf("method=sgd norm_control=hyperball", matrix) == Names{"radius"});
   CHECK(StatesOf("method=sgd norm_control=hyperball", {9}).empty());
 }

@@ -74,7 +74,7 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
              "is too large for method muon");
 }
 
-TEST_CASE("keys that control norms reject a shard and method muon rejects it unless muon_local is true") {
+TEST_CASE("keys that control norms reject a shard and method muon rejects a shard unless muon_local is true") {
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
@@ -99,7 +99,7 @@ TEST_CASE("keys that control norms reject a shard and method muon rejects it unl
 }
 
 TEST_CASE(
-    "second_moment row or short and update_floor_rows are rejected for a divided parameter even with muon_local") {
+    "second_moment=row and second_moment=short and update_floor_rows reject a divided parameter even with muon_local") {
   const ParamDesc shard = FlatShardOf({2, 50, 3}, 3, 57);
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
@@ -113,7 +113,8 @@ TEST_CASE(
   CheckOk(status("update_floor_rows=true"));  // update_floor is 0, so there is no floor
 }
 
-TEST_CASE("a plan for a GPU accepts keys of muon or sign or norms or a later release of the reference implementation") {
+TEST_CASE(
+    "a GPU plan accepts muon and sign and norm_control and keys of later releases of the reference implementation") {
   std::vector<OptionKeys> accepted = {"method=muon orthogonalization=exact",
                                       "method=soap soap_post=orthogonalize orthogonalization=exact",
                                       "method=muon muon_math=bf16",

@@ -35,7 +35,7 @@ inline nlohmann::json GoldenEntries(const std::string& name) {
 
 inline Shape ShapeFrom(const nlohmann::json& dims) { return Shape::Of(dims.get<std::vector<int64_t>>()); }
 
-// Returns whether a dim has length 0. Tests do not compare golden entries with such a dim, because a parameter without
+// Returns whether a dim has length 0. Tests skip golden entries whose shape has such a dim, because a parameter without
 // elements has no blocks in libshampoo.
 inline bool HasEmptyDim(const Shape& shape) { return std::ranges::count(shape.View(), 0) > 0; }
 

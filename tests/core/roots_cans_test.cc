@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of root_method cans on the CPU. Its roots are compared with those of method eigen in float64.
+// Compares the roots of root_method cans on the CPU (see docs/roots.md) with those of root_method eigen in float64.
 #include <doctest/doctest.h>
 
 #include <algorithm>

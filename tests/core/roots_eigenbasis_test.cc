@@ -283,7 +283,7 @@ TEST_CASE("orthogonal iterations stop when the matrix is diagonal up to the tole
   CHECK(stopped.basis == one.basis);
 }
 
-TEST_CASE("the matrix is divided by the divisor first, then basis_epsilon is added to its diagonal") {
+TEST_CASE("a matrix is divided by SymmetricView::divisor before basis_epsilon is added to its diagonal") {
   const BlasFixture blas;
   const int64_t n = 4;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i); });

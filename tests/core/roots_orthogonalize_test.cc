@@ -186,8 +186,8 @@ TEST_CASE("exact orthogonalization maps singular values at rounding level to 0")
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, above}) == std::vector<double>{1, 0, 0, 1});
   CHECK(Orthogonalized<double>(exact, 2, 2, {1, 0, 0, below}) == std::vector<double>{1, 0, 0, 0});
   CHECK(Orthogonalized<float>(exact, 2, 3, {0, 0, 0, 0, 3e-30F, 0}) == std::vector<float>{0, 0, 0, 0, 1, 0});
-  // For a matrix of rank 1, the result is the matrix divided by its norm. It does not depend on the basis of the null
-  // space that the solver chooses.
+  // For a matrix of rank 1, the result is the matrix divided by its norm. The result does not depend on which basis
+  // of the null space the solver chooses.
   const std::vector<double> a = {1, 2, 2, 2, 4, 4, 2, 4, 4};
   const std::vector<double> x = Orthogonalized<double>(exact, 3, 3, a);
   CHECK(LargestDifference(x, Scaled(a, 1 / 9.0)) < 1e-15);
@@ -198,7 +198,7 @@ double AfterExactSteps(double s) {
   for (int64_t step = 0; step < kExactSteps; ++step) {
     const NsCoefficients::Entry entry = ExactEntryOf(step);
     const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
-    // A lifting step keeps large singular values large, because small ones would have large relative rounding errors.
+    // A lifting step (core/rules/muon.h) keeps large values large: small values would have large relative errors.
     if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
     s = next;
   }
@@ -216,7 +216,7 @@ TEST_CASE("the steps of exact orthogonalization on a device map singular values 
     CHECK(after >= (s >= 0x1p-38 ? 0.99 : 0));
   }
   for (double s = 0x1p-41; s > 1e-17; s *= 0.9) CHECK(AfterExactSteps(s) < 2e-5);
-  // The CPU maps singular values below kLeastSingularValue to 0. On a device, results increase from 0 to 1 near it.
+  // Below kLeastSingularValue, results are 0 on the CPU. Near this limit, results on a device increase from 0 to 1.
   const double at_limit = AfterExactSteps(kLeastSingularValue);
   CHECK((at_limit > 0.1 && at_limit < 0.9));
 }

@@ -50,7 +50,7 @@ OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
 }
 
 struct EigenPairs {
-  Doubles q, l;  // row i of q belongs to l[i]
+  Doubles q, l;  // row i of q is the eigenvector for the eigenvalue l[i]
 };
 
 EigenPairs SolveDense(int64_t n, const Doubles& a) {
@@ -60,7 +60,7 @@ EigenPairs SolveDense(int64_t n, const Doubles& a) {
   return pairs;
 }
 
-// Returns f(A) for a symmetric matrix A: the matrix with the same eigenvectors, and f(l) for each eigenvalue l of A.
+// Returns f(A): the matrix with the eigenvectors of the symmetric matrix A, and f(l) instead of each eigenvalue l of A.
 Doubles Apply(int64_t n, const Doubles& a, const std::function<double(double)>& f) {
   const EigenPairs pairs = SolveDense(n, a);
   Doubles result(At(n * n));
@@ -174,8 +174,8 @@ Doubles Narrowed(Doubles a) {
   return a;
 }
 
-// Checks the inverse square root that is computed in float32. A is the matrix, rounded to float32. condition: an upper
-// bound on the condition number of A + epsilon I.
+// Checks the inverse square root that is computed in float32 of A, which is `matrix` rounded to float32. `condition` is
+// an upper bound on the condition number of A + epsilon I.
 void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);
@@ -321,7 +321,7 @@ TEST_CASE("inverse square roots that are computed in float32 without eigenvector
 TEST_CASE("inverse square roots of block diagonal matrices and of matrices with negative eigenvalues are accurate") {
   const BlasFixture blas;
   for (const int64_t n : {8, 33, 96, 160}) {
-    // Two diagonal blocks, and rows without elements off the diagonal.
+    // The matrix has two diagonal blocks, and rows whose elements off the diagonal are all 0.
     Doubles blocks = WithEigenvaluesBy(n, [](int64_t i) { return 1 + static_cast<double>(i % 5); });
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) {
@@ -330,10 +330,10 @@ TEST_CASE("inverse square roots of block diagonal matrices and of matrices with 
       blocks[At(i * n + i)] += 2;
     }
     CheckRoot(SquareRoot(1e-5), blocks, 10);
-    Doubles diagonal(At(n * n));  // passed as a full matrix
+    Doubles diagonal(At(n * n));  // stored as a full matrix
     for (int64_t i = 0; i < n; ++i) diagonal[At(i * n + i)] = 1 + static_cast<double>(i % 7);
     CheckRoot(SquareRoot(1e-5), diagonal, 7);
-    // The library shifts all eigenvalues so that the least one is 0, and then adds epsilon.
+    // The library subtracts the negative eigenvalue from all eigenvalues, and then adds epsilon.
     RootSpec absolute = SquareRoot(0);
     absolute.epsilon = 0.01;
     CheckRoot(absolute, WithEigenvaluesBy(n, [](int64_t i) { return i == 1 ? -0.25 : static_cast<double>(i % 4); }),

@@ -36,7 +36,7 @@ using Numbers = std::vector<int64_t>;
 TEST_CASE(
     "with basis_order=after, the first gradient initializes the eigenbases, and updates whose numbers are multiples of "
     "precondition_frequency refresh the eigenbases") {
-  // With first_step skip, update u is gradient u + 1.
+  // With first_step=skip, update u uses gradient u + 1.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kUse, 3), 11) == Numbers{1, 3, 6, 9});

@@ -194,8 +194,7 @@ inline constexpr auto kCannot = GrowthCase::Ask::kCannotOverflow;
 inline constexpr auto kFault = GrowthCase::Ask::kFault;
 inline constexpr GrowthCase kGrowthCases[] = {
     {kCannot, Dtype::kF32, Dtype::kF32, true, 1, 1, 0, 1},
-    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0,
-     1},  // the square of G is negligible, so the state is not read
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0, 1},  // G^2 is negligible, so the state is not read
     {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e18, 0, 0},
     {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only what the gradient adds is checked
     {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
@@ -250,7 +249,7 @@ struct ElementCase {
                                : part == Part::kUpdate ? applied.update
                                                        : applied.value);
   }
-  // Returns the result in both dtypes or, if they differ, a number that no case expects.
+  // Returns the result, or kNoResult if the results in the two dtypes differ.
   SHAMPOO_HD double Run() const {
     const double wide = RunAs<double>();
     const double narrow = RunAs<float>();
@@ -353,7 +352,7 @@ inline constexpr FitCase kFitCases[] = {
 struct SmallCase {
   Dtype computation;
   double decay;
-  double momentum;  // 0: there is none
+  double momentum;  // 0 means that there is no momentum
   double size, largest_w, largest_m;
   double expected;
 
@@ -380,8 +379,8 @@ inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF32, 0.5, 0.5, 1, kMaxOfF32 * 0x1p-25, 1, 0},
 };
 
-// With kRoot, the rule returns the eigenvalue of an inverse root that belongs to the eigenvalue `value` of the matrix.
-// The matrix has been multiplied by 2^-scale. Afterwards its least eigenvalue is `least`, and its largest is 4. With
+// With kRoot, the rule maps `value`, an eigenvalue of a matrix, to the matching eigenvalue of the inverse root. The
+// matrix has been multiplied by 2^-scale. Afterwards its least eigenvalue is `least`, and its largest is 4. With
 // kScale, the rule returns the exponent of the power of two by which a matrix is scaled before its root is computed.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
@@ -419,8 +418,7 @@ inline constexpr EigenvalueCase kEigenvalueCases[] = {
     {kRoot, RootMethod::kEigen, 0, 0, false, 0, 0, 0, kNotANumber},
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 1, 0},  // not above the cutoff 0.25 * 4
     {kRoot, RootMethod::kEigen, 0, 0, true, 0, 0, 4, 0.5},
-    {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1,
-     0x1p+536},  // the eigenvalue of the unscaled matrix is subnormal
+    {kRoot, RootMethod::kEigen, 0, 0, false, -1072, 0, 1, 0x1p+536},  // the unscaled eigenvalue is subnormal
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 1, 1},
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 7, 3},
     {kScale, RootMethod::kEigen, 0, 0, false, 0, 0, 0, 0},

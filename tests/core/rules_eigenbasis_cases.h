@@ -139,7 +139,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kEigenvalueDecay, 1, 1},
     {AskBasis::kEigenvalueDecay, 2, 0.5},
     {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
-    // With kl_init auto (-1), the moving averages of the eigenvalues are bias-corrected: when term number t is added to
+    // With kl_init=auto (-1), the moving averages of the eigenvalues are bias-corrected: when term number t is added to
     // an average, the decay is 1 - (1 - decay) / (1 - decay^t).
     {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
@@ -155,7 +155,7 @@ inline constexpr BasisCase kBasisCases[] = {
 };
 
 // A call of a rule for eigenvalues or directions in eigenbases, with the arguments a, b and c. The comment on each Ask
-// lists these arguments. After a semicolon, it lists the values of other inputs.
+// lists these arguments. After a semicolon, the comment lists the values of other inputs.
 struct EigenbasisCase {
   enum class Ask {
     kRelativeEpsilon,  // relative_epsilon, whether the dtype is float64
@@ -228,7 +228,7 @@ struct EigenbasisCase {
 
 using AskEigen = EigenbasisCase::Ask;
 inline constexpr EigenbasisCase kEigenbasisCases[] = {
-    // relative_epsilon auto (-1) is 1024 unit roundoffs.
+    // relative_epsilon=auto (-1) means 1024 unit roundoffs.
     {AskEigen::kRelativeEpsilon, -1, 0, 0, 0x1p-14},
     {AskEigen::kRelativeEpsilon, -1, 1, 0, 0x1p-43},
     {AskEigen::kRelativeEpsilon, 0, 0, 0, 0},
@@ -264,8 +264,8 @@ inline constexpr EigenbasisCase kEigenbasisCases[] = {
     {AskEigen::kReplaces, -1, 1, 0, 0},
     {AskEigen::kReplaces, -1, 1, 1, 1},
     {AskEigen::kReplaces, -1, 1e-40, 1, 0},  // a negligible mean
-    // kl_cap auto (-1) is the length of the dim, but at least 10 and at most 4000. With kl_init auto (-1), this
-    // number is divided by the square root of the mean.
+    // kl_cap=auto (-1) means the length of the dim, but at least 10 and at most 4000. With kl_init=auto (-1), this
+    // number is divided by the square root of the mean of the eigenvalues.
     {AskEigen::kCap, -1, 9, 0.1, 10},
     {AskEigen::kCap, -1, 11, 0.1, 11},
     {AskEigen::kCap, -1, 4000, 0.1, 4000},

@@ -18,8 +18,8 @@
 // the cases and lists the tables. The expected numbers were computed by hand, or are written as formulas.
 namespace shampoo {
 
-// The norm of a direction after update_norm, shape_scale and max_update_rms. The direction is P * 0.5 * 4, and its norm
-// before these keys are applied is `size`.
+// The norm of a direction after the keys update_norm, shape_scale and max_update_rms have been applied. Before that,
+// the direction is P * 0.5 * 4, and its norm is `size`.
 struct NormCase {
   UpdateNorm norm;
   double target;
@@ -195,7 +195,7 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
     {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // 0.5 * 0.5 * 4 - 0.25 * 1
     {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // 1 - 0.5 * 4
-    {AskAverage::kDifference, kGpa, 0.25, 0.25, 1, 1},  // Z is 4 and decays to W
+    {AskAverage::kDifference, kGpa, 0.25, 0.25, 1, 1},  // Z decays from 4 to 3
     {AskAverage::kIterate, kGpa, 0.25, 0.25, 1, -2},
     {AskAverage::kMoves, kNoAverage, 3, 0, 1, 0},
     {AskAverage::kMoves, kNoAverage, 4, 0, 1, 1},
@@ -216,7 +216,7 @@ struct MuonCase {
     kOutputsByShort,  // rows, columns
     kDivided,         // d, divisor
     kScaledRows,      // rows, whether the direction is orthogonalized
-    kScaledPostRows,  // the same arguments; soap_post is orthogonalize
+    kScaledPostRows,  // the same arguments; with soap_post=orthogonalize
   };
   Ask ask;
   double a, b;

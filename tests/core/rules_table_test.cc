@@ -24,7 +24,7 @@ TEST_CASE("the update rules give on the host the results that the tables in rule
   });
 }
 
-TEST_CASE("ProbeSigns::At returns the signs that Next returns one after another, and about half of them are positive") {
+TEST_CASE("ProbeSigns::At returns the same signs as successive calls of Next, and about half of them are positive") {
   ProbeSigns signs;
   int64_t positive = 0;
   for (int64_t i = 0; i < 5000; ++i) {
@@ -72,7 +72,7 @@ size_t FirstDifference(const std::vector<Real>& a, const std::vector<Real>& b) {
   return a.size();
 }
 
-// All triples (a, b, c) of HardNumbers(). The tests use a as P or G, b as W or E, and c as M or V.
+// All triples (a, b, c) of HardNumbers(). They are (P, W, M) in CheckApply() and (G, E, V) in CheckFilter().
 template <typename Real>
 struct Combinations {
   std::vector<Real> a, b, c;

@@ -61,7 +61,7 @@ TEST_CASE("a rank lists no entries of blocks that other ranks own, and is the ow
   }
 }
 
-TEST_CASE("elements that were written are read back, and others are unchanged") {
+TEST_CASE("elements that were written are read back, and other elements are unchanged") {
   for (const bool on_device : {false, true}) {
     MatrixWithMomentum matrix;
     RemoteState remote(matrix.plan());
@@ -75,7 +75,7 @@ TEST_CASE("elements that were written are read back, and others are unchanged") 
   }
 }
 
-TEST_CASE("a symmetric matrix is read in full, and only the lower triangle of written elements is used") {
+TEST_CASE("a symmetric matrix is read in full, and a write uses only the elements of the lower triangle") {
   MatrixWithMomentum matrix;
   CheckOk(WriteFloats(&matrix.state(), "p0/0/factor.0", 0, {1, 99, 2, 3}));
   std::vector<float> back(4);
@@ -127,7 +127,7 @@ TEST_CASE("reading or writing elements first waits for pending steps and returns
   CHECK(matrix.StateOf("p0/0/momentum")[0] == 5);
 }
 
-TEST_CASE("unpacking and packing the rows of a symmetric matrix in any form gives the same rows") {
+TEST_CASE("unpacking rows of a symmetric matrix into any SymmetricForm and packing them again gives the same rows") {
   constexpr int64_t kSize = 40;  // the last rows are longer than the limit of 100 bytes below
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {

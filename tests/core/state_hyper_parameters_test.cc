@@ -106,13 +106,13 @@ TEST_CASE("a decay is rejected if rounding to 16 bits would undo its effect") {
   CHECK(groups.Get("beta2") == 0.5);
 }
 
-TEST_CASE("an epsilon cannot be set while roots are pseudo-inverses") {
+TEST_CASE("epsilon can be set only to 0 while roots are pseudo-inverses") {
   TwoGroups groups("root_rank_handling=pseudo_inverse root_relative_epsilon=0");
   CheckError(groups.Set("epsilon", 1), Code::kInvalid, "while root_rank_handling pseudo_inverse is in use");
   CheckOk(groups.Set("epsilon", 0));
 }
 
-TEST_CASE("Get returns real numbers, integers and flags, and rejects keys with other values") {
+TEST_CASE("Get returns the values of keys that are real numbers, integers or flags, and rejects all other keys") {
   const TwoGroups groups("precondition_frequency=7 use_nesterov=true checkpoint_keep=5");
   CHECK(groups.Get("precondition_frequency") == 7);
   CHECK(groups.Get("use_nesterov") == 1);
@@ -179,7 +179,7 @@ TEST_CASE("a bound scalar with an invalid value is an error that names its group
   CheckError(groups.values.RejectScalar(0, "lr", 1), Code::kInternal, "the scalar bound to group 0");
 }
 
-TEST_CASE("the values that StoreBoundScalars stored remain after the scalars are unbound") {
+TEST_CASE("the values that StoreBoundScalars stores are kept after the scalars are unbound") {
   TwoGroups groups;
   float lr = 3;
   float scale = 4;

@@ -16,7 +16,7 @@ struct OwnedMatrix : StepFixture {
   int64_t bytes() const { return plan().state_bytes(); }
 };
 
-TEST_CASE("Bind selects the arenas that steps read and write, and NULL for both selects the arena from creation") {
+TEST_CASE("Bind selects the arenas that steps read and write, and NULL for both selects the original arena") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   char* const own = state.out();
@@ -179,8 +179,8 @@ TEST_CASE("InitializeFactors resets the factor matrices and inverse roots of one
 }
 
 TEST_CASE(
-    "a state that was marked unusable stays unusable until it is replaced, or a step from another arena overwrites "
-    "it") {
+    "a state that was marked unusable stays unusable until it is replaced or a step that reads another arena "
+    "overwrites it") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena other(matrix.bytes());

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of BlockGather, with which shard ranks collect whole blocks at their owners and deliver the updates.
+// Tests BlockGather, which collects whole blocks at their owners and delivers the updates to the shard ranks.
 #include <algorithm>
 #include <atomic>
 
@@ -41,7 +41,7 @@ struct GatheringShard : StepFixture {
     return gather->Deliver(pass, FlagsOfParams{1, 1}, update_skipped, arrived.data());
   }
   FlagsOfParams SkippedOfBlocks(char skipped) const { return FlagsOfParams(plan().blocks.size(), skipped); }
-  // Returns the gradients of the elements of a block, in order. only_held: leaves out elements on other ranks.
+  // Returns the gradients of the elements of a block, in order. If only_held, leaves out elements on other ranks.
   std::vector<float> GradientsOf(int64_t index, bool only_held) const {
     const Block& block = plan().block(index);
     const ParamDesc& desc = plan().param(block).desc;

@@ -138,7 +138,7 @@ TEST_CASE("BeginWithExcluded keeps excluded blocks among the items and reports t
   CHECK(descent.history().counts().nonfinite_blocks == 1);
 }
 
-TEST_CASE("a skipped step copies the state and all parameters to their outputs, and counts no step") {
+TEST_CASE("a skipped step copies the state and all parameters to their outputs, and is not counted as a step") {
   Descent descent({{2, 2}});
   CallerArena out(descent.plan().state_bytes());
   const char* const in = descent.state().in();
@@ -202,7 +202,7 @@ TEST_CASE("roots that a step refreshed are recorded once") {
   }
 }
 
-TEST_CASE("every step adds the weight of its iterate to lr_sum of all blocks, and a skipped step adds nothing") {
+TEST_CASE("a step adds the weight of its iterate to the state lr_sum of every block unless the step is skipped") {
   Descent descent({{2, 2}, {2, 2}}, "averaging=schedule_free average_lr_power=1");
   descent.Bind(1, nullptr);
   const auto lr_sum = [&](size_t block) {
@@ -225,7 +225,7 @@ TEST_CASE("the average of weight_ema advances in every step, also in blocks that
   for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
   descent.Step();
   CHECK(descent.params[0][0] == 0.5);
-  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.25);  // weight_ema 0.5 times the decrease of the parameter, 0.5
+  CHECK(descent.StateOf("p0/0/ema_offset")[0] == 0.25);  // weight_ema (0.5) times the decrease of the parameter (0.5)
   CHECK(descent.StateOf("p1/0/ema_offset")[3] == 4);
   CheckOk(descent.List());
   descent.context.FinishSkipped();

@@ -62,8 +62,8 @@ class RankOfThree {
 const std::vector<size_t> kSendBytes = {5, 0, 2};
 const std::vector<size_t> kRecvBytes = {1, 3, 6};
 
-// The collectives of a rank on a fake device. If the communicator takes no device memory, the engine has host memory
-// for exchanges.
+// The collectives of a rank on a fake device. If the communicator takes no device memory, the DeviceEngine has host
+// memory for exchanges.
 struct Collectives {
   explicit Collectives(bool takes_device_memory) : rank(takes_device_memory), device(FakeDevice::Reset()) {
     StepFixture::Setup setup{
@@ -120,8 +120,7 @@ TEST_CASE("a communicator that takes device memory exchanges the buffers of the 
   CheckOk(one.collectives->TakeFailure());
 }
 
-TEST_CASE(
-    "if a communicator takes host memory, it gathers a copy of this rank's segment, and all segments are copied back") {
+TEST_CASE("a gather in host memory sends a copy of this rank's segment, and all segments are copied to the device") {
   Collectives one(false);
   Bytes buffer = {0, 0, 7, 7, 0, 0};
   REQUIRE(one.Gather(&buffer));

@@ -182,7 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a report returns the error of a rejected step with the number of its call, once") {
+TEST_CASE("ReportSteps returns the error of a rejected step once, with the number of the call that made the step") {
   OnDevice one;
   CheckOk(one.Step());
   one.RejectNextGradient();
@@ -229,7 +229,7 @@ TEST_CASE("a step can be captured unless roots are due or the number of the step
   CheckOk(one.state->FinishSteps(nullptr));
   CheckOk(one.state->WriteSteps(0, 0));
   CheckError(one.Capture(), Code::kState, "the number of steps in state_in is not known");
-  CheckOk(one.Report());  // reads the number
+  CheckOk(one.Report());  // reads the number of steps
   one.CaptureAs(1);
 }
 
@@ -417,8 +417,8 @@ TEST_CASE("a difference between ranks on devices is an error that names a rank")
   }
 }
 
-// A captured step is not executed, so capturing it does not yet report the error of the previous step.
-TEST_CASE("a report returns the error of a step that the ranks rejected, even if a later step was captured") {
+// Ranks do not return the error of an earlier step while a step is captured (DevicePeers::CanReturnEarlierErrors).
+TEST_CASE("ReportSteps returns the error of a step that the ranks rejected, even if a later step was captured") {
   const auto capture_and_report = [](DeviceReplica* rank) {
     CheckOk(rank->Capture());
     return rank->Report();
@@ -566,7 +566,8 @@ TEST_CASE("a shard cannot capture a step before the shard knows which groups too
 }
 
 TEST_CASE(
-    "roots that are due in a gathered group prevent a capture only if the group had a gradient in the previous step") {
+    "roots that are due for gathered parameters prevent a capture only if their group had a gradient in the previous "
+    "step") {
   struct Case {
     const char* counts;  // count_empty_steps of the group
     int64_t counted;     // the result of cuda::Table::counted_steps for the group; see core/backend/cuda/interface.h
@@ -842,7 +843,7 @@ TEST_CASE(
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());
-  // The last of the three values that replicas compare states whether the rank makes a step or an export.
+  // Replicas compare three values. The last value is whether the rank makes a step or an export.
   const size_t action_at = 2 * sizeof(int64_t);
   rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host's records of steps on a device: counters, pending roots, and the errors of rejected steps.
+// Tests the host's records of steps on a device: counters, pending roots, and the errors of rejected steps.
 #include <cmath>
 #include <limits>
 
@@ -52,7 +52,7 @@ TEST_CASE("DeviceCounters includes the steps of snapshots if this rank owns a bl
   CHECK(!DeviceCounters(StepFixture(kAsyncRoots, {{2, 3}}, ReplicaPlacement(1, 2)).plan()).has_block_counters());
 }
 
-TEST_CASE("pending roots belong to the snapshot from which they were started") {
+TEST_CASE("pending roots are ready only for the snapshot from which they are computed") {
   const StepFixture fixture(kAsyncRoots, {{2, 3}, {2, 3}});
   StartedRoots roots(2);
   const char arena[2] = {};
@@ -75,7 +75,7 @@ TEST_CASE("pending roots belong to the snapshot from which they were started") {
   CHECK(!roots.AreReady(1, 5));
 }
 
-// Returns a report of a step that was rejected for a reason that does not concern a block.
+// Returns the report of a rejected step. The member `block` is -1, so the report names no block.
 cuda::StepReport ReportOf(Rejection rejection, double value) {
   cuda::StepReport report{};
   report.rejection = rejection;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exports of averages on the CPU, by one rank, by replicas and by gathered shards.
+// Tests exports of averages on the CPU by one rank, by replicas, and by shards that gather blocks.
 #include <algorithm>
 
 #include "tests/core/stepping_ranks.h"

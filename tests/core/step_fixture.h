@@ -77,8 +77,8 @@ struct OptionKeys {
   std::string text;
 };
 
-// The parts of an optimizer on one rank from which the classes of core/step can be constructed. All elements of
-// parameters and gradients are 1, in float32.
+// The plan, state, buffers and history of an optimizer on one rank. Tests construct classes of core/step from these
+// parts. At first, all elements of parameters and gradients are 1, in float32.
 class StepFixture {
  public:
   struct Setup {
@@ -170,7 +170,7 @@ class StepFixture {
     return bytes;
   }
 
-  // Creates a plan, with one thread unless the placement has a number of threads.
+  // Creates a plan, with one thread unless the placement sets the number of threads.
   static Status CreatePlan(const Setup& setup, std::unique_ptr<Plan>* plan) {
     Placement placement = setup.placement;
     if (placement.threads == 0) placement.threads = 1;
@@ -215,7 +215,7 @@ class StepFixture {
 inline const OptionKeys kPlainDescent =
     "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
 
-// Keys of a plan whose shards gather the elements of whole blocks.
+// Keys of a plan in which each block is gathered at its owner.
 inline const OptionKeys kGather = "shard_mode=gather";
 
 }  // namespace shampoo

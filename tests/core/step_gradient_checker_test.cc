@@ -35,7 +35,7 @@ struct Checked : ContextFixture {
     CheckOk(List());
     return checker.CheckFactors(context.items());
   }
-  // The numbers of the excluded blocks.
+  // Returns the numbers of the excluded blocks.
   std::vector<int64_t> Excluded() { return BlocksOf(context.excluded()); }
 
   GradientChecker checker;

@@ -30,7 +30,7 @@ struct TwoMatrices : StepFixture {
   }
 };
 
-TEST_CASE("the next step returns an error for the first block whose update was skipped, once") {
+TEST_CASE("the next step returns one error for skipped updates, which names the first skipped block in the plan") {
   TwoMatrices two;
   const HyperParameters& hyper_parameters = two.state().hyper_parameters();
   CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
@@ -41,7 +41,7 @@ TEST_CASE("the next step returns an error for the first block whose update was s
   CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
 }
 
-TEST_CASE("a group with skip_block or skip_step gets no error for a skipped update") {
+TEST_CASE("a skipped update is no error if on_nonfinite of the group is skip_block or skip_step") {
   TwoMatrices two;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipBlock);
   two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipStep);

@@ -103,7 +103,7 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
 }
 
 TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use roots") {
-  constexpr size_t kBlocks = 100;  // enough blocks that their job does not end before WaitFor is called
+  constexpr size_t kBlocks = 100;  // enough blocks that their job does not end between Release() and WaitFor()
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);
     one.tasks.back() = kNoTask;

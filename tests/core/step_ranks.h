@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that take part in the agreements and exchanges of a step, but cannot make the step itself.
+// Test fixtures: ranks that take part in the agreements and exchanges of a step, but cannot make the step itself.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace shampoo {
 
-// Byte offsets in the segment of a shard with one group: the step of the group, and whether each parameter has a
-// gradient.
+// Byte offsets in the segment that a shard with one group sends in an agreement: the step of the group, and whether
+// each parameter has a gradient.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the exchange of updates in several buckets, also if ranks fail or make different decisions about the step.
-// step_rounds_test.cc tests the comparison of headers, and invalid numbers.
+// Tests how replicas exchange updates in several buckets, also if ranks fail or make different decisions about the
+// step. step_rounds_test.cc tests how ranks compare headers and reject invalid numbers.
 #include <algorithm>
 
 #include "tests/core/comm_test_util.h"

@@ -51,7 +51,7 @@ TEST_CASE("invalid numbers in the header of a round make the round fail with SHA
   for (const int64_t round : {0xffffffff, 0x80000000}) check("round number", kPlaceAt, round);
 }
 
-TEST_CASE("a rank in another round, or with another optimizer, fails the round on this rank") {
+TEST_CASE("a round fails on this rank if another rank is in another round or steps another optimizer") {
   for (const int64_t place : {PlaceOfRound(0, 0), PlaceOfRound(1, 1)}) {
     MirroredRounds one;
     (void)one.comm.get()->TakeOptimizerId();
@@ -65,7 +65,7 @@ TEST_CASE("a rank in another round, or with another optimizer, fails the round o
   }
 }
 
-TEST_CASE("a failed collective is reported first, then the lowest rank with its own failure, then forwarded failures") {
+TEST_CASE("FindFailure prefers a failed collective, then the lowest rank's own failure, then a forwarded failure") {
   struct Case {
     std::vector<Code> codes;
     std::vector<uint32_t> flags;
@@ -196,7 +196,8 @@ TEST_CASE("replicas at different steps, or with different hyper-parameters or in
   for (const Case& one :
        {Case{offsetof(SegmentHeader, step), Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
         Case{offsetof(SegmentHeader, hyper_parameters), Code::kInvalid, "rank 1 has a different learning"},
-        Case{offsetof(SegmentHeader, inputs), Code::kComm, "hashes of the inputs of a step that differ"}}) {
+        Case{offsetof(SegmentHeader, inputs), Code::kComm,
+             "the hashes of the inputs of a step differ between ranks"}}) {
     Replica replica;
     replica.comm.change = [&](int64_t call, int from, char* segment, size_t) {
       if (from == 1 && call == 1) Put(segment, one.at, int64_t{7});

@@ -71,8 +71,8 @@ TEST_CASE("the schedule of refreshes is correct at steps and frequencies near th
 }
 
 TEST_CASE(
-    "with root_spread, each block is refreshed once in each interval of its group, at a step that its phase "
-    "determines") {
+    "with root_spread, the roots of a block are refreshed once in each interval of the group, at a step that the phase "
+    "of the block determines") {
   const RefreshKeys keys = Grown(1, 20, 0.1, true);
   for (const int64_t phase : {0, 1, 7, 19}) {
     std::vector<int64_t> refreshed;
@@ -112,7 +112,7 @@ TEST_CASE(
   }
 }
 
-// Returns the root tasks of a block that takes part only in these steps, such as "5 compute, 10 take, ".
+// Returns the root tasks (such as "5 compute, 10 take, ") of a block that takes part only in `steps`.
 std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the agreements of shards if one shard skips a step, fails, or only reports a failure. step_rounds_test.cc tests
+// Tests what shards agree on if one shard skips a step, fails, or only reports a failure. step_rounds_test.cc tests
 // how shards compare their inputs, and how shards handle invalid numbers.
 #include <cstring>
 
@@ -13,11 +13,11 @@
 namespace shampoo {
 namespace {
 
-// Two parameters, and a third one of which only other ranks have elements.
+// The shapes of three parameters. Only other ranks have elements of the third parameter.
 const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 
 struct MirroredShard {
-  // change: modifies the segment that the other rank sends. The segment of this rank is copied to `sent`.
+  // The other rank sends a copy of this rank's segment, which `change` may modify. `sent` is this rank's segment.
   explicit MirroredShard(const std::function<void(char* segment)>& change = {})
       : shard(comm.shared(), kThirdElsewhere) {
     comm.change = [this, change](int64_t, int from, char* segment, size_t bytes) {
@@ -49,7 +49,7 @@ TEST_CASE("a rank without other shards keeps its decision and its error") {
   CheckError(none.AgreeAgain(std::move(decision.status)), Code::kNumeric, "its own");
 }
 
-TEST_CASE("all shards skip a step, or check gradients exactly, if one shard decides to do so") {
+TEST_CASE("if one shard decides to skip a step or to check gradients exactly then all shards follow this decision") {
   for (const uint32_t flag : {kSkipsStep, kNeedsExactCheck}) {
     MirroredShard other([flag](char* segment) { Put(segment, offsetof(RoundHeader, flags), flag); });
     const StepDecision decision = other.shard.Agree();
@@ -65,7 +65,7 @@ TEST_CASE("all shards skip a step, or check gradients exactly, if one shard deci
   }
 }
 
-TEST_CASE("a shard sends its step, and which gradients and copies it has") {
+TEST_CASE("a shard sends the number of its step and whether each parameter has a gradient and a copy") {
   MirroredShard one;
   std::vector<float> copy(4);
   one.shard.Bind(0, nullptr);
@@ -77,8 +77,7 @@ TEST_CASE("a shard sends its step, and which gradients and copies it has") {
   CHECK(one.SentGradients() == std::vector<char>{kNoGradient, kGradientAndCopy, kNoElements});
 }
 
-TEST_CASE(
-    "a second agreement sends the inputs of the first agreement, and an agreement about a failure sends no step") {
+TEST_CASE("a second agreement sends the inputs of the first agreement, and an agreement about a failure sends step 0") {
   MirroredShard one;
   CheckOk(one.shard.Agree().status);
   CheckOk(one.shard.rounds.AgreeOnError({}));
@@ -123,7 +122,7 @@ TEST_CASE("a group that is active only on other shards gets the step number of t
   CHECK(one.shard.context.group(0).program.t == 7);
 }
 
-TEST_CASE("an error of one shard is returned by all, and is marked as forwarded if that shard has forwarded it") {
+TEST_CASE("all shards return the error of one shard and the flag is_forwarded of that shard") {
   for (const bool is_forwarded : {false, true}) {
     RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
     const std::vector<Status> statuses = two.Run([&](int rank, AgreeingShard& shard) {
@@ -179,7 +178,7 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
     if (rank == 1) return shard.rounds.Report(statuses[1]), Status();
     StepDecision decision;
     shard.rounds.AgreeOnCode(&decision, &shard.context);
-    CHECK(!shard.rounds.text_is_due());  // rank 1 makes no other exchange
+    CHECK(!shard.rounds.text_is_due());  // the message of a failed collective is fetched at once
     return std::move(decision.status);
   });
   CHECK(second[0].message() == statuses[1].message());

@@ -56,7 +56,7 @@ struct Exported : StepFixture {
   std::unique_ptr<WeightExport> averages;
 };
 
-TEST_CASE("an export writes the sum of the parameter and a multiple of the stored difference") {
+TEST_CASE("an export writes the parameter plus a multiple of the stored offset of the average") {
   Exported exported;
   exported.Fill("p0/0/ema_offset", 4);
   exported.Fill("p1/0/ema_offset", -8);
@@ -141,7 +141,7 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE(
-    "a replica sends the differences of its own blocks in a bucket, whether or not its caller wants the weights") {
+    "a replica sends multiples of the stored offsets of its blocks in a bucket, also if its caller skips the weights") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);

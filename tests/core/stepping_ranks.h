@@ -22,8 +22,8 @@ inline const OptionKeys kAllStates =
     "max_preconditioner_dim=4 momentum=0.5 precondition_frequency=2 use_merge_dims=false lr=0.1 weight_decay=0.01";
 inline const std::vector<std::vector<int64_t>> kSteppedShapes = {{4, 6}, {5}};
 
-// Fills the gradient of consecutive elements. Each element and each step has another value. first: the number of the
-// first element.
+// Sets the gradients of consecutive elements. The values differ between neighboring elements and between
+// steps. first: the number of the first element.
 inline void FillGradient(int step, int64_t first, std::vector<float>* gradient) {
   for (size_t i = 0; i < gradient->size(); ++i) {
     const auto at = static_cast<float>(first) + static_cast<float>(i);

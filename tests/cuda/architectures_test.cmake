@@ -4,7 +4,8 @@
 # architectures of the machine's GPUs. Scripts in the folder WORK replace nvidia-smi.
 include(${SOURCE_DIR}/cmake/cuda_architectures.cmake)
 
-# Checks that the function changes <wanted> to <expected> if nvidia-smi prints <prints> and exits with <status>.
+# Checks that shampoo_cuda_architectures() changes <wanted> to <expected> if nvidia-smi prints <prints> and exits with
+# <status>.
 function(check wanted expected prints status)
   file(WRITE ${WORK}/nvidia-smi "#!/bin/sh\nprintf '${prints}'\nexit ${status}\n")
   file(CHMOD ${WORK}/nvidia-smi PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)

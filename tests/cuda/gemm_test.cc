@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests batches of more matrices than one call of cuBLAS or cuSOLVER accepts.
+// Tests batches that have more matrices than one call of cuBLAS or cuSOLVER accepts.
 #include "core/backend/cuda/plugin/gemm.h"
 
 #include "tests/cuda/roots_on_device.h"
@@ -39,7 +39,7 @@ TEST_CASE("Gemm divides a batch that is too large for one call of cuBLAS") {
   }
 }
 
-TEST_CASE("a solver of roots accepts more matrices than one call of cuSOLVER") {
+TEST_CASE("RootSolver accepts more matrices than one call of cuSOLVER accepts") {
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   const std::vector<Matrix<float>> matrices(40000, Matrix<float>{2, 1, 1, 2});

@@ -13,7 +13,7 @@ namespace shampoo_test {
 namespace {
 
 struct Adapter {
-  // Which function makes the operations. true: shampoo_nccl_ops(). false: NcclOps(), as in shampoo_comm_from_nccl().
+  // If true, shampoo_nccl_ops() makes the operations. If false, NcclOps() makes them (see core/comm/nccl.h).
   bool is_header;
   bool is_non_blocking;
 };

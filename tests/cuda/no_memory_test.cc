@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that a rank without host memory for an error message still joins the collectives of the other ranks: in an
-// export, in the step that reports the error, and in the exchange of the message after the devices have rejected a
-// step.
+// Tests that a rank whose allocations of host memory fail still joins the collectives of the other ranks. The
+// allocations fail in an export, in a step whose host finds an error, or in the call that reports a step that the
+// devices have rejected.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -152,7 +152,7 @@ std::vector<HostError> HostErrors() {
   return errors;
 }
 
-TEST_CASE("a rank that has no memory for its error message joins the step and returns the status of all ranks" *
+TEST_CASE("a rank without memory for its error message joins the step and returns the same status as the other ranks" *
           NeedsFake()) {
   for (const HostError& error : HostErrors()) {
     for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {

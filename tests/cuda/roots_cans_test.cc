@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compares the inverse roots that method cans computes on the device (the fake of CUDA) with those of method eigen in
-// float64 on the CPU. Prints the table of these errors in docs/roots.md.
+// float64 on the CPU. Prints the errors as the table that docs/roots.md contains.
 #include <cstdio>
 
 #include "core/roots/inverse_root.h"
@@ -28,13 +28,13 @@ double LargestRowSum(int64_t n, const Matrix<float>& a) {
   return largest;
 }
 
-// Returns max |x - exact| / max |exact|, where `exact` is the root of a that method eigen computes in float64.
+// Returns max |x - exact| / max |exact|, where `exact` is the root of matrix `a` that method eigen computes in float64.
 double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, const Matrix<float>& x) {
   Question exactly = question;
   exactly.method = RootMethod::kEigen;
   exactly.root_dtype = Dtype::kF64;
   exactly.epsilon = 0;
-  // Epsilon is added to the diagonal before the call. Method eigen itself would first subtract a negative smallest
+  // Epsilon is added to the diagonal before the call, because method eigen would first subtract a negative smallest
   // eigenvalue from all eigenvalues.
   Matrix<double> wide(a.begin(), a.end());
   for (int64_t i = 0; i < n; ++i) wide[static_cast<size_t>(i * n + i)] += question.epsilon;
@@ -51,13 +51,13 @@ double ErrorOf(const Question& question, int64_t n, const Matrix<float>& a, cons
 }
 
 struct Row {
-  int by_cans = 0;  // the number of matrices whose root method cans computed
+  int by_cans = 0;  // the number of matrices for which method cans computed the root
   int matrices = 0;
   double error = 0;  // the largest ErrorOf() of these roots
 };
 
-// Computes root `root` of several matrices. Their smallest eigenvalue plus epsilon is about `fraction` of the largest
-// row sum.
+// Computes an inverse root of several matrices. For each matrix, epsilon plus the smallest eigenvalue is about
+// `fraction` times the largest row sum.
 Row Measure(int64_t root, double fraction) {
   std::mt19937_64 random(31);
   Row row;
@@ -83,7 +83,7 @@ Row Measure(int64_t root, double fraction) {
   return row;
 }
 
-TEST_CASE("cans on the device is within 1e-4 of the exact root, or the recovery ladder computes the root") {
+TEST_CASE("method cans on the device computes roots within 1e-4 of the exact roots or reports no convergence") {
   std::printf(
       "| smallest eigenvalue + e | r = 2: by cans | largest error | r = 4: by cans | largest error |\n"
       "|---|---|---|---|---|\n");

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes inverse roots on the device (the fake of CUDA), and compares them with those that were recorded from the
-// reference implementation.
+// Computes inverse roots of recorded matrices on the device (the fake of CUDA), and compares them with the exact roots.
+// Compares the numbers of iterations with those of the CPU and of the reference implementation.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -63,7 +63,7 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
     const int leeway = sizeof(Real) == 8 ? 0 : 2;
     CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
     // The reference stops at the same tolerance. Rounding may move its last error to the other side of the tolerance,
-    // so it may make one iteration more or fewer.
+    // so the reference may make one iteration more or fewer.
     const auto recorded = settings.at("iterations").get<int>();
     if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
   }

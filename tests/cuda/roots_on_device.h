@@ -160,7 +160,7 @@ template <typename Real>
 struct Answer {
   std::vector<Matrix<Real>> matrices;
   std::vector<RootStatus> status;
-  int64_t products = 0;  // products of cuBLAS; a batch counts once
+  int64_t products = 0;  // matrix products that cuBLAS computed; a batch counts once
 };
 
 // Computes the roots of a batch of n x n matrices on the device. Checks that the device memory between the matrices
@@ -219,8 +219,7 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   Answer<Real> answer;
   answer.status = status.Read();
   answer.products = fake_cuda_count(FAKE_CUDA_PRODUCTS);
-  // Methods newton and higher_order wait for the device after every kIterationsPerPoll iterations, until no matrix
-  // needs another iteration.
+  // Only methods newton and higher_order wait for the device, after every kIterationsPerPoll iterations.
   int64_t iterations = 0;
   for (const RootStatus& one : answer.status) iterations = std::max<int64_t>(iterations, one.iterations);
   const bool polls = method == RootMethod::kNewton || method == RootMethod::kHigherOrder;

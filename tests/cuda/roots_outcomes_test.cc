@@ -14,7 +14,7 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   Question question{.root = 2, .epsilon = 1e-3};
   const std::vector<double> positive = {4, 0.25, 1e-6};
   // If epsilon makes all elements positive, the root is computed from the elements plus epsilon. Otherwise the smallest
-  // element is first subtracted from all elements (the clamp).
+  // element is first subtracted from all elements.
   const std::vector<double> slightly_negative = {4, -5e-4, 1};
   const std::vector<double> negative = {4, -1, 1};
   const Answer<float> answer = Solve<float>(
@@ -168,7 +168,7 @@ TEST_CASE("an iterative method ends as soon as no matrix of the batch needs anot
   // matrices need. Four more products check the result.
   CHECK(alone.products <= kProductsPerIteration * 8 + 4);
   CHECK(both.products <= kProductsPerIteration * (both.status[1].iterations + 7) + 4);
-  // In a batch, a matrix stops at the same iteration as alone, and its root is bit-identical.
+  // A matrix needs as many iterations in a batch as alone, and the roots are bit-identical.
   for (const size_t i : {0, 2}) {
     CHECK(both.matrices[i] == alone.matrices[0]);
     CHECK(both.status[i].iterations == alone.status[0].iterations);

@@ -74,8 +74,8 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       for (const double own_condition : {1.0, std::sqrt(condition), condition}) {
         matrices.push_back(RandomMatrix<Real>(n, own_condition, &random, 0, root == 2 ? 1e-3 : 50));
       }
-      // Relative to the largest eigenvalue, a rounding error is one unit. Relative to the smallest eigenvalue, which
-      // determines the largest elements of the root, the same error is `condition` units.
+      // A rounding error is about one machine epsilon of the largest eigenvalue. This is `condition` machine epsilons
+      // of the smallest eigenvalue, which determines the largest elements of the root.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
       // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p. In the direction of the
       // largest eigenvalue of Y, this difference almost cancels, so it has few correct digits.

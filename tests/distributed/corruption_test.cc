@@ -43,7 +43,7 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// Makes the communicator replace a number that rank `faulty` receives from the next rank in its collective number
+// Makes the communicator replace a number that rank `faulty` receives from the next rank in collective number
 // `call`. If faulty is -1, the communicator replaces this number on all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
@@ -99,7 +99,7 @@ TEST_CASE("without abort, other ranks learn in the next exchange that a rank has
 
 TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an invalid number in create") {
   struct Case {
-    int64_t call;  // call 1 exchanges status codes, call 2 hashes of plans, and call 3 numbers of lines of plans
+    int64_t call;  // calls 1 to 3 exchange, in this order: status codes, hashes of plans, numbers of lines of plans
     int64_t value;
     const char* says;
   };
@@ -253,7 +253,7 @@ class GarbledJob {
       ++failures_;
       CHECK_MESSAGE(std::string(shampoo_status_name(status)) != "unknown status", grid_.Errors());
       CHECK_MESSAGE(status != SHAMPOO_E_INTERNAL, grid_.Errors());
-      // SHAMPOO_E_NOMEM is allowed only if a changed byte has made it the status of another rank.
+      // SHAMPOO_E_NOMEM is allowed only if a changed byte has turned the status of another rank into this code.
       const bool own_memory = !Has(grid_[rank].error, "failed, but sent no error message");
       CHECK_MESSAGE(!(status == SHAMPOO_E_NOMEM && own_memory), grid_.Errors());
       CHECK_MESSAGE(!grid_[rank].error.empty(), grid_.Errors());

@@ -81,7 +81,7 @@ TEST_CASE("create fails on every rank with the same message if one rank has diff
   }
 }
 
-TEST_CASE("a communicator can be used again after the creation of optimizers has failed on one rank") {
+TEST_CASE("a communicator can be used again after a lack of memory on one rank has made create fail") {
   for (const char* const shard_mode : {"local", "gather"}) {
     Grid grid(kThreeParams, Kind{1, 2, shard_mode});
     ThreadComm& ranks = grid.comm();

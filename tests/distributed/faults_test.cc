@@ -24,7 +24,8 @@ int64_t Calls(Grid* grid) {
   return calls;
 }
 
-// Checks that further steps fail on all ranks without an exchange. Before this check, all ranks must have failed.
+// Checks that further steps fail on all ranks without an exchange. Then destroys the optimizers. All ranks must have
+// failed before this call.
 void CheckOver(Grid* grid) {
   const int64_t calls = Calls(grid);
   for (int i = 0; i < 2; ++i) {

@@ -79,7 +79,7 @@ TEST_CASE("gathered shards are bit-identical to one rank if decay is coupled and
     RankSpec spec = GatheredSpec("weight_decay_type=coupled gradient_scale=0.5 threads=3");
     spec.threads = 3;
     Shards layout = Divide(spec.params, Division::kFlat, shards);
-    // Parameters of normalization layers and biases are often not sharded.
+    // Biases and the parameters of normalization layers are often not sharded.
     for (auto& shard : layout) {
       for (const size_t p : {1, 3, 4}) shard[p] = spec.params[p];
     }
@@ -131,10 +131,10 @@ void CheckRandomShapes(uint64_t count) {
   CHECK(rectangles > count / 2);
 }
 
-TEST_CASE("random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(500); }
+TEST_CASE("parameters of random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(500); }
 
 TEST_SUITE("long") {
-  TEST_CASE("2000 random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(2000); }
+  TEST_CASE("2000 models of random shapes in random shards are bit-identical to one rank") { CheckRandomShapes(2000); }
 }
 
 TEST_CASE("shards that are rectangles, with two dims divided, are bit-identical to one rank") {
@@ -180,7 +180,7 @@ TEST_CASE("steps without some gradients are bit-identical to one rank, and fail 
                  {"shard rank", "gradient for parameter \"matrix\"", "the step has changed nothing"});
 }
 
-TEST_CASE("a plan describes gathered blocks as whole blocks and reports their owners") {
+TEST_CASE("a plan describes gathered blocks like the blocks of one rank and reports their owners") {
   for (const Kind kind : {Kind{1, 3}, Kind{2, 3}}) {
     const RankSpec spec = GatheredSpec();
     Rank one(Whole(spec));
@@ -247,7 +247,7 @@ TEST_CASE("all ranks must describe shards equally and have communicators with th
     other_callbacks.Create();
     CheckFailed(&other_callbacks, SHAMPOO_E_INVALID, {"a communicator without all_to_all"});
   }
-  // A rank may describe the default layout explicitly although the other ranks do not describe it.
+  // Equal chunks of dim 0 need no description. One rank may describe them although the other ranks do not.
   RankSpec spec = GatheredSpec();
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
@@ -255,7 +255,7 @@ TEST_CASE("all ranks must describe shards equally and have communicators with th
   RequireCreate(&grid);
 }
 
-TEST_CASE("the log of create summarizes how parameters are preconditioned") {
+TEST_CASE("creating an optimizer logs a summary of how parameters are preconditioned") {
   Listener log(2);
   RankSpec spec = GatheredSpec();
   spec.params.push_back({"empty", {0, 4}});

@@ -33,7 +33,7 @@ std::ostream& operator<<(std::ostream& out, const Kind& kind);
 // 2 or 4 ranks that are all replicas or all shards.
 inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
-// The number of collectives that Grid::Create() makes over each communicator that steps use, if it succeeds.
+// The number of collectives that a successful Grid::Create() makes over each communicator that steps use.
 inline constexpr int64_t kCallsOfCreate = 2;
 
 // Divides parameters into shards of the same size, except that the last shards may be smaller or empty.
@@ -58,7 +58,7 @@ class Grid {
   int replicas() const { return replicas_; }
   int shards() const { return shards_; }
   RankSpec& spec(int rank) { return specs_[static_cast<size_t>(rank)]; }  // a test may change it before Create()
-  // Returns the specification of shard rank `shard`, without communicators.
+  // Returns the specification of a single rank that trains shard `shard` alone, without communicators.
   RankSpec Alone(int shard) const;
   ThreadComm& replicas_of(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
   ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }

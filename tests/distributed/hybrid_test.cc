@@ -18,7 +18,7 @@ namespace {
 
 constexpr Kind kHybridKinds[] = {{2, 2}, {2, 4}, {4, 2}};
 
-// Checks that several replicas get the same parameters as a single replica. In some steps, gradients are missing.
+// Checks that several replicas get the same parameters as a single replica. In some steps, a gradient is missing.
 void CheckReplicasOfShards(const RankSpec& spec, const Kind& kind, Division division) {
   const Shards shards = Divide(spec.params, division, kind.shards);
   Grid one(spec, 1, shards);
@@ -191,7 +191,7 @@ TEST_CASE("if replicas are divided into different shards, creating the optimizer
 TEST_CASE("a failure of any communicator ends the job on all ranks") {
   struct Mode {
     Keys keys;
-    int64_t calls;       // for each k from 1 to calls, the test runs a job in which the k-th collective fails
+    int64_t calls;       // for each k from 1 to `calls`, the test runs a job in which the k-th collective fails
     bool skips = false;  // every step is skipped because a gradient has NaN
   };
   for (const Mode& mode : {Mode{"shard_mode=local comm_bucket_bytes=0", 2},
@@ -216,7 +216,7 @@ TEST_CASE("a failure of any communicator ends the job on all ranks") {
             // After its first failed step, each rank makes two more steps, like a caller that checks the status late.
             grid.StepUntilFailure(2);
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
-            // Later steps fail, too, and no rank waits for another one.
+            // Later steps fail, too, and no rank waits for another rank.
             grid.Step();
             CHECK_MESSAGE(grid.All(SHAMPOO_E_COMM), grid.Errors());
             CHECK(grid.timeouts() == 0);

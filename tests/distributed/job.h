@@ -66,7 +66,7 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void Step();
-  // Writes averages of the parameters to `weights`. Step binds the parameters, so call Step first.
+  // Writes averages of the parameters to `weights`. Step() binds the parameters, so call Step() first.
   void Export(double blend, std::vector<std::vector<float>>* weights);
   void Save(const std::string& directory);  // collective over all ranks of the job
   void Load(const std::string& directory);  // collective over all ranks of the job
@@ -81,7 +81,7 @@ class Rank {
   void* stream = nullptr;  // passed to the steps
   shampoo_plan* plan = nullptr;
   shampoo_optimizer* optimizer = nullptr;
-  shampoo_comm* world = nullptr;  // nullptr if there is one rank
+  shampoo_comm* world = nullptr;  // nullptr if the job has one rank
 
  private:
   bool Try(shampoo_status result);
@@ -96,7 +96,7 @@ struct StateEntry : shampoo_state_entry {
   int64_t elements;
 };
 std::vector<StateEntry> EntriesOf(const Rank& rank);
-// Returns the elements of an entry, followed by zeros up to 8 bytes per element, or an empty vector after an error.
+// Returns 8 bytes per element: all elements of an entry, then zeros. After an error, returns an empty vector.
 std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
 // Returns the blocks of a rank's plan, or an empty vector after an error.
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank);

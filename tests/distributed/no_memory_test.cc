@@ -70,7 +70,7 @@ TEST_CASE("a failed export returns an error on all ranks, even if a rank has no 
         [](Rank* rank, int number) {
           Tensors exported;
           if (number != 1) exported = rank->w;
-          Tensors& target = number == 1 ? rank->w : exported;  // export must not write to parameters
+          Tensors& target = number == 1 ? rank->w : exported;  // rank 1 passes its parameters, which export rejects
           void* const weights[] = {target[0].data(), target[1].data(), target[2].data()};
           return shampoo_optimizer_export(rank->optimizer, 1, 3, weights);
         });

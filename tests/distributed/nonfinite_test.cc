@@ -25,7 +25,7 @@ RankSpec NonfiniteSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-// A Grid with shard_mode local and, for comparison, a rank for each shard that trains this shard alone.
+// A Grid with shard_mode local. For comparison, an additional rank for each shard trains this shard alone.
 struct LocalPair {
   LocalPair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
     RequireStart(&grid);
@@ -35,7 +35,7 @@ struct LocalPair {
       alone.back()->w = grid[s].w;
     }
   }
-  // Fills the gradients. If `value` is not nullptr, sets element 2 of the gradient of `param` to *value on every rank.
+  // Fills the gradients. If `value` is not nullptr, sets element 2 of gradient `param` to *value on every rank.
   void FillGradients(uint64_t seed, size_t param = 0, const float* value = nullptr) {
     grid.FillGradients(seed);
     for (int rank = 0; rank < grid.world() && value != nullptr; ++rank) grid[rank].g[param][2] = *value;
@@ -251,8 +251,8 @@ TEST_CASE("a block whose new parameter or momentum would not be finite is unchan
   }
 }
 
-// A step that skips a block defers the error to the next call. If a rank returned another failure in that call, the
-// deferred error would come one call later than on the other ranks, which would already make the next step.
+// A step that skips a block defers the error to the next call. If one rank returned another failure in the next call,
+// it would return the deferred error one call later, when the other ranks already make a step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kLocalKinds) {
@@ -311,7 +311,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
   }
 }
 
-TEST_CASE("roots of several owners that fail at the same refresh are reported once, as on one rank") {
+TEST_CASE("roots of several owners are reported once if they fail at the same refresh, as on one rank") {
   for (const int world : {2, 4}) {
     CAPTURE(world);
     LocalPair pair(FailingRoots({}), {world, 1});

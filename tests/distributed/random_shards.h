@@ -31,8 +31,8 @@ class RandomShards {
   std::string OneOf(const std::vector<const char*>& values) {
     return values[static_cast<size_t>(Draw(0, static_cast<int64_t>(values.size()) - 1))];
   }
-  // Divides `count` items into `parts` consecutive parts of random sizes, which may be empty. Returns the parts + 1
-  // borders, from 0 to `count`.
+  // Divides `count` items into `parts` consecutive parts of random sizes. Parts may be empty. Returns the borders of
+  // the parts, from 0 to `count`.
   std::vector<int64_t> Borders(int64_t count, int64_t parts) {
     std::vector<int64_t> borders = {0, count};
     while (static_cast<int64_t>(borders.size()) <= parts) borders.push_back(Draw(0, count));
@@ -45,8 +45,8 @@ class RandomShards {
     std::shuffle(order.begin(), order.end(), random_);
     return order;
   }
-  // Divides parameter p into flat shards or, if !flat, along a random dim. Before the call, every rank must hold the
-  // whole parameter. The shards have random sizes and are assigned to the ranks in random order.
+  // Divides parameter p into flat shards or, if `flat` is false, along a random dim. Before the call, every rank must
+  // hold the whole parameter. The shards have random sizes and are assigned to the ranks in random order.
   void Cut(size_t p, bool flat, Shards* shards) {
     const Shape shape = (*shards)[0][p].shape;
     const auto dim = flat ? 0 : static_cast<size_t>(Draw(0, static_cast<int64_t>(shape.size()) - 1));
@@ -79,7 +79,7 @@ struct RandomCase : RandomShards {
     }
   }
 
-  // Divides all parameters over the ranks. is_flat() is called for each parameter and returns whether the parameter is
+  // Divides all parameters among the ranks. is_flat() is called for each parameter and returns whether the parameter is
   // divided into flat shards.
   template <typename IsFlat>
   Shards CutAll(int64_t ranks, IsFlat&& is_flat) {

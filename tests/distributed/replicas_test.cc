@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests replicas: ranks that hold the same parameters. Each rank owns some of the blocks.
+// Tests replicas: ranks that hold the same parameters. Each block has one of the replicas as its owner.
 #include <doctest/doctest.h>
 
 #include <algorithm>

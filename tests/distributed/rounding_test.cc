@@ -24,8 +24,8 @@ const Keys kMethods[] = {kElementwise, "method=shampoo grafting=adam grafting_dt
                          "method=soap second_moment_dtype=bf16 precondition_frequency=2",
                          "method=muon second_moment=element second_moment_dtype=bf16"};
 
-// Saves a job of kind `first` after two steps, and continues on the ranks of `second`. Checks that the parameters are
-// bit-identical to those of one rank.
+// Saves a job of kind `first` after two steps, and continues it with a job of kind `second`. Checks that the parameters
+// are bit-identical to those of one rank.
 void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CAPTURE_ALL(method, first, second);
   const Scratch directory;

@@ -41,8 +41,8 @@ std::string Name(const char* prefix, size_t i) {
   return name += std::to_string(i);
 }
 
-// Returns a specification in which each piece of the shard is a separate parameter. Writes to `first`: the pieces of
-// parameter p have the indices first[p] to first[p + 1] - 1.
+// Returns a specification in which each piece of each shard is a separate parameter. Fills `first` so that the pieces
+// of parameter p of `shard` have the indices first[p] to first[p + 1] - 1.
 RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   RankSpec pieces = shard;
   pieces.params.clear();
@@ -59,7 +59,7 @@ RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   return pieces;
 }
 
-// Copies the elements of each parameter p to the tensors of its pieces, which are first[p] to first[p + 1] - 1 in `to`.
+// Copies the elements of each parameter p to its pieces, which are the tensors first[p] to first[p + 1] - 1 of `to`.
 void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to) {
   for (size_t p = 0; p < from.size(); ++p) {
     auto at = from[p].begin();
@@ -121,7 +121,7 @@ TEST_SUITE("long") {
   }
 }
 
-// Draws `count` random models with each of kOtherMethods.
+// Calls CheckShards for `count` random models with each of kOtherMethods.
 void CheckRandomShardsOf(uint64_t count) {
   for (const Keys& method : kOtherMethods) {
     CAPTURE(method);

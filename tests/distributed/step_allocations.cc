@@ -22,8 +22,8 @@ void Count() {
 
 }  // namespace
 
-// The functions that begin with __libc_ are the allocation functions of the C library. The replacements below count
-// their calls and then call them. operator new calls the replacements, too.
+// The functions whose names begin with __libc_ are the allocation functions of the C library. Each replacement below
+// counts a call and forwards it to one of them. operator new calls the replacements, too.
 extern "C" {
 void* __libc_malloc(size_t bytes);                      // NOLINT(bugprone-reserved-identifier)
 void* __libc_calloc(size_t number, size_t bytes);       // NOLINT(bugprone-reserved-identifier)
@@ -57,7 +57,7 @@ namespace {
 
 bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
-// Every second step refreshes inverse roots or eigenbases. Method adam does not accept the keys that are added here.
+// Every second step refreshes inverse roots or eigenbases. Method adam does not accept the keys that Spec adds.
 RankSpec Spec(const Keys& more) {
   Keys keys = more;
   if (HasFactors(more)) keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9 precondition_frequency=2" + more;
@@ -73,7 +73,7 @@ double Computed(Grid* grid) {
   return sum;
 }
 
-// Returns the number of allocations in five steps with refreshes, or -1 after an error.
+// Returns the number of allocations in five steps, or -1 after an error or if an expected refresh is missing.
 int64_t AllocationsOf(const Keys& keys, const Kind& kind) {
   Grid grid(Spec(keys), kind);
   counted = 0;
@@ -111,7 +111,7 @@ int Run() {
       const int64_t allocations = AllocationsOf(keys, kind);
       if (allocations == 0) continue;
       ++failed;
-      std::cerr << kind << ", " << keys << ": " << allocations << " allocations in steps (-1: something failed)\n";
+      std::cerr << kind << ", " << keys << ": " << allocations << " allocations in steps (-1 after an error)\n";
     }
   }
   return failed;

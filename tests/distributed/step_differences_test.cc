@@ -40,7 +40,7 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
   if (grid->shards() > 1) CHECK(Everything(grid) == everything);
 }
 
-// After the difference between the ranks is corrected: checks that steps succeed and replicas have equal parameters.
+// Checks that steps succeed after the difference between ranks is corrected, and that replicas have equal parameters.
 void CheckContinues(Grid* grid) {
   for (int step = 0; step < 2; ++step) grid->Step();
   CHECK_MESSAGE(grid->All(SHAMPOO_OK), grid->Errors());
@@ -79,7 +79,7 @@ TEST_CASE("a gradient that only one rank has is an error on all ranks") {
   });
 }
 
-TEST_CASE("a rank at another step is an error on all ranks") {
+TEST_CASE("a step counter that differs on one rank is an error on all ranks") {
   for (const int group : {0, 1}) {
     for (const int64_t steps : {0, 1, 3}) {
       CAPTURE_ALL(group, steps);
@@ -93,7 +93,7 @@ TEST_CASE("a rank at another step is an error on all ranks") {
   }
 }
 
-TEST_CASE("a rank with another learning rate or gradient_scale is an error on all ranks") {
+TEST_CASE("a value of lr or gradient_scale or beta2 that differs on one rank is an error on all ranks") {
   for (const char* const key : {"lr", "gradient_scale", "beta2"}) {
     CAPTURE(key);
     ForEveryRank([&](Grid* grid, int odd) {

@@ -18,7 +18,7 @@ namespace shampoo_test {
 // fails on a rank that waits longer than `patience`, so that a test fails instead of hanging.
 class ThreadComm {
  public:
-  // Returns 0, or the error that a collective must return on this rank. call: 1 for the first collective of the rank.
+  // Returns 0, or the error that a collective must return on a rank. `call` counts the rank's collectives from 1.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -26,7 +26,7 @@ class ThreadComm {
   ThreadComm& operator=(const ThreadComm&) = delete;
 
   int world() const { return static_cast<int>(ranks_.size()); }
-  // Returns the callbacks of a rank, with the callback abort only if with_abort is true.
+  // Returns the callbacks of a rank. The callback `abort` is set only if with_abort is true.
   shampoo_comm_ops OpsOf(int rank, bool with_abort = false);
 
   // Changes the bytes that a rank has received in a call: world() segments of an all-gather, or all bytes of an
@@ -36,7 +36,7 @@ class ThreadComm {
   // Functions that are called on every rank if they are set.
   Fault before;   // called before a collective; if it returns an error, the rank does not take part
   Fault after;    // called after the rank has taken part in a collective
-  Fault async;    // called by async_error, which returns its result; call: the number of the next collective
+  Fault async;    // called by async_error, which returns the result; `call` is the number of the next collective
   Change change;  // called after the rank has taken part in a collective, and before `after`
   std::chrono::milliseconds patience = std::chrono::minutes(1);
 
@@ -45,7 +45,7 @@ class ThreadComm {
   int64_t bytes_sent(int rank) const { return ranks_[static_cast<size_t>(rank)].bytes; }
   int released() const { return released_; }  // number of calls of the release callback
   int timeouts() const { return timeouts_; }  // number of timeouts, over all ranks
-  void Abort();                               // makes waiting and later collectives fail on all ranks
+  void Abort();                               // makes current and later collectives fail on all ranks
   void ResetCounts();
 
   static constexpr int32_t kTimedOut = 1001, kDifferentSizes = 1002, kAborted = 1003;

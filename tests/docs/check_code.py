@@ -3,8 +3,8 @@
 """Compiles every block of C in the documentation and runs the programs among them.
 
 A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments.
-The compiler only checks a fragment, as the body of a function in a file that includes prologue.h. Messages of the
-compiler contain the file and the line in the documentation.
+A fragment becomes the body of a function in a file that includes prologue.h. The compiler checks this file but does not
+link it. Messages of the compiler contain the file and the line in the documentation.
 """
 import argparse
 import os
@@ -57,7 +57,7 @@ def run(command, **options):
 
 
 def fragment_source(page, first, lines):
-    """Returns a C file with the fragment in a function. In the fragment, an empty line replaces each #include."""
+    """Returns a C file with the fragment in a function. Each #include moves to the top; an empty line replaces it."""
     include = re.compile(r"\s*#\s*include\b")
     head = [line for line in lines if include.match(line)]
     body = ["" if include.match(line) else line for line in lines]

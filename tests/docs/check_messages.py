@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_messages.py ROOT: every message that docs/troubleshooting.md quotes must exist in the sources.
+"""check_messages.py ROOT: checks that every message that docs/troubleshooting.md quotes exists in the sources.
 
 A quotation is a code span at the start of a list item: "- `text`". In a quotation, "..." represents a value or omitted
 text. The parts between the ellipses must occur, in this order, in the string literals of one statement in core, capi,
@@ -17,7 +17,7 @@ LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
 LEAST = 12  # least length of the longest part of a quotation, in characters
-VALUE = "\0"  # in the text of a statement: a value, or code between two literals
+VALUE = "\0"  # represents a value, or code between two literals, in the text of a statement
 
 # A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_site.py BUILD DOXYGEN OUT: builds the site, and checks its links and its navigation.
+"""check_site.py BUILD DOXYGEN OUT: builds the site of the documentation, and checks its links and its navigation.
 
 BUILD is the path of docs/site/build.py, which fails if Doxygen or Sphinx prints a warning. DOXYGEN is the path of
 Doxygen, and OUT is the folder for the site. Every link within the site must lead to a page and an anchor that exist.

@@ -3,8 +3,8 @@
 """check_snippets.py ROOT: checks programs and dependencies that the documentation shows.
 
 A Rust or Java program in README.md must also be in the guide of its language, because a test runs the programs of the
-guide. The toml and xml blocks of all pages name the library as a dependency. In a toml block, each dependency must have
-the path of a crate of this repository, and the name in the Cargo.toml of that crate. In an xml block, groupId,
+guide. A toml or xml block of any page must show a dependency on the library. In a toml block, each dependency must have
+the path of a crate of this repository, and its name must be that in the crate's Cargo.toml. In an xml block, groupId,
 artifactId and version must equal those in bindings/java/pom.xml. run_shell.py checks the CMake blocks.
 """
 import sys

@@ -3,12 +3,12 @@
 """Runs the shell commands of the documentation.
 
     run_shell.py --source ROOT --list                  lists the pages with shell blocks that can run on this machine
-    run_shell.py --source ROOT --check                 checks that rules match and Bash can parse pages; runs no page
-    run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F (shell/machine.py)
+    run_shell.py --source ROOT --check                 checks that all rules match and Bash can parse all pages
+    run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F, see shell/machine.py
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
-A line of --list is path;name;names of the pages that run before. The commands of the README.md of an example run in the
-folder of the example, and all other commands in the root of the clone. shell/page_rules.py lists the commands that are
+A line of --list is path;name;names of the pages that must run first. Commands of an example's README.md run in the
+folder of the example. All other commands run in the root of the clone. shell/page_rules.py lists the commands that are
 changed or skipped, with the reasons.
 """
 import argparse
@@ -68,7 +68,7 @@ def run(root, path, machine, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="root of the repository")
-    parser.add_argument("--folder", type=Path, help="the folder that --make fills")
+    parser.add_argument("--folder", type=Path, help="the folder that --make fills and --page uses")
     parser.add_argument("--have", nargs="*", default=[], choices=FEATURES, help="features that this machine has")
     parser.add_argument("--cargo", default="", help="path of cargo; default: the first cargo in PATH")
     what = parser.add_mutually_exclusive_group(required=True)

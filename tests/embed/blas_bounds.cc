@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const shampoo::blas::ScratchUse use(&scratch);
   for (int64_t n = 1; n <= shampoo::kMaxSize; ++n) {
     for (const int64_t k : {int64_t{1}, int64_t{3}, n}) {
-      std::cout << n << " x " << k << std::endl;  // after a crash, the last line shows the extents
+      std::cout << n << " x " << k << std::endl;  // after a crash, the last line shows n and k
       shampoo::CallAll<float>(n, k);
       shampoo::CallAll<double>(n, k);
     }

@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   trainer_end(&shared);
   require_thread_count(threads_before, "after destroy");
 
-  // After the library was closed, a thread ends for which the library has stored an error message.
+  // Closes the library while a thread exists for which it has stored an error message. The thread ends afterwards.
   api again = api_open(path);
   pthread_t thread;
   sem_init(&failed, 0, 0);

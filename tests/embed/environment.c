@@ -127,7 +127,7 @@ static snapshot before;
 static snapshot now;
 static trainer t;
 
-// Standard output and error are redirected to the file `printed`. `redirect` has duplicates of both descriptors.
+// Standard output and error are redirected to the file `printed`. `redirect` has copies of the original descriptors.
 static int redirect[2];
 static FILE* printed;
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Empty definitions of the functions of core/blas/scratch.h, for a test in which OpenBLAS uses the scratch allocator of
-// OpenBLAS.
+// Empty definitions of the functions of core/blas/scratch.h, for the test blas_concurrency_without_wrap, in which
+// OpenBLAS uses its own scratch allocator.
 #include "core/blas/scratch.h"
 
 namespace shampoo::blas {

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that making a plan, creating an optimizer, binding buffers and a step each allocate a number of bytes that is
-// proportional to the number of parameters. Otherwise these calls would be slow for models with many parameters. A
-// container that is copied for every parameter, for example, would allocate bytes in proportion to the square of the
-// number of parameters. The test counts the bytes of all calls of malloc, including bytes that are freed later.
+// Checks that allocated bytes grow at most in proportion to the number of parameters. Counts the bytes separately for
+// adding parameters, finishing the plan, creating an optimizer, and binding buffers together with one step. A container
+// that is copied for every parameter, for example, would allocate bytes in proportion to the square of this number, and
+// would be slow for large models. The counts are those of all calls of malloc, including bytes that are freed later.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>

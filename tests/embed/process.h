@@ -6,9 +6,9 @@
 // Returns the number of threads of this process according to the kernel.
 int thread_count(void);
 
-// Waits until this process has `wanted` threads, and ends the program if it has another number after ten seconds. The
-// wait is needed because the kernel removes a thread from its list shortly after the thread was joined. Does nothing
-// with ThreadSanitizer, which has its own threads. The error contains `when`.
+// Waits until this process has `wanted` threads. If the number still differs after ten seconds, ends the program with
+// an error that contains `when`. The wait is needed because the kernel removes a thread from its list shortly after the
+// thread was joined. Does nothing with ThreadSanitizer, which has its own threads.
 void require_thread_count(int wanted, const char* when);
 
 #endif

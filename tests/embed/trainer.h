@@ -3,8 +3,8 @@
 #ifndef SHAMPOO_TESTS_EMBED_TRAINER_H
 #define SHAMPOO_TESTS_EMBED_TRAINER_H
 
-// A short training with fixed numbers, whose results several hosts of tests/embed compare. If a call of the library
-// fails, the functions of this file end the program with a message.
+// A short training run with fixed initial parameters and gradients. Programs in tests/embed compare the hashes of such
+// runs. If a call of the library fails, the functions of this file end the program with a message.
 
 #include "tests/embed/api.h"
 
@@ -66,7 +66,7 @@ void trainer_bind(trainer* t);
 void trainer_fill_gradients(trainer* t, int step);
 void trainer_step(trainer* t, int steps);
 void trainer_end(trainer* t);
-// Returns a hash of all bits of all parameters and copies.
+// Returns a hash of all bits of the arrays param and copy.
 uint64_t trainer_hash(const trainer* t);
 
 // Creates a trainer, makes the steps, destroys the trainer, and returns the hash.

@@ -17,7 +17,7 @@
 
 enum { ROWS = 150, COLUMNS = 40, ELEMENTS = ROWS * COLUMNS, STEPS = 4 };
 
-// Traps that are enabled before a call, and exception flags that are raised.
+// The traps that are enabled and the exception flags that are raised before a call.
 typedef struct mode {
   const char* name;
   int traps;
@@ -129,7 +129,7 @@ static uint64_t train(const char* root_method, int threads, int own_threads) {
   buffers.grad = numbers[1];
   CALL(shampoo_optimizer_bind(optimizer, 0, 1, &buffers));
   for (int step = 0; step < STEPS; ++step) CALL(shampoo_optimizer_step(optimizer, NULL));
-  // Arguments that are NaN, or too large or small for float32, are checked without traps as well.
+  // Rejecting an argument that is NaN, or too large or too small for float32, must not cause a trap either.
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "lr", (double)NAN));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e300));
   CALL_GIVES(SHAMPOO_E_INVALID, shampoo_optimizer_set(optimizer, 0, "gradient_scale", 1e-300));

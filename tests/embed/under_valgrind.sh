@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a program and its children under valgrind. An error or a leak is a failure. Exits with 77 if valgrind cannot run.
+# Runs a program and its children under valgrind. Errors and leaks are failures. Exits with 77 if there is no valgrind.
 # Usage: under_valgrind.sh <program> [arguments]
 if ! command -v valgrind >/dev/null; then
   echo "skipped: there is no valgrind (Debian package valgrind)"

@@ -57,6 +57,6 @@ for options, message in (
     wrong = subprocess.run([programs / "train_conv", "--data", data, *options], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1 and message in wrong.stderr, wrong
 
-# The help lists the choices and the default of --optimizer, and the default of --batch, not the value 8.
+# The help lists the choices and the default of --optimizer. For --batch, it shows the default 64, not the value 8.
 text = subprocess.run([programs / "train_conv", "--batch", "8", "--help"], capture_output=True, text=True, check=True).stdout
 assert "--optimizer NAME" in text and "[shampoo, sgd, adamw] (shampoo)" in text and "images per step (64)" in text, text

@@ -12,7 +12,7 @@ Checks that
 - the host removes old checkpoints and no other files;
 - errors on the command line are reported.
 
-For every STRIDE-th file operation (default 1), a run is killed before this operation. With STRIDE 1, only
+For every STRIDE-th file operation, a run is killed before this operation. With STRIDE 1, the default, only
 check_signals(), check_removal() and check_kills() run. SIGNAL_AT is the library of signal_at.c.
 """
 import json
@@ -79,9 +79,9 @@ def interrupted_by(*numbers, at):
 
 
 def check_groups(folder, share, scale=None):
-    """Check the hyper-parameters of a checkpoint that depend on the group, on the schedule or on the loss scale.
+    """Check the learning rates, the weight decays and the gradient scale in a checkpoint.
 
-    share: the learning rate as a fraction of its maximum. scale: the loss scale. If it is None, it is not checked.
+    share: the learning rate as a fraction of its maximum. scale: the loss scale, which is not checked if scale is None.
     """
     index, = pathlib.Path(folder).glob("*.json")
     saved = json.loads(index.read_text(encoding="utf-8"))["checkpoint"]
@@ -173,7 +173,7 @@ def last_files(folder):
 
 
 def check_signals():
-    """Check runs that signals end. Return the last files of a run without interruption."""
+    """Check runs that are ended by signals. Return last_files() of an uninterrupted run."""
     with tempfile.TemporaryDirectory() as folder:
         whole = done(run(folder, *SMALL))
         files = last_files(folder)
@@ -204,9 +204,9 @@ def check_whole(folder, at):
 
 
 def killed(at, files_of_whole):
-    """Kill a run at call number `at` and resume it.
+    """Kill a run before its file operation number `at`, and resume the run.
 
-    Return whether the run made this call, and whether the resumed run had to start from the beginning.
+    Return whether the run was killed, and whether the resumed run had to start from the beginning.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *SMALL, **interrupted_by(signal.SIGKILL, at=at))
@@ -284,7 +284,8 @@ def check_mistakes():
         rejected("cannot create /dev/null/saved", "--checkpoints", "/dev/null/saved")
         done(run(folder, *SMALL))
         rejected("saved has a checkpoint of step 10; use --resume to continue from it", *SMALL)
-        rejected("was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; use the same", *SMALL, "--resume", "--epochs", "3")
+        saved = "was saved with --seed 1 --batch 256 --epochs 2 --warmup 2; pass these values"
+        rejected(saved, *SMALL, "--resume", "--epochs", "3")
         images = pathlib.Path(data).read_bytes()
         other = pathlib.Path(folder, "other.bin")
         # The first file has fewer images. In the second file, one image has another label.

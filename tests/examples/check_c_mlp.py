@@ -4,7 +4,7 @@
 """check_c_mlp.py TRAINER DATA PLOT: runs c_mlp as a user does and checks the files that it writes.
 
 With Shampoo, at least 97 % of the test images must be recognized, and the loss must fall by a factor of 100 or more.
-Shampoo and AdamW must start with the same loss. The picture must be an SVG that names both.
+Shampoo and AdamW must start with the same loss. The picture must be an SVG that names both optimizers.
 """
 import csv
 import pathlib

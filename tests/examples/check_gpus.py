@@ -3,11 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs with the fake CUDA.
 
-GPUS is train_digits_gpus and ONE is train_digits_cuda. Both run on fake GPUs. CPU is train_digits_nccl.
+GPUS is train_digits_gpus and ONE is train_digits_cuda. Both run on fake GPUs. CPU is train_digits_nccl, for the host.
 
 Checks that
 - with replicas and with shards, the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with
-  those of CPU with the same shards;
+  those of CPU on the same number of ranks;
 - the losses with two copies of the shards (HSDP) agree with those with one copy;
 - with shards, each GPU stores only a part of the state;
 - with gathered shards, losses and parameters are bit-identical to those of a run without shards;
@@ -20,13 +20,13 @@ import subprocess
 
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # a loss of 0.033 was seen; before the first step the loss is 2.36
-# Largest relative difference of losses between devices. A difference of 0.0031 after 66 steps was seen, which is due to
-# rounding. If the shards were different, losses would differ by 0.1.
+# Largest relative difference of losses between devices. After 66 steps, a difference of 0.0031 was seen, caused by
+# rounding. With different shards, the difference would be 0.1.
 TOLERANCE = 0.01
 SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each of which refreshes the inverse roots
 HIGHEST_SHORT_LOSS = 1.5  # a loss of 1.2 was seen
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) .*%$", re.MULTILINE)
-# A rank's KiB of state, the bytes that it sends in a step, and the hash of its parameters.
+# Matches a rank's number, its KiB of state, the bytes that it sends in a step, and the hash of its parameters.
 RANK = re.compile(r"^ +(\d+) +(\d+) KiB +(\d+) bytes +\d+\.\d+ ms +([0-9a-f]{16})$", re.MULTILINE)
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_plot.py EXAMPLES: checks the pictures and the errors of examples/plot.py. EXAMPLES is its folder.
+"""check_plot.py EXAMPLES: checks the pictures and the errors of plot.py. EXAMPLES is the folder of plot.py.
 
 Checks that
 - a curve has a point for each row before the first value that is not finite;

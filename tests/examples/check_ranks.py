@@ -9,9 +9,9 @@ Checks that
 - on four ranks, the loss falls and the parameters of all ranks are bit-identical, with replicas and with local shards;
 - with replicas, each rank stores at most a third of the state of all ranks, and a step with several exchanges gives the
   same losses as a step with one exchange;
-- with communication in bfloat16, each rank sends half of the bytes, and the parameters of all ranks are bit-identical;
+- with communication in bfloat16, each rank sends half as many bytes, and the parameters of all ranks are bit-identical;
 - on two and three ranks, losses and parameters with gathered shards equal those with replicas;
-- a run of replicas that ended early can be resumed with gathered shards, and then with replicas;
+- after a run with replicas has ended early, it can be resumed with gathered shards, and then with replicas;
 - a run on four ranks can be resumed on one rank;
 - a save writes the parameters to the disk under their final name before it writes the state.
 """
@@ -41,8 +41,8 @@ parser.add_argument("command", nargs="+", help="command that starts the program 
 arguments = parser.parse_args()
 
 
-# The printed loss of each epoch, and for each rank the state in KiB, the bytes sent in a step, and a hash of the
-# parameters.
+# The printed loss of each epoch; for each rank, the KiB of its state and the bytes that it sends in a step; the hash of
+# the parameters, which is the same on all ranks.
 Run = collections.namedtuple("Run", "losses state sent bits")
 
 
@@ -89,7 +89,7 @@ for count in (2, 3):
     assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, but the parameters differ"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
 
-# Resumes a run of replicas with gathered shards, and then with replicas again. Resumes another run on one rank.
+# Starts a run with replicas, resumes it with gathered shards, and then with replicas. Resumes another run on one rank.
 with tempfile.TemporaryDirectory() as folder:
     folder = os.path.realpath(folder)
     saved, log = f"{folder}/saved", pathlib.Path(folder, "calls")

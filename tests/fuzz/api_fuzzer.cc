@@ -41,7 +41,7 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Sets the method and other keys, as the bytes select. Most values in the lists are valid for at least one key.
+// Sets keys; the bytes select the keys and their values. Most values in the lists are valid for at least one key.
 void SetKeys(Bytes* bytes, shampoo_config* config) {
   static const char* const kMethods[] = {nullptr, "soap", "kl_shampoo", "adam"};
   static const char* const kTexts[] = {"0",    "1",     "2",    "3",       "0.5",     "0.9",     "1e-3",
@@ -78,7 +78,7 @@ int64_t Elements(const int64_t* shape, int32_t ndim) {
   return elements;
 }
 
-// Sets the role, the fan and the sizes of row_splits, as the bytes select. Most of these values are valid.
+// Sets the role, the fan and row_splits to values that the bytes select. Most of these values are valid.
 void DrawRoleAndParts(Bytes* bytes, shampoo_param_desc* desc) {
   const uint8_t first = bytes->Next();
   desc->role = first % 5;     // 4 is invalid
@@ -116,7 +116,7 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
     desc.local_offset[k] = bytes->Next() % 3;
     desc.local_shape[k] = bytes->Next() % 5;
   }
-  // A field must be 0 if it belongs to another shard_form. Most inputs clear such fields, so that the plan is accepted.
+  // A field that belongs to another shard_form must be 0. For most inputs, such fields are cleared here.
   const bool clears_others = shard % 8 != 7;
   if (clears_others && desc.shard_form != 1) desc.flat_offset = desc.flat_count = 0;
   if (clears_others && desc.shard_form != 2) {
@@ -155,8 +155,8 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
 // a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // Allows one factor matrix of size 215. This includes sizes from 128 on, for which the library stores only one
-  // triangle of symmetric states.
+  // Allows one factor matrix of size 215. Sizes of 128 and more must be allowed: for these, the library stores only one
+  // triangle of a symmetric state.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target that passes arbitrary bytes to the readers of checkpoints. It skips the test of the checksums, which
-// would reject nearly all inputs. The first byte selects the reader: of an index, or of the start of a safetensors
-// file. If a reader accepts the bytes, all numbers that it returns must be within the bounds that other code relies on.
+// A fuzz target that passes arbitrary bytes to the readers of checkpoints. It does not verify checksums, because
+// nearly all inputs would fail. The first byte selects the reader of an index or the reader of the start of a
+// safetensors file. If a reader accepts the bytes, all numbers that it returns must be in the bounds that callers need.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -20,8 +20,8 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Checks the traversal of the first and the last few elements of a block: their runs must be within the parameter, in
-// increasing order, and complete.
+// Checks the traversal of the first and the last few elements of a block. The contiguous runs of these elements must be
+// within the parameter, in increasing order, and complete.
 void WalkPlace(const BlockPlace& place, int64_t param_elements) {
   constexpr int64_t kFew = 64;
   const int64_t elements = place.elements();

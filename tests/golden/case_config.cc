@@ -43,7 +43,7 @@ const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
 }
 
 // Returns a string such as "0,2,4" for inverse_root_override. A recorded list with one entry applies to order 0 only. A
-// string with one number would apply to all orders. The entry 0, which is added, leaves order 1 at its default.
+// string with one number would apply to all orders, so the entry 0 is added. It leaves order 1 at its default.
 std::string ListText(const json& list) {
   std::string text;
   for (const json& entry : list) text += (text.empty() ? "" : ",") + std::to_string(entry.get<int64_t>());
@@ -70,7 +70,7 @@ Config::Config() { Check(shampoo_config_create(&config_), "shampoo_config_create
 
 void Config::Set(const std::string& key, const json& value) {
   const std::string tried = "set " + key + " = " + value.dump();
-  if (key == "inverse_root_override") {  // a list; a recorded number applies to all orders
+  if (key == "inverse_root_override") {  // a list, or a number that applies to all orders
     Check(shampoo_config_set_str(config_, key.c_str(), (value.is_array() ? ListText(value) : value.dump()).c_str()),
           tried);
   } else if (value.is_string()) {

@@ -10,8 +10,8 @@
 
 namespace shampoo::golden {
 
-// Throws std::runtime_error unless the status is SHAMPOO_OK. The error contains `tried` (the name of the call), the
-// name of the status and the library's message.
+// Throws std::runtime_error unless the status is SHAMPOO_OK. The error contains `tried`, which describes the call, the
+// name of the status, and the library's message.
 void Check(shampoo_status status, const std::string& tried);
 
 // Owns a shampoo_config.
@@ -25,7 +25,7 @@ class Config {
   Config& operator=(Config&&) = delete;
 
   // Sets a key of the library to a JSON value. A number is passed as a number, because a conversion to a string could
-  // round it. A list is passed as a string such as "0,2,4".
+  // round it. A list, which only inverse_root_override may have, is passed as a string such as "0,2,4".
   void Set(const std::string& key, const nlohmann::json& value);
 
   const shampoo_config* Get() const { return config_; }

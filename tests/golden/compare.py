@@ -14,9 +14,8 @@ CASE_DIR holds *.safetensors cases of one suite. OUT_DIR holds files of the same
 With --against, the expected results are the results in DIR instead of the results in the cases. The results in DIR come
 from an implementation that is known to be correct. The tolerances are still those of the cases.
 With --noise, DIR has results of that implementation for perturbed inputs. The atol of a trajectory is then at least
-four times the largest change that the perturbation has caused. Use --noise if
-rounding errors have larger effects than in the recorded run, for example if shards have their own factor matrices,
-which are worse conditioned.
+four times the largest change that the perturbation has caused. Use --noise if rounding errors have larger effects than
+in the recorded run, for example if shards have their own factor matrices, which are worse conditioned.
 If a tensor in OUT_DIR has an additional first dim, it has the results of several runs, and all of them are compared.
 A case that is marked "informative" and has no tolerance passes if X is finite or missing in OUT_DIR.
 Needs only numpy. Prints one line per case, then 'N passed, M failed'. Exit status: 1 if a case fails or is missing.
@@ -66,7 +65,7 @@ def store(path, tensors):
 
 
 def wanted(ref, case):
-    """Return [(name, allowed error of each element)] for the tensors to compare. judge() sets the errors for X."""
+    """Return [(name, allowed error of each element)] for the tensors to compare. judge() computes the errors for X."""
     suite = case["suite"]
     if suite.startswith("trajectory"):
         tol = case["tolerance"]

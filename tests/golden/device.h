@@ -14,7 +14,7 @@ class Device {
   virtual int32_t type() const = 0;  // such as SHAMPOO_CUDA
   virtual void* Allocate(size_t bytes) = 0;
   virtual void Free(void* memory) = 0;
-  // Both functions wait for earlier steps, copy, and return when the copy is complete.
+  // CopyTo() and CopyFrom() wait for earlier steps, copy, and return when the copy is complete.
   virtual void CopyTo(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyFrom(void* host, const void* device, size_t bytes) = 0;
   virtual void* stream() const = 0;

@@ -51,12 +51,12 @@ void SetGrafting(const json& recorded, Config* config) {
   const json epsilon = options.Take("epsilon", nullptr);
   if (!beta2.is_null()) config->Set("grafting_beta2", beta2);
   if (!epsilon.is_null()) config->Set("grafting_epsilon", epsilon);
-  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // the preconditioner has the same value
+  (void)options.Take("drop_weighting_factor_on_gsquare", false);  // the key drop_weighting also applies to grafting
   options.Done();
 }
 
-// Sets the key ignored_dims. For each order of a tensor, by_order has the ignored dims. They are a list, such as
-// {"2": [1]}, or an object that gives each of them the exponent 0, such as {"3": {"1": 0.0}}.
+// Sets the key ignored_dims. by_order maps each order of a tensor to the ignored dims. They are in a list, as in
+// {"2": [1]}, or in an object that gives each ignored dim the exponent 0, as in {"3": {"1": 0.0}}.
 void SetIgnoredDims(const json& by_order, Config* config) {
   std::string pairs;
   for (const auto& [order, dims] : by_order.items()) {
@@ -111,7 +111,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   }
   config->Set("initial_inverse", "identity");
   if (is_kl) config->Set("factor_correction", "kl");
-  // In the release, exponents depend on the order of the tensor, and ignored dims count in this order.
+  // In the release, exponents depend on the number of dims of the tensor, including the ignored dims.
   const json exponents = options->Take("inverse_exponent_override", json::object());
   SetIgnoredDims(exponents, config);
   if (!exponents.empty()) config->Set("inverse_root_override", 2 * order);
@@ -133,7 +133,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   config->Set("count_empty_steps", true);
 }
 
-// Sets the keys of eigenvalue-corrected Shampoo. This is method soap with basis_order before: a step refreshes the
+// Sets the keys of eigenvalue-corrected Shampoo. This is method soap with basis_order=before: a step refreshes the
 // eigenbases before it computes the direction.
 void SetSoap(Options* options, const json& epsilon, Config* config) {
   config->Set("basis_order", "before");
@@ -163,7 +163,7 @@ void SetSoap(Options* options, const json& epsilon, Config* config) {
   }
 }
 
-// Sets the keys of spectral descent, which is method muon with use_nesterov false.
+// Sets the keys of spectral descent, which is method muon with use_nesterov=false.
 void SetMuon(Options* options, Config* config) {
   config->Set("use_nesterov", false);
   Options orthogonalization(options->Take("orthogonalization_config", json::object()));

@@ -71,7 +71,7 @@ TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options) 
   const nlohmann::json& settings = recorded.settings;
   const auto method = settings.at("method").get<std::string>();
   Config config;
-  // The library has no method for diagonal matrices. Its method eigen detects them and uses a shortcut.
+  // The library has no method for diagonal matrices: root_method=eigen detects such matrices and uses a shortcut.
   config.Set("root_method", method == "diagonal" ? "eigen" : method);
   config.Set("epsilon", settings.at("epsilon"));
   config.Set("exponent_multiplier", settings.at("exponent_multiplier"));

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Maps fields of a recorded group to the keys that they set, if names differ. README.md says why.
+# Maps fields of a recorded group to the keys that they set. A field that is not listed has the name of its key.
 FIELDS = {
     "inv_root_override": ["inverse_root_override"],
     "grafting.type": ["grafting"],

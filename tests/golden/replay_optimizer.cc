@@ -48,7 +48,7 @@ std::vector<size_t> GroupOfParams(const json& settings) {
   return group_of;
 }
 
-// Sets the fields of desc that the member "param_keys" of the settings has for this parameter, if it has any.
+// Sets the fields of desc that "param_keys" in the settings lists for this parameter.
 void DescribeParam(const json& settings, size_t param, shampoo_param_desc* desc) {
   const auto of_params = settings.find("param_keys");
   const std::string index = std::to_string(param);
@@ -144,7 +144,7 @@ void ReplayOptimizer::Build(const json& settings, int32_t threads) {
   for (size_t g = 0; g < groups.size(); ++g) {
     Config config = ConfigOf(settings, groups[g]);
     for (const auto& [key, value] : keys_) config.Set(key, value);
-    int32_t id = 0;  // shampoo_plan_create creates this group
+    int32_t id = 0;  // the group that shampoo_plan_create creates
     if (g == 0) {
       Check(shampoo_plan_create(&plan_, config.Get(), &plan_desc), "shampoo_plan_create");
     } else {

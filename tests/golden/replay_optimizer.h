@@ -24,9 +24,9 @@ struct RankPlacement {
   bool rectangles = false;  // true: shards are slices along dim 0; false: equal parts of the flattened parameter
 };
 
-// The optimizer of one rank in the replay of a case, made from the settings "shapes", "param_dtype" and "groups". This
-// class owns the parameters, or this rank's shards of the parameters. The initial values are init/<p> of the case.
-// Steps update the parameters in place. Functions throw std::runtime_error with the library's message on failure.
+// The optimizer of one rank in the replay of a case. The settings "shapes", "param_dtype" and "groups" of the case
+// describe the parameters. This class owns the parameters, or this rank's shards of them, which steps update in place.
+// The initial values are init/<p> of the case. Functions throw std::runtime_error on failure.
 class ReplayOptimizer {
  public:
   // threads: 0 lets the library choose. keys: keys and values to set after the keys of the case. Gradients have the
@@ -40,7 +40,7 @@ class ReplayOptimizer {
   // Sets a key that can change between steps. values: one value for each group, in the order of "groups".
   void SetInGroups(const char* key, const std::vector<double>& values);
 
-  // Makes a step. gradients[p] is the whole gradient p, or nullptr if the parameter has none.
+  // Makes a step. gradients[p] is the whole gradient of parameter p, or nullptr if parameter p has none.
   void Step(const std::vector<const void*>& gradients);
 
   // Exports (1 - blend) W + blend * average for each parameter, or for this rank's shard of each parameter.

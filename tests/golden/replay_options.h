@@ -15,7 +15,7 @@ namespace shampoo::golden {
 class Device;
 
 // Options of a replay. The result must not depend on the number of threads or ranks. The result may depend on the
-// number and form of the shards only if shard_mode is local.
+// number and form of the shards only with shard_mode=local.
 struct ReplayOptions {
   int32_t threads = 0;         // threads of each rank; 0: the library chooses
   int ranks = 1;               // number of replica ranks, which are threads of this process
@@ -29,9 +29,9 @@ struct ReplayOptions {
   // For trajectories: the seed of the perturbations of gradients and factor matrices; 0: nothing is perturbed.
   uint64_t perturb = 0;
   // For trajectories: folders of checkpoints (step_checkpoints.h).
-  std::filesystem::path save_every = {};   // each step except the last saves a checkpoint in this folder; empty: none
+  std::filesystem::path save_every = {};   // saves a checkpoint here after each step except the last; empty: saves none
   std::filesystem::path resume_from = {};  // resumes from each checkpoint in this folder; empty: starts at step 1
-  // true: the checkpoints are from another device, so the results of all resumed runs are returned
+  // true: the checkpoints in resume_from are from another device, so the results of all resumed runs are returned
   bool resume_across = false;
 };
 

@@ -1,9 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# A run saves a checkpoint after every step of a trajectory except the last. Another process, usually with another
-# number of ranks, resumes from each of these checkpoints. The tests check that the results are bit-identical to those
-# of uninterrupted training. A set is a list of runs that replay the same cases and must write the same result files.
-# The short tier consists of the tests that do not have the label long. The sets are:
+# Adds tests of checkpoints. One run of shampoo_replay saves a checkpoint after every step of a trajectory except the
+# last. Another run, usually with another number of ranks, resumes from each of these checkpoints. The results must be
+# bit-identical to those of uninterrupted training. A set is a list of runs that replay the same cases and must write
+# the same result files. The short tier consists of the tests that do not have the label "long". The sets are:
 #   sample            ten cases of data/trajectory, in the short tier
 #   all               all cases of data/trajectory
 #   local_<shard>3    all cases of data/trajectory on three shards with shard_mode local; a run with other shards cannot
@@ -34,8 +34,8 @@ golden_sample(eigenbasis_sample eigenbasis
 
 # golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <ranks>] [OPTIONS <options>]): adds a test,
 # which is a run. The run starts at the first step or, with FROM, resumes from the checkpoints of another run. SAVES:
-# the run saves checkpoints. RANKS: if ranks are processes, the numbers of all ranks above 0. The results of these ranks
-# are compared, too.
+# the run saves checkpoints. RANKS: if ranks are processes, all ranks except rank 0, such as 1 2. The results of these
+# ranks are compared, too.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -64,7 +64,7 @@ function(golden_resume set run)
   if(NOT set MATCHES "sample$|^(elementwise|norms)$")
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
-  if(set STREQUAL rules) # some cases have 88 steps
+  if(set STREQUAL rules) # the longest case has 88 steps
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
   endif()
   set_property(GLOBAL APPEND PROPERTY resume_${set}_runs ${name})
@@ -117,9 +117,9 @@ golden_resume(all threads5_to_threads1 FROM threads5)
 golden_resume(all threads5_to_ranks2_threads2 FROM threads5 OPTIONS --threads 2 --ranks 2)
 golden_resume(all ranks1_to_threads2 FROM ranks1 OPTIONS --threads 2)
 golden_resume(all ranks1_to_threads5 FROM ranks1 OPTIONS --threads 5)
-# Two chains of runs, in which each run resumes from the checkpoints of the run before it. The first chain has runs with
-# gathered shards (FSDP), replicas (DDP), replicas of gathered shards (HSDP), and one rank. The second chain has runs
-# with HSDP, DDP and FSDP.
+# For flat and for rect shards, there are two chains of runs. Each run except the first of a chain resumes from the
+# checkpoints of the run before it. The first chain has runs with gathered shards (FSDP), replicas (DDP), replicas of
+# gathered shards (HSDP), and one rank. The second chain has runs with HSDP, DDP and FSDP.
 foreach(shard flat rect)
   golden_resume(all ${shard}3 SAVES OPTIONS ${gathered_${shard}} 3)
   golden_resume(all ${shard}3_to_ranks2 FROM ${shard}3 SAVES OPTIONS --ranks 2)

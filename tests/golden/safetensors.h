@@ -40,8 +40,8 @@ int32_t DtypeCode(const std::string& dtype);              // returns a code such
 std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
 std::string DtypeOfParameters(const std::string& lower);  // converts a name in case settings, such as "bf16", to "BF16"
 
-// These functions throw std::runtime_error with the path and the reason. ReadSafetensors() also throws if a size in the
-// header does not fit the file.
+// On failure, these functions throw std::runtime_error with the path and the reason. ReadSafetensors() also throws if a
+// size in the header does not fit the file.
 TensorFile ReadSafetensors(const std::filesystem::path& path);
 void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file);
 

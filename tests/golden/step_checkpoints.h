@@ -10,9 +10,9 @@
 
 namespace shampoo::golden {
 
-// Saves and loads checkpoints after the steps of a case. After step t, shampoo_save writes the states to the folder
-// <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has the parameters as tensors param/<t>/<p>, and the
-// weights for evaluation as eval/<t>/<p> if the case has them.
+// Saves one checkpoint for each step of a case, and loads these checkpoints. After step t, shampoo_save writes the
+// states to the folder <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has the parameters as tensors
+// param/<t>/<p>, and the weights for evaluation as eval/<t>/<p> if the case has them.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests the parts of the replay tool that do not use the library, so that a wrong reader or gradient is not mistaken
-// for a wrong optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
+// Tests the parts of the replay tool that do not use the library, so that an error of the file reader or of a gradient
+// is not mistaken for an error of the optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -148,7 +148,7 @@ TEST_CASE("PerturbMatrix changes a matrix by up to the backward error of an eige
   CHECK(largest > bound / 4);
 }
 
-TEST_CASE("PerturbElements and PerturbMatrix do not change elements in 16 bits") {
+TEST_CASE("PerturbElements and PerturbMatrix do not change 16-bit elements") {
   for (const char* dtype : {"F16", "BF16"}) {
     const Tensor before = TensorOf<uint16_t>(dtype, {2, 2}, {0x3c00, 0xbc00, 0x3f80, 0x8000});
     Tensor after = before;

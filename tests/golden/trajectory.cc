@@ -133,8 +133,8 @@ class Trajectory {
     StepCheckpoints(options_.save_every, recorded_).Save(t, saved, is_first, optimizer);
   }
 
-  // Adds parameters or weights for evaluation after a step to the result. Without resume_across, throws if an
-  // earlier run had other parameters or weights after the same step.
+  // Adds tensors of one step to the result: parameters or weights for evaluation. Without resume_across, throws if the
+  // result already has a tensor of the same name with other bytes.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
       if (options_.resume_across) {
@@ -148,8 +148,8 @@ class Trajectory {
     }
   }
 
-  // Appends the tensor of one run along the first dim. Runs on two devices are not bit-identical, so the results of
-  // all runs are kept.
+  // Appends the tensor of one run along an additional first dim. Runs on two devices are not bit-identical, so the
+  // results of all runs are kept.
   void Append(const std::string& name, const Tensor& tensor) {
     const auto [known, is_new] = result_.tensors.emplace(name, Tensor{tensor.dtype, tensor.shape, {}});
     Tensor& all = known->second;

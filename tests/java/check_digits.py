@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Builds and runs examples/java_digits as a user would, and compares each loss with that of examples/c_mlp, in C.
+"""Builds and runs examples/java_digits as a user would, and compares its losses with those of examples/c_mlp in C.
 
     check_digits.py --jdk FOLDER --jar JAR --example FOLDER --trainer train_digits_f64 --data FILE --epochs N [--soap]
 

@@ -9,13 +9,13 @@
 # An area is a folder next to this file, and determines what is configured and built. The first lines of a patch are
 #
 #   change: what the patch makes wrong
-#   test: regular expression for the names of the ctest tests of which at least one must fail
+#   test: regular expression for names of ctest tests. At least one of these tests must fail
 #   case: (optional) the test case that fails; for tests with pytest, an expression for the option -k of pytest
 #
 # The environment variable CMAKE_ARGS can have more options for CMake, such as -DPython_EXECUTABLE=... for a Python with
-# PyTorch. The copy and its builds stay in build/mutations. The last line is "N noticed, M not noticed"; the exit status
-# is 0 if M is 0. If the tests of a patch are skipped because a package is missing, the patch is reported, but it is not
-# counted.
+# PyTorch. The copy and its builds stay in build/mutations. The last line of the output counts the patches:
+# "N noticed, M not noticed". The exit status is 0 if M is 0. If the tests of a patch are skipped because a package is
+# missing, the patch is reported, but it is not counted.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -34,8 +34,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # Without these options, compiling with optimization, and compiling joined sources of tests again, would take most
-      # of the time. Some suites keep their optimization level (tests/CMakeLists.txt).
+      # These options save most of the time: code is not optimized, and test sources are not joined, so fewer of them
+      # are compiled again after a change. Some suites keep their optimization level (tests/CMakeLists.txt).
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests

@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Functions for the tests in this folder, which run in a minimal Debian. The tests are skipped if debootstrap is missing
+# Functions for the tests in this folder. The tests run in a minimal Debian, and are skipped if debootstrap is missing
 # or the user is not root.
 
 skip() {
@@ -40,7 +40,7 @@ install() {
   inside "apt-get -qq update && apt-get -qq install --no-install-recommends $* >/tmp/apt.log 2>&1 || { cat /tmp/apt.log; exit 1; }"
 }
 
-# code_of PAGE LANGUAGE [NUMBER]: prints the code block with this number (default: 1) among those of the language.
+# code_of PAGE LANGUAGE [NUMBER]: prints code block NUMBER (default: 1) of PAGE, counting only blocks in LANGUAGE.
 code_of() {
   awk -v start="\`\`\`$2" -v wanted="${3:-1}" '
     $0 == start && !open { open = 1; ++seen; next }

@@ -52,7 +52,7 @@ def backward(model: Any, step: int) -> float:
 
 
 class Reference:
-    """The same training in one process, without FSDP.
+    """Trains the same model in one process, without FSDP.
 
     If ``pieces`` is above 1, each parameter is divided into at most this number of shards. These shards are then the
     parameters of the optimizer.

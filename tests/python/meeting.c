@@ -60,7 +60,7 @@ int meeting_waits(void) {
   return waits;
 }
 
-// Returns the callbacks of a rank of the communicator `pair`, 0 or 1.
+// Returns the callbacks of one rank (0 or 1) of the communicator `pair` (0 or 1).
 const shampoo_comm_ops* meeting_ops(int pair, int rank) {
   const shampoo_comm_ops none = SHAMPOO_COMM_OPS_INIT;
   shampoo_comm_ops* const filled = &ops[pair][rank];

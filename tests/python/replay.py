@@ -14,7 +14,7 @@ from tools import read_safetensors
 
 
 class Replay:
-    """Replays a recorded case. Call step() once for each step."""
+    """Replays a recorded trajectory. Call step() once for each step."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.data, self.case = read_safetensors(path)

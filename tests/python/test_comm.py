@@ -233,7 +233,7 @@ def test_an_exchange_fails_if_a_view_of_its_buffers_is_kept(keep: Any, which: st
 
 
 def test_a_communicator_may_have_other_attributes() -> None:
-    """Checks that ``ops`` of another class is not used as an address, unlike ``NativeComm.ops``."""
+    """Checks that an attribute ``ops`` is used as an address only if the communicator is a ``NativeComm``."""
     class Counts(libshampoo.Communicator):
         ops = 0
 

@@ -61,7 +61,7 @@ class Cuda:
 
 
 class OnDevice:
-    """An array in device memory that supports only DLPack."""
+    """A device array that supports only DLPack."""
 
     def __init__(self, cuda: Cuda, values: np.ndarray, strides: tuple[int, ...] | None = None) -> None:
         self.cuda, self.streams = cuda, []  # type: ignore[var-annotated]
@@ -126,7 +126,7 @@ def test_steps_run_on_a_stream(cuda: Cuda) -> None:
 
 
 class OnHost(libshampoo.Communicator):
-    """The communicator of one rank, which is a thread. ``all_gather`` copies device memory through host memory."""
+    """The communicator of one rank (a thread). ``all_gather`` copies device memory through host memory."""
 
     device_type = libshampoo._native.SHAMPOO_CUDA
 
@@ -146,7 +146,7 @@ class OnHost(libshampoo.Communicator):
 
 @pytest.mark.parametrize("takes_device_memory", [True, False])
 def test_shards_are_stepped_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
-    """Each rank has some rows of the parameter, like the DTensors of FSDP2 that libshampoo.torch steps."""
+    """Each rank steps some rows of the parameter, as libshampoo.torch does with the DTensors of FSDP2."""
     random = np.random.default_rng(2)
     w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
     parts, barrier = [b"", b""], threading.Barrier(2)

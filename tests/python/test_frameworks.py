@@ -22,7 +22,7 @@ HIGHEST_LOSS = 0.3
 
 
 def programs() -> tuple[str, dict[str, str]]:
-    """Return the code that makes the data for all programs, and the program of each section by the section's title."""
+    """Return the code that makes the data for all programs, and a mapping from section titles to programs."""
     data, *sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)
     found = {}
     for section in sections:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that steps of libshampoo.jax are pure, update donated states in place, and equal libshampoo.Optimizer's."""
+"""Checks that steps of libshampoo.jax are pure, update donated states in place, and match libshampoo.Optimizer."""
 from __future__ import annotations
 
 import gc
@@ -163,7 +163,7 @@ def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> Non
 
 @pytest.mark.parametrize("rate", [0.25, lambda count: 0.25], ids=["number", "schedule"])
 def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
-    """jax.lax.scan needs a step that keeps the dtypes of the state, even if the state was made without float64."""
+    """jax.lax.scan needs a step that keeps the dtypes of the state. Here, float64 is enabled after init."""
     params, grads, tx = draw(1), draw(2), libshampoo.jax.shampoo(rate, **KEYS)
     state = tx.init(params)
     jax.config.update("jax_enable_x64", True)
@@ -198,7 +198,7 @@ def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, c
 @pytest.mark.parametrize("rate", [0.1, lambda count: 0.1 / (count + 1.0)], ids=["number", "schedule"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_state_is_donated_as_a_whole(rate: Any, compiled: bool) -> None:
-    """Checks that a state contains no array twice, because JAX cannot donate such a state."""
+    """Checks that a state can be donated. JAX cannot donate a state that contains an array twice."""
     tx = libshampoo.jax.shampoo(rate, **KEYS)
     params = draw(1)
     state = jax.jit(tx.init)(params) if compiled else tx.init(params)
@@ -376,7 +376,7 @@ def test_stacked_layers_without_stack_dims_cause_a_warning(monkeypatch: pytest.M
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tx.init(params)  # only the first call with a structure causes a warning
+        tx.init(params)  # after the first call, the same tree causes no warning
         libshampoo.jax.shampoo(0.2).init(params)
         other = shapes({"embedding": (200, 16), "layers": LAYERS})
         for stack_dims in (0, 1, lambda name: name.startswith("['layers']")):
@@ -414,7 +414,7 @@ def test_a_parameter_without_a_gradient_does_not_change() -> None:
 
 
 def test_vmap_scan_and_eval_shape_work() -> None:
-    keys = {**KEYS, "precondition_frequency": 1}  # the first step computes inverse roots
+    keys = {**KEYS, "precondition_frequency": 1}  # every step computes inverse roots
     tx = libshampoo.jax.shampoo(0.1, **keys)
     params, grads = ({"w": jnp.stack([draw(s)["layer"]["w"] for s in seeds])} for seeds in ((1, 2), (3, 4)))
     alone = [({"w": grads["w"][k]}, {"w": params["w"][k]}) for k in range(2)]

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the code in docs/jax.md runs, and that its output equals that on the page, except for digits."""
+"""Checks that the code in docs/jax.md runs and prints the output on the page, except for digits."""
 from __future__ import annotations
 
 import contextlib

@@ -19,7 +19,7 @@ PARAMS, GRADS = ({"w": jnp.asarray(RANDOM.standard_normal((9, 7)), jnp.float32),
 
 
 def train(tx: Any, steps: int = 4, **changed: Any) -> Any:
-    """Train with ``changed`` set in the state. Return the parameters, the state and the number of compilations."""
+    """Set the fields ``changed`` of the state, and train. Return parameters, state and number of compilations."""
 
     @jax.jit
     def step(params: Any, state: Any) -> Any:

@@ -172,7 +172,7 @@ def test_the_guide_to_sharded_training_runs() -> None:
 
 
 def test_memory_is_released_with_the_transformation() -> None:
-    """Checks that 8 plans leave less memory than one workspace. XLA keeps a few MB for each compiled program."""
+    """Checks that 8 deleted transformations still take less memory than one workspace: XLA keeps a few MB for each."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests that optax has for its own optimizers on ``libshampoo.jax.shampoo`` instead.
+"""Runs optax's tests of optimizers on ``libshampoo.jax.shampoo`` instead of the optimizers of optax.
 
 The tests are those of the installed optax, unchanged. optax generates them from lists of optimizers and their
 arguments. This file replaces these lists before the test classes are defined. docs/verification.md has the numbers of
@@ -26,7 +26,7 @@ for package in ("absl", "sklearn"):
 contrib: Any = pytest.importorskip("optax.contrib")
 shampoo: Any = pytest.importorskip("libshampoo.jax").shampoo
 
-#: Arguments of ``shampoo``. update_dtype is params, because optax expects updates to have the parameters' dtype.
+#: Arguments of ``shampoo``. update_dtype is "params", because optax expects updates to have the parameters' dtype.
 SETTINGS: list[dict[str, Any]] = [
     {"learning_rate": 0.1, "update_dtype": "params"},
     {"learning_rate": 0.01, "update_dtype": "params", "grafting": "sgd"},
@@ -104,7 +104,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that only one test fails: it calls reduce_on_plateau without a loss, except with sgd and momo."""
+    """Checks that only one test fails. It passes a loss to reduce_on_plateau only with sgd and momo."""
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]

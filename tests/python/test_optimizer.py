@@ -244,7 +244,8 @@ def test_an_export_to_a_wrong_array_is_rejected() -> None:
 
 
 def test_errors_for_the_options_of_adam_name_their_counterparts() -> None:
-    for name, words in (("betas", "beta1, and grafting_beta2 .* or beta2"), ("eps", "grafting_epsilon .* or epsilon")):
+    betas = "beta1 for the first value, and grafting_beta2 .* or beta2"
+    for name, words in (("betas", betas), ("eps", "grafting_epsilon .* or epsilon")):
         with pytest.raises(TypeError, match=f'there is no key "{name}": use {words}'):
             libshampoo.Optimizer(params(), **{name: 0.9})
 
@@ -327,7 +328,7 @@ def test_mappings_can_be_nested() -> None:
 
 
 def test_lists_can_be_nested_in_mappings() -> None:
-    """``model.parameters()`` of MLX returns such a mapping."""
+    """``model.parameters()`` of MLX returns a mapping that contains lists."""
     first, second, bias = (np.ones(shape, np.float32) for shape in ((4, 3), (3, 4), (3,)))
     opt = libshampoo.Optimizer({"layers": [{"w": first}, {}, {"w": second}], "rest": (bias, [bias.copy()])}, lr=0.5)
     assert opt.plan.names == ["layers/0/w", "layers/2/w", "rest/0", "rest/1/0"]

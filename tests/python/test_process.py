@@ -101,7 +101,7 @@ def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", "import libshampoo"], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"ImportError: this Python package was compiled for libshampoo {libshampoo.__version__}" in done.stderr
-    assert "is 0.7.3" in done.stderr
+    assert "version 0.7.3" in done.stderr
 
 
 def test_the_module_reports_its_library() -> None:
@@ -120,7 +120,7 @@ def make_nvidia(folder: Path, name: str, version: int) -> Path:
 
 @pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])
 def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[str, str], tmp_path: Path) -> None:
-    """The plugin needs cuBLAS and cuSOLVER. Both are in folders that NVIDIA's packages on PyPI use."""
+    """``plugin`` is a fake CUDA backend. It needs cuBLAS and cuSOLVER in folders that NVIDIA's PyPI packages use."""
     site = tmp_path / "site"
     libraries = [
         make_nvidia(site / "nvidia" / folder / "lib", name, version)
@@ -141,7 +141,7 @@ def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[st
     found = subprocess.run([sys.executable, "-c", program, plugin, site], capture_output=True, text=True)
     assert "UnsupportedError" in lost.stderr and "cannot be loaded" in lost.stderr
     assert found.stdout.split() == [str(path) for path in libraries]
-    # All libraries that the plugin needs were found. Loading fails later, when the plugin's interface is checked.
+    # All libraries that ``plugin`` needs were found. Loading fails later, when the interface of ``plugin`` is checked.
     assert "UnsupportedError" in found.stderr and "is not a CUDA backend" in found.stderr
 
 

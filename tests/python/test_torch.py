@@ -385,7 +385,7 @@ def test_wrong_states_are_rejected_and_change_nothing() -> None:
     rejects("of '2.bias': step is 7", broken(lambda state: state["state"][3].update({"step": torch.tensor(7)})))
     rejects("key grafting is 'sgd'", broken(lambda state: state["param_groups"][0].update(grafting="sgd")))
     rejects("groups", broken(lambda state: state["param_groups"].append(dict(params=[]))))
-    # `opt` was created without use_nesterov, so its value is the default.
+    # `opt` was created without use_nesterov, so use_nesterov has its default, False.
     rejects("key use_nesterov is True, but the optimizer was created with False, and this key cannot change",
             broken(lambda state: state["param_groups"][0].update(use_nesterov=True)))  # fmt: skip
     for value in (-1.0, torch.tensor(float("nan"))):

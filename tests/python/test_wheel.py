@@ -64,7 +64,7 @@ def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
     train(python, copy_example("python_digits", folder), environment)
     if not frameworks:
         return
-    # Make the frameworks that this interpreter finds available in the virtual environment.
+    # Add the installed packages of this interpreter, such as JAX, to the virtual environment.
     (site,) = venv.glob("lib/python*/site-packages")
     (site / "frameworks.pth").write_text(sysconfig.get_path("purelib"))
     if any("_xla_handlers" in name for name in zipfile.ZipFile(wheel).namelist()):
@@ -102,7 +102,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Return a stripped copy of this build's library. If patchelf exists, add an RPATH that wheels must not keep."""
+    """Return a stripped copy of this build's library. If patchelf exists, add a path that wheels must not keep."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:
@@ -152,7 +152,7 @@ def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
 
 
 def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
-    """A sitecustomize.py in PYTHONPATH hides installed packages, as pip does in an isolated build."""
+    """Also checks that a jaxlib in PYTHONPATH takes precedence. A sitecustomize.py hides packages, as pip does."""
     jaxlib = importlib.util.find_spec("jaxlib")
     expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
     hidden = tmp_path / "hidden"

@@ -45,14 +45,14 @@ struct Fixture {
     host.FillGradients(random);
     host.Step();
   }
-  // Makes a step with new gradients. The step must fail with a message that contains `says`, and change nothing.
+  // Makes a step with new gradients. The step must change nothing, and report an error with all strings of `says`.
   void StepFails(std::initializer_list<const char*> says) {
     host.FillGradients(random);
     host.Bind();
     host.CheckStepFails(SHAMPOO_E_NUMERIC, says);
   }
   // Makes steps and calls `check` after each. Each step must reuse one previous root and log exactly one message, which
-  // contains `says`.
+  // contains every string of `says`.
   void CheckReused(
       int steps, std::initializer_list<const char*> says, const std::function<void()>& check = [] {}) {
     Listener listener(1);
@@ -198,7 +198,7 @@ TEST_CASE(
 TEST_CASE(
     "if the solver that needs no eigenvectors fails, rung kFloat64 computes the inverse square root and is counted") {
   const Keys keys = Basic("eigen", "f32") + Keys{{"inverse_root_override", "2"}};
-  // The factor matrices have sizes 9 and 12. The root of number 1, only/0/factor.1, fails.
+  // The factor matrices have sizes 9 and 12. The solver fails for matrix 1, only/0/factor.1.
   const std::vector<shampoo_param_desc> only = {Param("only", {9, 12})};
   Fixture sound(keys, only, 1);
   sound.Step();
@@ -280,7 +280,7 @@ TEST_CASE("if several refreshes in a row cannot compute an eigenbasis, the next 
     Host& host = fixture.host;
     FailEverywhere(kFaulty);
     fixture.CheckReused(3, {"eigenbasis of second/0/factor.0 could not be computed", "previous eigenbasis"});
-    // No refresh could compute the basis, not even that of the first gradient, so the basis is still the identity.
+    // All refreshes failed, including the first one, so the basis is still the identity.
     const std::vector<double> basis = host.Read("second/0/basis.0").Values();
     for (size_t i = 0; i < basis.size(); ++i) CHECK(basis[i] == (i % 5 == 0 ? 1 : 0));
     for (const double value : host.tensors[1].w.Values()) CHECK(std::isfinite(value));

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Replaces core/roots/solver.cc. The functions call the same solvers, and then fail if Faults() demands it.
+// Replaces core/roots/solver.cc. Each function calls the real solver, and spoils the result if Faults() demands it.
 #include <algorithm>
 #include <limits>
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests residuals and inverse roots with the recorded data in tests/golden. The methods eigen, newton and higher_order
-// run on every recorded matrix. In contrast, shampoo_replay runs only the method that the case of a matrix names.
+// Tests residuals and inverse roots with the recorded data in tests/golden. Each of the methods eigen, newton and
+// higher_order computes every recorded root that it supports, even if the root was recorded with another method.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,8 +63,8 @@ TEST_CASE("computed residuals equal the recorded residuals") {
   }
 }
 
-// Checks that a root is as accurate as docs/roots.md states, or that the call reports a failure. Increments the counter
-// *accurate or *reported.
+// Checks that a root is as accurate as docs/roots.md states, or that the status, outcome.converged or the residual
+// reports the error. Increments *accurate or *reported, unless the method does not support the exponent.
 template <typename Real>
 void Check(const Case& one, RootMethod method, int64_t* accurate, int64_t* reported) {
   const golden::Tensor& tensor = one.file.At("A");

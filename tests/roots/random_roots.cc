@@ -35,7 +35,7 @@ struct Row {
   int64_t refused = 0;      // calls that returned an error
   int64_t judged = 0;       // roots with a condition number that allows a comparison, even if the call failed
   int64_t judged_right = 0;
-  double worst = 0;  // largest ratio of error and tolerance of the right roots
+  double worst = 0;  // largest ratio of error to tolerance among the right roots
 };
 
 constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
@@ -125,10 +125,10 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) fail("x was written although the call failed", static_cast<double>(value));
     }
-    // The least eigenvalue that method eigen keeps. A pseudo-inverse keeps none below unit times the largest one. In
-    // other cases, none is below epsilon after the shift.
+    // A lower bound of the eigenvalues that method eigen keeps. A pseudo-inverse keeps none below unit times the
+    // largest one. In other cases, none is below epsilon after the shift.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
-    // If the root of this eigenvalue does not overflow, method eigen must succeed.
+    // If the root of this bound does not overflow, method eigen must succeed.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {
       fail(status.message().c_str(), lowest);
     }

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """example.py --root REPOSITORY --cargo CARGO --prefix PREFIX --trainer TRAINER --out FOLDER
 
-Builds examples/rust_digits as a user would: with packages of the two crates, and with the library that is installed in
-PREFIX. The build runs on a copy of the example. Cargo can take dependencies only from these packages. The script then
-runs the built program and TRAINER, the program of examples/c_mlp. It checks that both programs compute bit-identical
-losses, with the defaults and with the preset soap.
+Builds a copy of examples/rust_digits as a user would: with packages of the crates libshampoo-sys and libshampoo, and
+with the library that is installed in PREFIX. Cargo finds no other packages. The script then runs the built program and
+TRAINER, the program of examples/c_mlp. It checks that both programs compute bit-identical losses, with the defaults and
+with the preset soap.
 """
 import argparse
 import csv
@@ -46,7 +46,7 @@ home.joinpath("config.toml").write_text(
     f'[source.crates-io]\nreplace-with = "packages"\n[source.packages]\ndirectory = "{packages}"\n', encoding="utf-8"
 )
 
-# Copy the example without the paths into the repository, so that Cargo takes the crates from the packages.
+# Copy the example, and remove the paths of the crates from its manifest, so that Cargo uses the packages.
 shutil.copytree(options.root / "examples/rust_digits", project, ignore=shutil.ignore_patterns("target", "Cargo.lock"))
 manifest = project / "Cargo.toml"
 text, replaced = re.subn(r'path = "[^"]*bindings[^"]*", ', "", manifest.read_text(encoding="utf-8"))
@@ -72,7 +72,7 @@ def compare(kind, epochs, *more):
     for name, program in (("rust", project / "target/release/train_digits"), ("c", options.trainer)):
         files = [options.out / f"{name}_{kind}.{suffix}" for suffix in ("losses", "csv")]
         arguments = ["--data", data, "--epochs", epochs, "--step-losses", files[0], "--csv", files[1], *more]
-        # LD_LIBRARY_PATH is not set: the program finds the library by the rpath that the example's build.rs sets.
+        # LD_LIBRARY_PATH is not set: the Rust program finds the library by the rpath that the example's build.rs sets.
         subprocess.run([program, *map(str, arguments)], env={"PATH": os.environ["PATH"]}, check=True)
         rows[name], tables[name] = map(read, files)
     assert len(rows["c"]) == epochs * 22, len(rows["c"])

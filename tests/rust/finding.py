@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """finding.py CARGO FOLDER VERSION: checks the error messages of the build of libshampoo-sys.
 
-The build must fail with such a message if the library is missing, or if pkg-config finds another version than VERSION.
+The build must fail if it does not find the library or pkg-config, or if pkg-config finds another version than VERSION.
+The message must name the cause and say what to set.
 """
 import os
 import subprocess
@@ -29,7 +30,7 @@ def expect(words: list[str], features: str = "", **changes: str) -> None:
 
 expect(["SHAMPOO_LIB_DIR", str(empty), "libshampoo.so"], SHAMPOO_LIB_DIR=str(empty))
 expect(["shampoo"])
-# The feature static needs libshampoo.a, but the folder `shared` has only libshampoo.so.
+# The feature `static` needs libshampoo.a, but the folder `shared` has only libshampoo.so.
 shared.mkdir(parents=True, exist_ok=True)
 shared.joinpath("libshampoo.so").touch()
 shared.joinpath("shampoo.pc").write_text(

@@ -53,7 +53,6 @@ def questions(found: Declarations) -> tuple[list[str], list[str]]:
 
 
 def main() -> None:
-    """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--header", type=Path, required=True)
     parser.add_argument("--exports", type=Path, required=True)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """static.py --root REPOSITORY --cargo CARGO --archive libshampoo.a --prefix PREFIX --out FOLDER
 
-Runs the first program of docs/rust.md with `cargo run` and the feature static. The program has no build.rs. In the
-first run, SHAMPOO_LIB_DIR is a folder with the archive. In the second run, pkg-config finds the library that is
+Runs the first program of docs/rust.md twice, with `cargo run` and the feature `static`. The program has no build.rs. In
+the first run, SHAMPOO_LIB_DIR is a folder with the archive. In the second run, pkg-config finds the library that is
 installed in PREFIX. The script checks that the program does not need the shared library.
 """
 import argparse

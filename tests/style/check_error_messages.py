@@ -5,8 +5,8 @@
 
 A call of one of FUNCTIONS, such as Invalid("key ", name, " is ", value, "; expected ", range), creates an error. The
 string literals of the call form a text. In a text, "{}" represents a value, and "|" separates alternatives. No text may
-match a pattern of FORBIDDEN. Every text of Invalid must also contain a word of GUIDANCE, which introduces the expected
-value or the next step, unless the text contains a key of EXCEPTIONS. Literals outside of such calls are not checked.
+match a pattern of FORBIDDEN. Every text of Invalid must also contain a word of GUIDANCE, unless the text contains a
+key of EXCEPTIONS. Literals outside of such calls are not checked.
 """
 import re
 import sys
@@ -22,7 +22,7 @@ VALUE, ALTERNATIVE = "{}", "|"
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:\\.[^'\n]*|[^\\'\n])'|R"(?P<raw>.*?)\((?P<plain>.*?)\)(?P=raw)"|"""
                    r""""(?P<text>(?:\\.|[^"\\])*)"|.""", re.DOTALL)
 
-# Names with a capital letter with which a text may begin.
+# A text may begin with one of these names, although they have capital letters.
 NAMES = ("SHAMPOO_", "CUDA", "NCCL", "NaN", "BLAS", "LAPACK", "MPI")
 
 # Patterns that no text may match -> what is wrong with a text that matches.

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the includes of the core against the table of folders in docs/architecture.md.
 
-A file must not include a file of a folder that is higher in the table than its own folder. If the row of a folder says
+A file must not include files of folders that are above its own folder in the table. If the row of a folder says
 "It includes only", files of this folder may include only each other and what the row lists. The script also checks that
-files of the core in different folders have different names. It checks that the modules of the Python package do not
-import each other in a cycle, nor do the modules of the Rust crate libshampoo.
+files of the core in different folders have different names. Finally, it checks that neither the modules of the Python
+package nor those of the Rust crate libshampoo import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCES = (".h", ".cc", ".cu", ".cuh")
 
 
 def layers(root: pathlib.Path) -> list[str]:
-    """Return the folders of the core in the order of the table, which begins with the highest."""
+    """Return the folders of the core in the order of the table, the highest folder first."""
     table = root.joinpath("docs/architecture.md").read_text(encoding="utf-8")
     return re.findall(r"(?m)^\| `(core/[\w/]+)` \|", table)
 

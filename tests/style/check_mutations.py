@@ -5,8 +5,8 @@
 
 tests/mutations/run.sh applies each patch and runs the test that the patch names. This takes too long for
 `bash tests/run.sh`, which runs this script instead. If the build does not include a language, the script accepts all
-names of tests in this language. It checks names of test cases only for the areas core and cuda, which use doctest, the
-framework of the C++ tests.
+names of tests in this language. It checks names of test cases only for patches in the folders core and cuda, whose
+tests use doctest, the framework of the C++ tests.
 """
 import re
 import subprocess
@@ -26,7 +26,7 @@ def is_test(root, tests, pattern):
     is_built = any(name.startswith(f"{kind}.") for name in tests)
     if not is_built or (root / f"tests/{kind}/test_{suite}.py").exists():
         return True
-    # CMakeLists.txt names the test, but may leave it out because a program or package that it needs is missing.
+    # CMakeLists.txt names the test, but does not add the test if a program or a package is missing.
     lists = root / f"tests/{kind}/CMakeLists.txt"
     return lists.exists() and f"NAME {pattern}\n" in lists.read_text(encoding="utf-8")
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_urls.py ROOT BUILD: checks that the project's URL and issue tracker are the same in all files.
+"""check_urls.py ROOT BUILD: checks that the URLs of the project and its issue tracker are the same in all files.
 
 cmake/urls.cmake sets both URLs. The script prints each file that has a different URL in a field of FIELDS or MADE. It
-also prints each file that still contains PLACEHOLDER, the URL of the first version. BUILD is the build folder, which
-contains the files that CMake generates. To find other old URLs, use `git grep`.
+also prints each file that still contains PLACEHOLDER, unless cmake/urls.cmake contains it. BUILD is the build folder,
+which contains the files that CMake generates. To find other old URLs, use `git grep`.
 """
 import re
 import subprocess
@@ -16,7 +16,7 @@ PLACE = "cmake/urls.cmake"
 PLACEHOLDER = "example.org/" + "libshampoo"
 CRATES = "bindings/rust"
 
-# A file, the pattern of a field in it, and the URL that the field must have.
+# A file, the pattern of a field in it, and the variable in PLACE that has the URL of the field.
 FIELDS = (
     ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Homepage = "(.*?)"$', "SHAMPOO_URL"),
     ("pyproject.toml", r'(?ms)^\[project\.urls\]\n(?:[^\[]*\n)?Issues = "(.*?)"$', "SHAMPOO_ISSUES_URL"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_words.py ROOT: checks that no file contains a word that docs/style.md replaces, or a renamed identifier.
+"""check_words.py ROOT: checks that no file contains a word that docs/style.md replaces, or an identifier's old name.
 
 The script searches the text files in FOLDERS, except files that git ignores and those in LEFT_OUT: recorded data, this
 file, and docs/style.md, which lists the words. It prints every line that matches a pattern of WORDS.
@@ -32,7 +32,7 @@ WORDS = {
     r"factor_keep|factor_add|moment_keep|moment_add": "factor_decay, factor_weight, moment_decay, moment_weight",
     r"SHAMPOO_U8": "nothing: there is no such constant",
 }
-# A line that matches one of these patterns is not checked. They are words from outside this project.
+# A line that matches one of these patterns is not checked. The patterns match words from outside this project.
 EXCEPTIONS = (
     r"ftell",  # the function of the C library
 )

@@ -107,8 +107,8 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns 1 / (sqrt(l) + epsilon). a: 1 / sqrt(l), where l is the product of the eigenvalues that belong to an element
-// in the eigenbases of all dims.
+// Returns 1 / (sqrt(l) + epsilon). a: 1 / sqrt(l). In the eigenbases, an element belongs to one eigenvalue of each dim,
+// and l is the product of these eigenvalues.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);
@@ -134,7 +134,7 @@ SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
 template <bool kMomentum, typename Real>
 SHAMPOO_HD_ELEMENT AppliedElement<Real> ApplyElement(const ApplyScalars<Real>& s, Real p, Real w, Real m) {
   Real direction = p * s.down * s.up;
-  // If `decay` or `shrinkage` is 0, W must not enter the sum: W may be infinite, and 0 times infinity is NaN.
+  // If `decay` or `shrinkage` is 0, its product with W is left out: W may be infinite, and 0 times infinity is NaN.
   const bool decays = Decays(s.cautious, direction, w);
   direction = (s.decay != 0) & decays ? direction + s.decay * w : direction;
   Real moved = 0;

@@ -41,8 +41,8 @@ struct KernelsOf {
   void (*scale_damped)(const Real* a, Real epsilon, Real* h, int64_t n);
 };
 
-// Kernels for the inverse square root of a symmetric tridiagonal matrix T, which is computed as a weighted sum of
-// inverses (T + shift I)^-1 (core/roots/resolvent.h). Each inverse belongs to a pole and has its own shift.
+// Kernels that approximate the inverse square root of a symmetric tridiagonal matrix T by a weighted sum of inverses
+// (T + shift I)^-1 (core/roots/resolvent.h). Each inverse belongs to a pole of the approximation and has its own shift.
 //   d  the diagonal of T, n elements
 //   e  the off-diagonal of T, n - 1 elements
 struct TridiagonalKernels {
@@ -68,7 +68,7 @@ struct TridiagonalKernels {
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
   // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes consecutive poles.
-  //   inverses  the result of inverse_pivots, from the column of the first of these poles
+  //   inverses  the result of inverse_pivots, starting at the column of the first pole
   //   scratch   n * kLanes elements
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);

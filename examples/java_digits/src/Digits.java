@@ -10,8 +10,8 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
- * The images and their labels. The file begins with "digits8\n". Then follow the number of training images and the
- * number of test images, 2 bytes each, little-endian. Each image has 64 pixels from 0 (paper) to 16 (ink), and a label.
+ * The images and their labels. Their file begins with "digits8\n", the number of training images and the number of test
+ * images (2 bytes each, little-endian). Each image has 64 pixels from 0 (paper) to 16 (ink), and a label (1 byte each).
  */
 final class Digits {
   private static final int INK = 16;
@@ -56,7 +56,7 @@ final class Digits {
     return value;
   }
 
-  /** Copies the images whose indices are rows[first] to rows[first + count - 1] to x, and their labels to labelsOut. */
+  /** Copies count images to x, and their labels to labelsOut. Image r of x is the image with index rows[first + r]. */
   void gather(int[] rows, int first, int count, double[] x, int[] labelsOut) {
     for (int r = 0; r < count; ++r) {
       System.arraycopy(images, rows[first + r] * Network.INPUTS, x, r * Network.INPUTS, Network.INPUTS);

@@ -8,8 +8,8 @@ import io.github.libshampoo.Shampoo;
 /**
  * A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
  *
- * <p>All parameters are in one direct buffer and all gradients in another, in the order W1 b1 W2 b2 W3 b3. Matrices are
- * row-major, with one row per output. Computations use arrays, because Java compiles faster loops for arrays.
+ * <p>One direct buffer contains all parameters, and another contains all gradients, in the order W1 b1 W2 b2 W3 b3.
+ * Matrices are row-major, with one row per output. Computations use arrays, for which Java compiles faster loops.
  */
 final class Network {
   static final int INPUTS = 64;
@@ -17,7 +17,7 @@ final class Network {
   private static final int[] SIZES = {INPUTS, 128, 64, CLASSES};
   private static final int LAYERS = SIZES.length - 1;
 
-  /** Names and shapes of the parameters, in their order. */
+  /** Names and shapes of the parameters, in the order of the buffers. */
   static final String[] NAMES = {"W1", "b1", "W2", "b2", "W3", "b3"};
 
   static final long[][] SHAPES = {{128, 64}, {128}, {64, 128}, {64}, {10, 64}, {10}};
@@ -75,7 +75,7 @@ final class Network {
     }
   }
 
-  /** Returns the sum of a[i] * b[i], computed from eight partial sums in the order of c_mlp. */
+  /** Returns the sum of a[i] * b[i], computed from eight partial sums in the same order as in c_mlp. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (int i = 0; i < n; i += 8) { // the number of inputs of each layer is a multiple of 8

@@ -19,9 +19,9 @@ const MAGIC: &[u8] = b"digits8\n";
 const INK: u8 = 16;
 
 impl Digits {
-    /// Reads a file that ../c_mlp/data/make_digits.py wrote. The file starts with 8 bytes that identify the format, and
-    /// the numbers of training and test images, 2 bytes each, little-endian. Then each image has 64 bytes for the
-    /// pixels, from 0 (paper) to 16 (ink), and 1 byte for the label.
+    /// Reads a file that ../c_mlp/data/make_digits.py wrote. The first 8 bytes identify the format. The numbers of
+    /// training images and of test images follow, 2 bytes each, little-endian. The rest of the file has 65 bytes for
+    /// each image: 64 pixels, from 0 (paper) to 16 (ink), and the label.
     pub fn load(path: &str) -> Result<Self> {
         let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
         if bytes.len() < 12 || !bytes.starts_with(MAGIC) {

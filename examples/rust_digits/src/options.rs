@@ -21,7 +21,7 @@ with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and a
   --seed N             seed of the initial weights and of the order of the images (1)
   --set KEY=VALUE      sets a hyper-parameter of libshampoo; docs/keys.md lists the keys; may be repeated
   --data FILE          the images (../c_mlp/data/digits.bin)
-  --csv FILE           receives the curves, which ../plot.py draws (curves.csv); if \"\", nothing is written
+  --csv FILE           receives the curves, which ../plot.py draws (curves.csv); if FILE is \"\", no file is written
   --step-losses FILE   receives the losses of each step, computed before the update, in full precision
   --help               this text
 ";

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Output of a run: a table during the training; at the end, the mean times of a step and the curves as CSV.
+//! Prints a table during the training. At the end, prints the mean times of a step and writes the curves as CSV.
 
 use crate::options::Result;
 use crate::progress::clear_progress;
@@ -26,7 +26,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Returns the mean milliseconds per step that the gradient and the update take.
+    /// Returns the mean times, in milliseconds, of computing a gradient and of an update.
     fn times(&self, steps: usize) -> (f64, f64) {
         (1e3 * self.gradient_seconds / steps as f64, 1e3 * self.update_seconds / steps as f64)
     }
@@ -59,7 +59,7 @@ pub fn times(steps: usize, curves: &[Curve; 2]) {
     }
 }
 
-/// Writes a row for each epoch.
+/// Writes the curves to a CSV file, with a row for the start and for each epoch.
 pub fn csv(path: &str, curves: &[Curve; 2]) -> Result<()> {
     let mut text =
         String::from("epoch,shampoo_train_loss,adamw_train_loss,shampoo_test_accuracy,adamw_test_accuracy\n");

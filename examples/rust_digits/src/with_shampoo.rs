@@ -31,7 +31,7 @@ impl WithShampoo {
         }
         let plan = plan.finish()?;
 
-        // 3. The optimizer. It allocates everything here; steps allocate nothing.
+        // 3. The optimizer. Optimizer::new allocates all its memory; steps of the C library allocate nothing.
         let optimizer = Optimizer::new(&plan)?;
         Ok(WithShampoo { lr: optimizer.get(0, "lr")?, optimizer, state_bytes: plan.bytes("state")? })
     }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes abidw's description of the library's interface to OUTPUT. Of all
-# types, the description contains only those of the public headers. Paths of source files are reduced to file names,
+# describe.sh LIBRARY INCLUDE_DIR OUTPUT: writes abidw's description of the library's interface to OUTPUT. The
+# description omits all types that are not in the public headers. Paths of source files are reduced to file names,
 # because abidiff needs only the names to distinguish the files.
 set -eu
 # abidiff has options to omit private types, but with these options, abidiff 2.2 cannot read files that abidw wrote.

@@ -1,8 +1,8 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that the structs still have the layout of version 0.1, so that programs compiled with 0.1 run with every later
- * library. In a later version, a struct may be larger, but the fields of 0.1 keep their offsets. In 0.1, no struct has
- * padding after its last field, so a new field always increases the size. */
+/* Checks that structs, the table shampoo_api and codes are compatible with version 0.1, so that programs compiled with
+ * 0.1 run with every later library. A struct that begins with struct_size may be larger in a later version, but the
+ * fields of 0.1 keep their offsets. In 0.1, such a struct does not end with padding, so a new field makes it larger. */
 #include <shampoo/api.h>
 #include <stdio.h>
 

@@ -43,7 +43,7 @@ inline Format FormatOf(int32_t dtype) {
   }
 }
 
-// Returns the number of the dtype that is nearest to `value`; ties are rounded to even. The result is a multiple of the
+// Returns `value` rounded to the nearest number of the dtype; ties are rounded to even. The result is a multiple of the
 // quantum, which is the distance between neighboring numbers with the exponent of `value`.
 inline double Rounded(double value, int32_t dtype) {
   if (dtype == SHAMPOO_F64 || value == 0 || !std::isfinite(value)) return value;

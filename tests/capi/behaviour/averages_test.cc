@@ -72,18 +72,17 @@ void CheckAveraging(const Keys& keys, double train, double eval, double power) {
   }
 }
 
-TEST_CASE("with averaging gpa parameters and exports match the formulas of Generalized Primal Averaging") {
+TEST_CASE("parameters and exports match the formulas of Generalized Primal Averaging with averaging=gpa") {
   CheckAveraging("averaging=gpa average_train=0.7 average_eval=0.6", 0.7, 0.6, -1);
   CheckAveraging("averaging=gpa", 0.8, 0.9, -1);
 }
 
-TEST_CASE("with averaging schedule_free parameters and exports match the formulas of Schedule-Free") {
+TEST_CASE("parameters and exports match the formulas of Schedule-Free with averaging=schedule_free") {
   CheckAveraging("averaging=schedule_free average_train=0.9", 0.9, 0, 2);
   CheckAveraging("averaging=schedule_free average_lr_power=0", 0.8, 0, 0);
 }
 
-TEST_CASE(
-    "with averaging schedule_free the state lr_sum also grows in steps in which only other parameters have gradients") {
+TEST_CASE("the state lr_sum of schedule_free also grows in steps in which only other parameters have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
   std::mt19937_64 random = host.FillFrom(2);
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(host.Read("v/0/lr_sum").Get(0) == doctest::Approx(0.04));
 }
 
-TEST_CASE("with averaging schedule_free the state lr_sum grows only in groups that have gradients") {
+TEST_CASE("the state lr_sum of schedule_free grows only in groups that have gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   std::vector<shampoo_param_desc> params = {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)};
   params[1].group = 1;
@@ -111,7 +110,7 @@ TEST_CASE("with averaging schedule_free the state lr_sum grows only in groups th
   CHECK(host.Read("w/0/lr_sum").Get(0) == doctest::Approx(0.02));
 }
 
-TEST_CASE("with averaging schedule_free the state lr_sum grows in steps that skip a block but not in skipped steps") {
+TEST_CASE("the state lr_sum of schedule_free grows in steps that skip a block but not in skipped steps") {
   for (const bool skips_step : {true, false}) {
     CAPTURE(skips_step);
     Host host(kSgd + "averaging=schedule_free lr=0.1" + Keys{{"on_nonfinite", skips_step ? "skip_step" : "skip_block"}},
@@ -168,7 +167,7 @@ TEST_CASE("a skipped step and a step that skips a block still move the average t
   }
 }
 
-TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter, and weight_ema loses them") {
+TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter but weight_ema loses them") {
   // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1.
   const double lr = 0.000244140625;
   Host ema(kSgd + "weight_ema=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
@@ -178,11 +177,11 @@ TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter, 
     for (int step = 1; step <= 4; ++step) host->Step();
     for (size_t i = 0; i < 4; ++i) CHECK(host->tensors[0].w.Get(i) == 1);
   }
-  CHECK(ema.Read("w/0/ema_offset").Get(0) == 0);  // the parameter was always 1, and so is its average
+  CHECK(ema.Read("w/0/ema_offset").Get(0) == 0);  // the parameter was always 1, so its average is 1, too
   CHECK(gpa.Read("w/0/iterate_offset").Get(0) == -4 * lr);
 }
 
-TEST_CASE("with output updates weight_ema averages the parameter to which the caller adds the updates") {
+TEST_CASE("weight_ema averages the parameter to which the caller adds the updates that a step writes") {
   const Keys keys = kSgd + "weight_ema=0.5 lr=0.1";
   const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
   Host direct(keys, params);

@@ -136,7 +136,7 @@ TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eig
   }
 }
 
-TEST_CASE("with first_step use soap makes the first step of Adam in the eigenbasis of the first gradient") {
+TEST_CASE("with first_step=use, soap makes the first step of Adam in the eigenbasis of the first gradient") {
   Host host(kSoap + "first_step=use relative_epsilon=0 precondition_frequency=3", {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
@@ -213,7 +213,7 @@ TEST_CASE("kl_shampoo gives the numbers of an example that is computed by hand")
   CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
 }
 
-TEST_CASE("kl_shampoo divides by epsilon plus the square root of the product of the eigenvalues of both dims") {
+TEST_CASE("kl_shampoo divides by epsilon + sqrt(a b), where a and b are eigenvalues of the two dims") {
   Host host(kExample + "epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   // The filtered gradient is (0.1, 0.2), and the divisor without epsilon is 0.1.
@@ -252,7 +252,7 @@ TEST_CASE(
     CAPTURE(keys);
     Host host(kExample + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
     DiagonalKlReference reference{10};
-    std::vector<BasisVector> directions;  // element i is the direction of gradient i + 1
+    std::vector<BasisVector> directions;  // element i is the direction of update i, which uses gradient i + 1
     for (int gradient = 1; gradient <= 40; ++gradient) {
       const BasisVector diagonal = gradient <= 10 ? BasisVector{2, 1} : BasisVector{0.1, 3};
       const BasisVector direction = DirectionOf(&host, DiagonalMatrix(diagonal));
@@ -260,7 +260,7 @@ TEST_CASE(
       const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
       CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (is_eigen ? 1e-13 : 1e-7));
     }
-    // The eigenvalues cross before update 20. The refresh in update 20 or an earlier one has exchanged the columns.
+    // The eigenvalues cross before update 20, and a refresh in or before update 20 has exchanged the columns.
     CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
     CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
   }
@@ -349,7 +349,7 @@ TEST_CASE("factor matrices of soap add up contractions of the gradients, with th
 }
 
 TEST_CASE(
-    "with factor_correction kl, the gradients after the first one are whitened along all dims except that of the "
+    "with factor_correction kl, gradients after the first one are whitened along all dims except the dim of the "
     "factor matrix") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
@@ -371,8 +371,8 @@ TEST_CASE(
       expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The eigenvalues are moving averages of the diagonals of the terms, such as `gram`, in the eigenbasis. The test
-    // compares only the sum of the eigenvalues. This sum is a trace, which does not depend on the basis.
+    // The eigenvalues average the diagonals that matrices such as `gram` have in the eigenbasis. The test compares only
+    // the sum of the eigenvalues, because the trace of a matrix does not depend on the basis.
     for (size_t k = 0; k < 3; ++k) {
       double trace = 0, sum = 0;
       const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);
@@ -395,8 +395,8 @@ TEST_CASE("with factor_correction kl, gradients of a block with one factor matri
   }
 }
 
-// Checks that the columns of the basis of dim k are eigenvectors of factor matrix k, by ascending or descending
-// eigenvalue.
+// Checks that the columns of the basis of dim k are eigenvectors of factor matrix k. Their eigenvalues must be in
+// ascending order if `ascending` is true, otherwise in descending order.
 void CheckEigenvectors(const Host& host, size_t k, bool ascending) {
   const BasisVector factor = host.Read("w/0/factor." + std::to_string(k)).Values();
   const BasisVector q = host.Read("w/0/basis." + std::to_string(k)).Values();

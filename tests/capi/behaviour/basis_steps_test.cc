@@ -72,7 +72,7 @@ TEST_CASE("with basis_tolerance 1, no refresh changes a basis") {
   }
 }
 
-TEST_CASE("with basis_order after, a direction uses only bases and eigenvalues of earlier gradients") {
+TEST_CASE("with basis_order=after, a direction uses only bases and eigenvalues of earlier gradients") {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method);
     Host refreshes(method + "precondition_frequency=1 shampoo_beta=0.5", {Param("w", {4, 3}, SHAMPOO_F64)});
@@ -83,7 +83,7 @@ TEST_CASE("with basis_order after, a direction uses only bases and eigenvalues o
       const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
       CHECK(is_same == (gradient <= 2));
       if (gradient == 2) {
-        // With factor_correction kl and kl_shampoo, the update of the factor matrices also used the old bases.
+        // With method kl_shampoo or factor_correction kl, the update of the factor matrices also used the old bases.
         CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
         CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
         CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));
@@ -92,7 +92,7 @@ TEST_CASE("with basis_order after, a direction uses only bases and eigenvalues o
   }
 }
 
-TEST_CASE("with basis_order before, bases change at start_preconditioning_step and at each later refresh") {
+TEST_CASE("with basis_order=before, bases change at start_preconditioning_step and at each later refresh") {
   Host host(kSoap + "basis_order=before precondition_frequency=3 start_preconditioning_step=4",
             {Param("w", {3, 4}, SHAMPOO_F64)});
   CHECK(BasisChanges(&host, 9, [] {}) == std::vector<int>{4, 6, 9});
@@ -123,7 +123,7 @@ TEST_CASE("with soap and kl_shampoo the results for a parameter do not depend on
   }
 }
 
-TEST_CASE("with soap and kl_shampoo weight decay follows weight_decay_type and the first gradient causes no decay") {
+TEST_CASE("with soap and kl_shampoo, weight decay follows weight_decay_type, and the first gradient causes no decay") {
   const double lr = 0.1, decay = 0.2;
   const struct {
     const char* type;

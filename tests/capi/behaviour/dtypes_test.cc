@@ -42,7 +42,7 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
   }
 }
 
-TEST_CASE("with mixed dtypes a step equals a step in the computation dtype whose outputs are each rounded once") {
+TEST_CASE("with mixed dtypes, a step gives the results of a step in the computation dtype, each rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
@@ -99,7 +99,8 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
 }
 
 TEST_CASE(
-    "without a gradient a step writes the parameter or zero updates to out and the parameter to copy and rounds once") {
+    "a step without a gradient writes the parameter or a zero update to out and the parameter to copy, each rounded "
+    "once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {
@@ -113,8 +114,8 @@ TEST_CASE(
           tensor.w.Fill(random);
           tensor.w.Set(1, 1e30);
           tensor.w.Set(2, -1e-7);
-          // These elements are just above the midpoint between two numbers of bf16 and of f16. Rounding them first to
-          // float32 gives a wrong result.
+          // Element 3 is just above a midpoint of two bf16 numbers, and element 4 is just above a midpoint of two f16
+          // numbers. Rounding them first to float32 gives a wrong result.
           tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
           tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
           tensor.has_grad = false;

@@ -50,7 +50,7 @@ TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run withou
   CheckDefault("factor_update_frequency=1", {Param("w", {6, 5}), Param("b", {4})});
 }
 
-TEST_CASE("with factor_update_frequency 3 factor matrices change only at updates 1 and 4 and 7 of their block") {
+TEST_CASE("with factor_update_frequency=3, factor matrices change only at updates 1, 4 and 7 of their block") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
     // With soap and kl_shampoo, the first gradient initializes the factor matrices and is not counted as an update.
@@ -94,7 +94,7 @@ TEST_CASE("the bias correction of a factor matrix counts its updates, not the st
   CHECK(host.Read("w/0/inverse.1") == only.Read("w/0/inverse.1"));
 }
 
-TEST_CASE("a run with precondition_dims all is bit-identical to a run without the key") {
+TEST_CASE("a run with precondition_dims=all is bit-identical to a run without the key") {
   CheckDefault("precondition_dims=all", {Param("w", {6, 5}), Param("t", {3, 2, 4})});
 }
 
@@ -109,7 +109,7 @@ std::set<int> DimsWithFactors(const Host& host) {
   return dims;
 }
 
-TEST_CASE("the values smaller and larger of precondition_dims select only one dim and prefer the first of equal dims") {
+TEST_CASE("precondition_dims=smaller and precondition_dims=larger select one dim and prefer the first of equal dims") {
   const struct {
     std::vector<int64_t> shape;
     int smaller, larger;
@@ -124,7 +124,7 @@ TEST_CASE("the values smaller and larger of precondition_dims select only one di
       CHECK(dims("larger") == std::set<int>{one.larger});
       CHECK(dims("all").size() == one.shape.size());
     }
-    // Dims are compared before blocks are split. A dim without a factor matrix is not split.
+    // Dims are compared before a parameter is split into blocks. A dim without a factor matrix is not split.
     Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
     CHECK(BlocksOf(split.plan).size() == 2);
@@ -150,8 +150,8 @@ TEST_CASE("a matrix that has one column and one factor matrix is updated like a 
 }
 
 TEST_CASE(
-    "with norm_control hyperball a parameter keeps its norm from before the first update and no step moves it much "
-    "farther than lr times this norm") {
+    "with norm_control hyperball, a parameter keeps its initial norm, and no step moves it much farther than lr times "
+    "this norm") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
     const bool skips_first = method.keys[0].first == "method";

@@ -16,9 +16,9 @@ namespace shampoo_test {
 class Host {
  public:
   struct Tensors {
-    Array w, g, out, copy;
+    Array w, g, out, copy;  // parameter, gradient, output, copy
     bool has_grad = true;
-    bool separate = false;  // the step writes to out, which is copied to w after the step
+    bool separate = false;  // a step writes to out, and Step() then copies out to w
   };
 
   Host(const Keys& keys, const std::vector<shampoo_param_desc>& params, int32_t threads = 1)
@@ -161,7 +161,7 @@ class Host {
     const std::vector<double> values = array.Values();
     return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
   }
-  // Returns whether all states and parameters are finite. If `separate` is true for a parameter, its output is checked.
+  // Returns whether all states and all parameters are finite. For a parameter with `separate`, the output is checked.
   bool IsFinite() const {
     const std::vector<Entry> entries = Entries();
     return std::all_of(tensors.begin(), tensors.end(),

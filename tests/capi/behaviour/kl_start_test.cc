@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The eigenvalues of methods kl_shampoo and soap with factor_correction kl, if kl_init is auto: the first eigenvalues,
-// their moving averages, and their lower bound, which kl_cap determines.
+// Tests of the eigenvalues of kl_shampoo, and of soap with factor_correction kl, if kl_init is auto: their first
+// values, their moving averages, and their lower bound, which kl_cap determines.
 #include <array>
 #include <cmath>
 
@@ -26,8 +26,8 @@ double MeanSquare(const BasisVector& values) {
 }
 
 TEST_CASE(
-    "with kl_init auto the first gradient of a block of order n sets all eigenvalues to the n-th root of its mean "
-    "square and is then whitened with these eigenvalues") {
+    "with kl_init auto, the first gradient of a block of order n sets all eigenvalues to the n-th root of its mean "
+    "square; these eigenvalues then whiten this gradient") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -44,7 +44,7 @@ TEST_CASE(
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
     // The second gradient is whitened with the first eigenvalues. These eigenvalues have no weight in the averages, so
-    // the sum of the new eigenvalues of a dim is the trace of the second term alone.
+    // the sum of the new eigenvalues of a dim is the trace of `gram` alone.
     DirectionOf(&host, g[1]);
     for (size_t k = 0; k < 3; ++k) {
       const double weight = static_cast<double>(shape[k]) / 24 / (first * first);
@@ -132,8 +132,8 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
-      // Step 5 adds term 4 to the averages, because step 1 adds none. The weight of this term is that of a fourth term,
-      // although the first three terms were zeros. The averages before step 5 count as `first`.
+      // Step 1 adds no term to the averages, and steps 2 to 4 count as three terms. Step 5 sets the averages to
+      // `first`, and then adds its term with the weight of a fourth term.
       const double weight = 0.25 / (1 - std::pow(0.75, 4));
       for (size_t k = 0; k < 2; ++k) {
         const BasisVector eigenvalues = EigenvaluesOf(host, k);

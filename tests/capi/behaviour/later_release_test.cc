@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keys that reproduce runs of a later release of the reference implementation: momentum_dampening, trace_scaling,
-// row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The expected numbers are computed by
-// hand.
+// Tests of the keys that reproduce runs of a later release of the reference implementation: momentum_dampening,
+// trace_scaling, row_sum_epsilon, count_empty_steps, and drop_weighting with method shampoo. The expected numbers are
+// computed by hand.
 #include <cmath>
 #include <vector>
 
@@ -16,7 +16,7 @@ const Keys kMomentum = "method=sgd lr=1 momentum=0.5 momentum_dampening=0.25";
 // Factor matrices are sums, because preset shampoo_2024 sets beta2 to 1. With beta1 0, the filtered gradient is the
 // gradient.
 const Keys kSums = "preset=shampoo_2024 lr=1 beta1=0 initial_inverse=identity use_merge_dims=false";
-// The same keys, but factor matrices are averages.
+// Like kSums, except that factor matrices are averages.
 const Keys kAverages = kSums + "beta2=0.5";
 
 // Makes one step, in which the gradient of the first parameter is the diagonal matrix diag(gradient). Returns the
@@ -36,7 +36,7 @@ void CheckDiagonal(const std::vector<double>& values, const std::vector<double>&
   }
 }
 
-TEST_CASE("momentum_dampening scales the direction, including weight decay, before momentum or Nesterov momentum") {
+TEST_CASE("momentum_dampening scales the direction, including weight decay, before momentum is applied") {
   const std::vector<shampoo_param_desc> one = {Param("w", {1, 1}, SHAMPOO_F64)};
   Host plain(kMomentum, one);
   CHECK(StepDiagonal(&plain, {4}) == std::vector<double>{-3});    // M = 3
@@ -101,7 +101,7 @@ TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
   }
 }
 
-TEST_CASE("with row_sum_epsilon, the epsilon of higher_order is relative to the largest row sum") {
+TEST_CASE("with row_sum_epsilon, the epsilon of root_method higher_order is relative to the largest row sum") {
   const ConfigPtr config = MakeConfig("root_method=higher_order root_tolerance=1e-14 epsilon=1 row_sum_epsilon=true");
   const double a[] = {2, 1, 1, 1};
   double x[4] = {};
@@ -143,8 +143,8 @@ TEST_CASE("count_empty_steps counts the steps in which no parameter of a group h
   }
   CHECK(counts.Steps(0) == 1);
   CHECK(skips.Steps(0) == 0);
-  // The first refresh is in step 2. The first element of the factor matrix after bias correction is 0.5 * 4 / (1 -
-  // 0.5^2).
+  // The first refresh is in step 2, which only `counts` reaches. The first element of its factor matrix after bias
+  // correction is 0.5 * 4 / (1 - 0.5^2).
   CheckDiagonal(StepDiagonal(&counts, {2, 1}), {-2 / std::sqrt(8.0 / 3), -1 / std::sqrt(2.0 / 3)});
   CheckDiagonal(StepDiagonal(&skips, {2, 1}), {-2, -1});
   CHECK(counts.Steps(0) == 2);

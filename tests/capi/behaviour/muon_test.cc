@@ -36,7 +36,7 @@ MuonValues FirstStep(const Keys& keys, const std::vector<int64_t>& shape, const 
   return FirstStepOf(keys, Param("w", shape, SHAMPOO_F64), w, g);
 }
 
-// Returns the direction of the first step of a parameter of zeros. The learning rate must be 1.
+// Returns the direction of the first step, before which the parameter is 0. The learning rate must be 1.
 MuonValues FirstDirection(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& g) {
   return Scaled(FirstStepOf(keys, desc, MuonValues(g.size()), g), -1);
 }
@@ -190,7 +190,7 @@ TEST_CASE(
       CheckNear(host.Read("w/0/direction_moment").Values(), {v[0], v[1], v[2]});
     }
   }
-  // For a wide matrix, short has one mean for each column, and row has one mean for each row.
+  // For a wide matrix, second_moment=short has one mean for each column.
   Host wide(keys + "second_moment=short", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&wide, Transposed(first, 3)), {-equal, 0, 0, 0, -equal, -equal});
   CHECK(wide.Read("w/0/direction_moment").size() == 3);
@@ -305,7 +305,7 @@ TEST_CASE("each weight_decay_type gives the numbers of its formula") {
   CHECK(FirstStep(coupled, {2}, {2, 2}, {-0.25, -0.75}) == MuonValues{1.75, 2.25});
 }
 
-TEST_CASE("momentum accumulates the sum of the direction and the decay of weight_decay_type corrected") {
+TEST_CASE("with weight_decay_type=corrected, momentum accumulates the direction plus the decay") {
   Host host(Keys("method=sgd lr=0.25 peak_lr=0.5 weight_decay=0.25 weight_decay_type=corrected momentum=0.5"),
             {Param("w", {1}, SHAMPOO_F64)});
   host.tensors[0].w.Set(0, 2);
@@ -355,7 +355,7 @@ std::string ErrorAfterSkippedUpdate(Host* host) {
   return shampoo_last_error();
 }
 
-TEST_CASE("norm_control hyperball and relative report a parameter of zeros, and the other kinds move it") {
+TEST_CASE("norm_control=hyperball and norm_control=relative report a parameter of zeros; the other values move it") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
     CAPTURE(method);
     const Keys keys = {{"method", method}, {"lr", "0.5"}};

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Gradients that are not finite: a run continues after the error, and on_nonfinite skips steps or blocks.
+// Tests of gradients that are not finite (errors and the key on_nonfinite), and of gradients that are zero or constant.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 #include "tests/capture.h"
@@ -32,7 +32,7 @@ const Keys kAll = "grafting=adam momentum=0.5 weight_decay=0.01 use_merge_dims=f
 
 std::vector<shampoo_param_desc> Params() { return {Param("w", {6, 5}), Param("b", {5})}; }
 
-TEST_CASE("after an error about an infinite gradient, a run is bit-identical to a run without that step") {
+TEST_CASE("a run that continues after an infinite gradient is bit-identical to a run without the failed step") {
   for (const char* method : {"eigen", "newton", "higher_order", "cans"}) {
     CAPTURE(method);
     Host bad(kAll + Keys{{"root_method", method}}, Params(), 2);

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Steps whose gradient and direction are ordinary, but whose new parameter or momentum would not be finite.
+// Tests of steps whose gradient and direction are ordinary, but whose new parameter or momentum would not be finite.
 #include <cfenv>
 #include <limits>
 
@@ -17,7 +17,7 @@ double LimitOf(int32_t dtype) {
   return dtype == SHAMPOO_F64 ? std::numeric_limits<double>::max() : FormatOf(dtype).largest;
 }
 
-// A host with two parameters of one block each: "bad" has the values of an OverflowCase, "sound" has ordinary values.
+// A host with two parameters of one block each: "bad" has values of an OverflowCase, and "sound" has ordinary values.
 struct Overflowing : Host {
   Overflowing(const OverflowCase& one, const Keys& more, int32_t dtype)
       : Host("lr=1" + more + one.keys, {Param("bad", {6, 5}, dtype), Param("sound", {5}, dtype)}, 2) {

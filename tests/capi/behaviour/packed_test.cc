@@ -16,7 +16,7 @@ std::vector<double> DifferencesFromReference(const std::vector<int>& shape, cons
   TensorReference reference(shape);
   reference.frequency = 2;
   reference.start = 2;
-  reference.epsilon = 0.5;  // large, because rounding matters more for rank-deficient factor matrices
+  reference.epsilon = 0.5;  // large: with a small epsilon, roots of rank-deficient matrices amplify rounding errors
   std::vector<double> w;
   std::vector<double> found;
   for (const Keys& keys : dtypes) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The warning, at the creation of an optimizer, that factor matrices will be rank-deficient when their first inverse
-// roots are computed.
+// Tests of the warning that creating an optimizer logs if factor matrices will be rank-deficient when their first
+// inverse roots are computed.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 
@@ -56,7 +56,7 @@ TEST_CASE("the step of the first root depends on the group and, with root_spread
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("there is no warning with factor matrices of full rank, pseudo_inverse, or root_relative_epsilon") {
+TEST_CASE("there is no warning at full rank or with pseudo_inverse or with root_relative_epsilon") {
   CHECK(WarningOf("precondition_frequency=9") == "");
   CHECK(WarningOf("precondition_frequency=8") != "");
   CHECK(WarningOf("root_rank_handling=pseudo_inverse epsilon=0") == "");

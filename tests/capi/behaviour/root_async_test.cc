@@ -21,8 +21,7 @@ namespace {
 const Keys kAsync =
     "precondition_frequency=4 root_async=2 start_preconditioning_step=5 use_merge_dims=false grafting=adam "
     "momentum=0.9";
-// With these keys, the roots of step 5 are used at once, those of step 8 from step 10 on, and those of step 12 from
-// step 14 on.
+// With these keys, the roots of step 5 are used at once. The roots of steps 8 and 12 are used from steps 10 and 14 on.
 
 double SnapshotStep(const Host& host, const std::string& param) { return host.Read(param + "/0/snapshot_step").Get(0); }
 
@@ -88,7 +87,7 @@ TEST_CASE("delayed roots in triangular or narrow storage equal the roots of an o
 struct BlockHistory {
   std::string name;
   std::function<bool(uint64_t t)> has_gradient;
-  std::map<uint64_t, uint64_t> used;  // key: step of first use; value: step of the factor matrices
+  std::map<uint64_t, uint64_t> used;  // key: step of first use; value: step of the refresh
 };
 
 bool IsAmong(uint64_t t, std::initializer_list<uint64_t> steps) {

@@ -15,7 +15,7 @@ constexpr int kStart = 4;
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 
-TEST_CASE("with root_spread each block steps like a reference whose refreshes are delayed by the phase of the block") {
+TEST_CASE("with root_spread, each block is updated like a reference whose refreshes are delayed by the block's phase") {
   std::vector<TensorReference> references;
   std::vector<shampoo_param_desc> params;
   const char* const names[] = {"a", "b", "c", "d"};

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// track_root_residuals and pseudo_inverse, observed through statistics, log messages and states.
+// Tests of track_root_residuals and pseudo_inverse through statistics, log messages and states.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 #include "tests/capture.h"
@@ -53,7 +53,7 @@ TEST_CASE("nothing is tracked or logged without track_root_residuals") {
 }
 
 // For G = u v^T the factor matrix |v|^2 u u^T has the pseudo-inverse root |v|^(-1/2) |u|^(-5/2) u u^T.
-TEST_CASE("with pseudo_inverse, the inverse root maps vectors that are orthogonal to all gradients to 0") {
+TEST_CASE("with pseudo_inverse, an inverse root maps a vector to 0 if all gradients are orthogonal to the vector") {
   Host host(Keys("root_rank_handling=pseudo_inverse epsilon=0 use_merge_dims=false beta1=0 lr=1"),
             {Param("w", {2, 3})});
   const double u[2] = {0.6, 0.8};

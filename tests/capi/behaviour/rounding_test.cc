@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The keys state_rounding, param_rounding and rounding_seed.
+// Tests of the keys state_rounding, param_rounding and rounding_seed.
 #include <cmath>
 
 #include "tests/capi/behaviour/host.h"

@@ -53,8 +53,8 @@ struct OneElement {
   }
 };
 
-// Checks 16 steps against the reference. changes: maps the number of a step, from 0, to the scalar that is changed just
-// before this step.
+// Checks 16 steps against the reference. `changes` maps a step, counted from 0, to the scalar that is changed just
+// before this step, and the new value of the scalar.
 void CheckSchedule(OneElement reference, const std::map<int, std::pair<std::string, double>>& changes) {
   Keys keys = {{"grafting", reference.grafting},
                {"use_nesterov", reference.nesterov ? "true" : "false"},

@@ -8,8 +8,8 @@ namespace shampoo_test {
 namespace {
 
 // Divides the elements [first, end) of a flattened tensor into pieces that are arrays, and returns the shapes of the
-// pieces. A piece consists of as many whole slices of one dim as fit. This dim is the outermost dim with a slice that
-// begins where the piece begins, and ends at `end` or before.
+// pieces. A piece consists of whole slices of one dim, as many as the range holds. This is the outermost dim with a
+// slice that begins at the start of the piece and does not extend beyond `end`.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {
@@ -39,7 +39,7 @@ Keys RandomKeys(std::mt19937_64& random) {
               {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
-TEST_CASE("random flat shards are bit-identical to separate parameters with the shapes of the pieces of a shard") {
+TEST_CASE("steps of a random flat shard and of its pieces as separate parameters are bit-identical") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
@@ -76,7 +76,7 @@ TEST_CASE("random flat shards are bit-identical to separate parameters with the 
   }
 }
 
-TEST_CASE("a stacked parameter is bit-identical to separate layers") {
+TEST_CASE("steps of a stacked parameter and of its layers as separate parameters are bit-identical") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
   const Keys keys = "grafting=rmsprop momentum=0.5 max_preconditioner_dim=4";
@@ -85,7 +85,7 @@ TEST_CASE("a stacked parameter is bit-identical to separate layers") {
   CheckSame(&one, &many);
 }
 
-TEST_CASE("random rectangular shards are bit-identical to separate parameters with the shapes of the shards") {
+TEST_CASE("steps of a random rectangular shard and of a parameter with the shape of the shard are bit-identical") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);

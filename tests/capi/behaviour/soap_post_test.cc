@@ -46,7 +46,7 @@ TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose side
   }
 }
 
-TEST_CASE("soap_post leaves vectors and heads as they are, and shape_scale is muon unless it is set") {
+TEST_CASE("soap_post has no effect on vectors and heads and changes the default of shape_scale to muon") {
   shampoo_param_desc head = Param("head", {6, 4}, SHAMPOO_F64);
   head.role = SHAMPOO_HEAD;
   const std::vector<shampoo_param_desc> params = {head, Param("bias", {6}, SHAMPOO_F64)};
@@ -60,7 +60,7 @@ TEST_CASE("soap_post leaves vectors and heads as they are, and shape_scale is mu
   }
   for (size_t p = 0; p < params.size(); ++p) CHECK(plain.tensors[p].w.bytes() == post.tensors[p].w.bytes());
 
-  // The matrix has 4 times as many rows as columns, so shape_scale muon doubles the direction.
+  // The matrix has 4 times as many rows as columns, so shape_scale=muon doubles the direction.
   Host doubled(unset + kPost, {Param("w", {8, 2}, SHAMPOO_F64)});
   Host single(kPlainSoap + kPost, {Param("w", {8, 2}, SHAMPOO_F64)});
   std::mt19937_64 random(7);

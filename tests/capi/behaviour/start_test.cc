@@ -20,7 +20,7 @@ TEST_CASE("without grafting, initial_inverse decides if steps before start_preco
   }
 }
 
-TEST_CASE("the flag of a factor matrix in the state diagonal is 1 only if the matrix was diagonal at every refresh") {
+TEST_CASE("the state named diagonal has the flag 1 only for factor matrices that were diagonal at every refresh") {
   Host host(Keys("use_merge_dims=false beta1=0 beta2=0.5 epsilon=0.5 use_bias_correction=false"), kMatrix);
   const auto step = [&](const std::vector<double>& gradient) {
     host.tensors[0].g = ArrayOf(SHAMPOO_F64, gradient);
@@ -35,9 +35,9 @@ TEST_CASE("the flag of a factor matrix in the state diagonal is 1 only if the ma
 }
 
 TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matrices and not in diagonal ones") {
-  // The test writes a diagonal factor matrix with the element -0.25. If the flag of the matrix in the state diagonal is
-  // 1, the root of a diagonal element a is (a + epsilon)^(-1/4). If the flag is 0, 0.25 is first added to all
-  // eigenvalues, so that the least is 0.
+  // The test writes a diagonal factor matrix with the element -0.25, and its flag in w/0/diagonal. If this flag is 1,
+  // the root of a diagonal element a is (a + epsilon)^(-1/4). If the flag is 0, 0.25 is first added to all eigenvalues,
+  // so that the least is 0.
   for (const bool dense : {false, true}) {
     Host host(Keys("use_merge_dims=false beta1=0 epsilon=0.5 beta2=1"), kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});

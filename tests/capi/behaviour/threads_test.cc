@@ -54,7 +54,7 @@ TEST_CASE("blocks that are divided among threads give bit-identical results") {
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("contractions and rank-k updates divided among threads give bit-identical results in all methods") {
+  TEST_CASE("contractions and rank-k updates that are divided among threads give bit-identical results") {
     const Keys often = "precondition_frequency=1 basis_method=qr";
     for (const Keys& method : {Keys("method=shampoo precondition_frequency=2"), "method=soap" + often,
                                "method=soap factor_correction=kl" + often, Keys("method=kl_shampoo") + often}) {

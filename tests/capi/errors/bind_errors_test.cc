@@ -43,7 +43,7 @@ TEST_CASE("a step before bind names the parameter that has no buffers") {
   CHECK(shampoo_optimizer_step(model.get(), nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("shampoo_optimizer_step rejects a NULL optimizer and a stream, and bind_state rejects a NULL optimizer") {
+TEST_CASE("shampoo_optimizer_step and bind_state reject a NULL optimizer, and a step on the CPU rejects a stream") {
   SteppedModel model;
   const auto before = model.Everything();
   int stream = 0;
@@ -67,7 +67,7 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), "buffers is NULL");
   CHECK_INVALID(shampoo_optimizer_bind(nullptr, 0, 1, &own), "opt is NULL");
   CHECK(shampoo_optimizer_bind(model.get(), 0, 0, nullptr) == SHAMPOO_OK);
-  // If one element of the array is wrong, none of them is bound.
+  // If one element of the array is wrong, no element is bound.
   shampoo_buffers elsewhere = own, bad = bias;
   elsewhere.out = own.copy;
   elsewhere.copy = nullptr;

@@ -10,7 +10,7 @@ struct Calls {
   int released = 0;
 };
 
-// Returns the callbacks of a communicator with one rank. The all_gather only counts its calls.
+// Returns callbacks that only count their calls, for a communicator with one rank.
 shampoo_comm_ops OpsOf(Calls* account) {
   shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
   ops.user = account;
@@ -55,7 +55,7 @@ TEST_CASE("if the process has no NCCL, creating an NCCL communicator fails") {
   CHECK(comm == nullptr);
 }
 
-TEST_CASE("an optimizer on the CPU rejects communicators of device memory") {
+TEST_CASE("an optimizer on the CPU rejects communicators for device memory") {
   Calls account;
   const PlanPtr plan = MakeSmallPlan();
   for (const char* const which : {"replica_comm", "shard_comm"}) {
@@ -73,7 +73,7 @@ TEST_CASE("an optimizer on the CPU rejects communicators of device memory") {
   CHECK(account.released == 2);
 }
 
-TEST_CASE("communicate params is rejected with output updates") {
+TEST_CASE("communicate=params is rejected with output=updates") {
   PlanError("communicate=params output=updates");
   CHECK(MissingWord({"communicate", "params", "output"}) == "");
 }

@@ -51,7 +51,7 @@ TEST_CASE("every key rejects a string that is not one of its values and reports 
   for (const shampoo_key_info& key : KeyTable()) {
     for (const std::string& text : WrongTexts(key)) {
       CAPTURE_ALL(key.name, text);
-      // The message may contain the value without the blanks around it.
+      // If the value consists only of blanks, the message may omit them.
       const std::string shown = text.find_first_not_of(" \t") == std::string::npos ? "" : text;
       const char* const quote = shown.empty() ? "" : "\"";
       CHECK_INVALID(shampoo_config_set_str(config.get(), key.name, text.c_str()),
@@ -158,7 +158,7 @@ TEST_CASE("a name that is not similar to any key gets no suggestion") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("for the name of a key of another optimizer the error says what to use instead") {
+TEST_CASE("the error about a key of another optimizer says what to use instead") {
   const ConfigPtr config = MakeChangedConfig();
   const struct {
     const char* name;

@@ -73,7 +73,7 @@ TEST_CASE("a message that is too long is truncated between two characters and en
   shampoo_config_destroy(config);
 }
 
-TEST_CASE("status codes have names, and other numbers do not") {
+TEST_CASE("each status code has a name and any other number is an unknown status") {
   CHECK(std::string(shampoo_status_name(SHAMPOO_OK)) == "SHAMPOO_OK");
   CHECK(std::string(shampoo_status_name(SHAMPOO_E_INVALID)) == "SHAMPOO_E_INVALID");
   CHECK(std::string(shampoo_status_name(SHAMPOO_E_INTERNAL)) == "SHAMPOO_E_INTERNAL");

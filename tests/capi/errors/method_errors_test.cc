@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests that a plan rejects keys that the method of their group does not read. Tests that it rejects keys for norms,
-// such as update_norm, if a parameter has several blocks.
+// Tests that a plan rejects keys that the method of their group does not read. Tests that a plan rejects keys for
+// norms, such as update_norm, if a parameter has several blocks.
 #include <algorithm>
 
 #include "errors_test_util.h"
@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("the error about a key that the method does not read names the key and its value and the method") {
+TEST_CASE("the error names the method and the key and its value if the method does not read the key") {
   const struct {
     const char* method;
     std::vector<std::string> keys;
@@ -41,7 +41,7 @@ TEST_CASE("the error about a key that the method does not read names the key and
   }
 }
 
-TEST_CASE("for keys for norms and a parameter of several blocks the error says which block size is needed") {
+TEST_CASE("the error about keys for norms says which block size a parameter of several blocks needs") {
   for (const Keys& keys : {Keys("update_norm=rms"), Keys("max_update_rms=1"), Keys("norm_control=hyperball")}) {
     for (const char* const method : {"shampoo", "soap", "kl_shampoo"}) {
       CAPTURE_ALL(method, keys[0].first);

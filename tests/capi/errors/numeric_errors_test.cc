@@ -49,7 +49,7 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
 TEST_CASE("the error names the first element that is not finite and its block") {
   BoundModel model("use_merge_dims=false");
   model.tensors[1].g.Set(4, NAN);
-  model.tensors[0].g.Set(24, INFINITY);  // row 4, column 4: the last of four blocks
+  model.tensors[0].g.Set(24, INFINITY);  // row 4, column 4, in the last of four blocks
   model.tensors[0].g.Set(29, NAN);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"weight\"", "infinity", "element 24 ", "block weight/3"});
   CHECK(std::string(shampoo_last_error()).find("NaN") == std::string::npos);
@@ -120,7 +120,7 @@ TEST_CASE(
   CheckStepFails(&sum, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "grafting state would overflow f16", "element 2 ", "grafting_dtype"});
   BoundModel average(narrow + "grafting=adam");
-  average.tensors[1].g.Set(2, 300);  // 90000 does not fit f16, but the average adds only a thousandth of it
+  average.tensors[1].g.Set(2, 300);  // 300^2 does not fit f16, but the step adds only 300^2 / 1000 to the average
   CHECK(average.TryStep() == SHAMPOO_OK);
 }
 

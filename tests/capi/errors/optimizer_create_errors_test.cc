@@ -16,11 +16,11 @@ void CheckCreateRefused(const PlanPtr& plan, const shampoo_optimizer_desc& desc,
   CHECK(optimizer == untouched);
 }
 
-// The user struct of a test allocator, which records its allocations here. Calls are numbered from 0. Call fail_at of
-// Allocate() fails, and call misalign_at returns a misaligned pointer. If a number is -1, it selects no call.
+// The user struct of a test allocator, which records its allocations here. Calls of Allocate() are numbered from 0. The
+// call with the number fail_at fails, and the call with the number misalign_at returns a misaligned pointer.
 struct Account {
-  int fail_at = -1;
-  int misalign_at = -1;
+  int fail_at = -1;      // -1: no call fails
+  int misalign_at = -1;  // -1: all returned pointers are aligned
   int calls = 0;
   int released = 0;
   std::map<void*, std::pair<void*, size_t>> allocated;  // maps each returned pointer to start and size
@@ -136,7 +136,7 @@ TEST_CASE("an allocator that lacks a function and an executor that lacks its fun
 }
 
 TEST_CASE(
-    "if an allocation fails or is misaligned shampoo_optimizer_create frees all memory without a call of release") {
+    "shampoo_optimizer_create frees all memory and does not call release if an allocation fails or is misaligned") {
   const PlanPtr plan = MakeSmallPlan();
   Account whole;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;

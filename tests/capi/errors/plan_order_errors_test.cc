@@ -67,7 +67,7 @@ TEST_CASE("nothing can be added to a finished plan") {
   CHECK(before == after);
 }
 
-TEST_CASE("queries of a plan reject unknown names and blocks and ranks that do not exist") {
+TEST_CASE("queries of a plan reject names that are unknown and blocks or ranks that do not exist") {
   const PlanPtr plan = MakeSmallPlan();
   int64_t count = 0;
   RequireOk(shampoo_plan_block_count(plan.get(), &count));

@@ -55,8 +55,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   CHECK_ERROR(shampoo_plan_add_shard(plan.get(), 0, 0, &first), SHAMPOO_E_STATE, {"finished"});
 }
 
-// Makes a plan of rank 1 of 3 with its own shard and, unless they are null, the shards of ranks 0 and 2. Checks that
-// finishing the plan fails with an error that contains these words or, if there are no words, succeeds.
+// Makes a plan of rank 1 of 3 with its shard `own` and, if not null, the shards `zero` of rank 0 and `two` of rank 2.
+// Checks that finishing the plan fails with an error that contains these words or, if there are no words, succeeds.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();

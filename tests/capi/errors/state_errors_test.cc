@@ -22,7 +22,7 @@ TEST_CASE("shampoo_state_describe rejects indices of entries that do not exist")
   CHECK(entry.key == nullptr);
 }
 
-TEST_CASE("shampoo_state_read and shampoo_state_write reject ranges outside an entry and device memory") {
+TEST_CASE("shampoo_state_read and shampoo_state_write reject device memory and ranges outside an entry") {
   BoundModel model;
   RequireOk(model.TryStep());
   int64_t count = 0;

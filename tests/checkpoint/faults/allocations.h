@@ -9,7 +9,7 @@ namespace shampoo_test {
 
 // Specifies which allocations of a thread fail. allocations.cc replaces operator new, also for the library.
 struct AllocationFault {
-  int64_t first = 0;       // number of the first allocation that fails, counted from 1; by default none
+  int64_t first = 0;       // number of the first allocation that fails, counted from 1; by default, no allocation fails
   int64_t count = 1;       // how many consecutive allocations fail
   size_t least_bytes = 0;  // smaller allocations are not counted and do not fail
   // Returns whether the code that allocates now is excluded: its allocations are not counted and do not fail. If

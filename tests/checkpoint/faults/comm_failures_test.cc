@@ -139,7 +139,7 @@ void CheckStatuses(SavingJob* job) {
 }
 
 TEST_CASE(
-    "after one rank receives a wrong number in a collective of a save the older or the new checkpoint can be loaded") {
+    "the older or the new checkpoint can be loaded after one rank received a wrong number in a collective of a save") {
   Saves saves;
   int invalid = 0;
   int agreed = 0;
@@ -162,7 +162,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "after a wrong number in any collective of a load each rank has its old state or the state of the checkpoint") {
+    "each rank has its old state or the state of the checkpoint after a wrong number in any collective of a load") {
   Saves saves;
   SavingJob alike;
   alike.StepTo(5);
@@ -183,7 +183,7 @@ TEST_CASE(
   CHECK(invalid > 20);
 }
 
-TEST_CASE("after any collective of a save has failed either the older checkpoint or the new one can be loaded" *
+TEST_CASE("the older or the new checkpoint can be loaded after any collective of a save has failed" *
           doctest::test_suite("long")) {
   Saves saves;
   const int64_t calls = Collectives(&saves.job, [&] { saves.Save(); });
@@ -207,7 +207,7 @@ TEST_CASE("after any collective of a save has failed either the older checkpoint
   CHECK(newer_ones > 0);
 }
 
-TEST_CASE("after any collective of a load has failed each rank has its old state or the state of the checkpoint" *
+TEST_CASE("each rank has its old state or the state of the checkpoint after any collective of a load has failed" *
           doctest::test_suite("long")) {
   Saves saves;
   for (const int64_t steps : {0, 5}) {

@@ -162,7 +162,7 @@ TEST_CASE("missing files and files of other ranks or checkpoints are detected") 
   WriteFile(damaged.PathOf(second), files.at(second));
   damaged.CheckWhole();
 
-  // Files of the next checkpoint have the same tensors at the same offsets, so only checksums detect an exchange.
+  // Files of the next checkpoint have the same tensors at the same offsets, so only checksums detect a swap.
   damaged.saves().Save();
   const std::vector<std::string> next = NamesIn(damaged.saves().directory);
   REQUIRE(next.size() == 3);
@@ -176,7 +176,7 @@ TEST_CASE("missing files and files of other ranks or checkpoints are detected") 
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not match");
 }
 
-// A function that creates a file of another type than a regular file.
+// A function that creates a file that is not a regular file.
 struct OddFile {
   const char* kind;  // what the error calls this type of file
   void (*make)(const std::string& path);
@@ -200,7 +200,7 @@ TEST_CASE("a file that is not a regular file is rejected on both ranks without w
       damaged.CheckFails(path, std::string("is not a regular file, it is ") + odd.kind);
       job.Load(damaged.saves().directory);
       CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});
-      // A load also accepts the path of the index instead of the directory. Such a load must fail, too.
+      // A load also accepts the path of the index instead of the directory. A load of this path must fail, too.
       if (name.ends_with(".json") && odd.kind != std::string("a directory")) {
         job.Load(path);
         CheckFailed(&job, SHAMPOO_E_IO, {"is not a regular file"});

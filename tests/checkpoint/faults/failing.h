@@ -51,8 +51,8 @@ class Saves {
   std::vector<std::string> names_;
 };
 
-// For each rank, and for each file call of this rank in a save: restores the directory and calls check(rank, call, all
-// file calls of this rank).
+// Calls check(rank, call, calls) for each rank and for each file call of this rank in a save. `calls` are all file
+// calls of this rank in the save. Restores the directory before each check.
 template <typename Check>
 void ForEachCall(Saves* saves, Check&& check) {
   for (const int rank : {0, 1}) {

@@ -27,7 +27,7 @@ std::vector<std::string> NamesIn(const std::string& directory);  // the names of
 std::string BytesOf(const std::string& path);
 void WriteFile(const std::string& path, const std::string& bytes);
 void MakeDirectory(const std::string& path);
-void RemoveAll(const std::string& path);                             // works even while other processes create files
+void RemoveAll(const std::string& path);                             // works even while other threads create files
 void CopyDirectory(const std::string& from, const std::string& to);  // `to` must not exist
 // Returns "checkpoint-000001.json" for "/tmp/a/checkpoint-000001.json".
 std::string BaseName(const std::string& path);

@@ -22,8 +22,8 @@ RankSpec OtherBlocks() {
   return spec;
 }
 
-// Returns whether a load succeeds although this call fails with this error. A load retries interrupted calls, and
-// ignores a failed close, because it only reads files.
+// Returns whether a load succeeds although this call fails with this error. A load retries interrupted calls. Because a
+// load only reads files, it ignores a failed close.
 bool IsHarmless(const FileCall& call, int error) { return error == EINTR || call.name == "close"; }
 
 struct LoadingJob {
@@ -80,7 +80,7 @@ TEST_CASE("a load with one failed file call succeeds or leaves the optimizer unc
   CHECK(OpenDescriptors() == descriptors);
 }
 
-TEST_CASE("a short read is continued, and a read of no bytes is an error") {
+TEST_CASE("a load continues after a short read, and fails after a read that returns 0") {
   Saves saves;
   for (const LoadingJob& kind : kLoadingJobs) {
     const std::vector<Bytes> loaded = Loaded(kind, saves.directory);

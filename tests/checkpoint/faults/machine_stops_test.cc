@@ -55,9 +55,9 @@ class Disk {
     if (call.name == "fsync") Sync(call.path);
   }
 
-  // Calls visit(&outcome) with the names and bytes of the files that a stop could leave. Outcomes differ in which
-  // unsynced creations, renames and removals of files are on the disk, and in whether unsynced bytes are missing or
-  // zero. Each outcome is visited once. If a stop could leave no directory, calls visit(nullptr), too.
+  // Calls visit(&outcome) with the names and bytes of the files that a stop could leave. In an outcome, each
+  // unsynced creation, rename or removal of a file is on the disk or lost, and unsynced bytes are missing or zero. Each
+  // outcome is visited once. If the directory could be missing after a stop, calls visit(nullptr), too.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);
@@ -135,7 +135,7 @@ class Disk {
   bool exists_ = false;      // the directory exists
   bool is_certain_ = false;  // the existence of the directory is synced
   Files certain_, now_;
-  std::vector<NameChange> pending_;  // since the directory was last synced
+  std::vector<NameChange> pending_;  // changes since the last sync of the directory
   std::set<Names> seen_;
 };
 
@@ -145,7 +145,7 @@ class Checker {
  public:
   Checker(Saves* saves, bool may_have_none) : saves_(saves), may_have_none_(may_have_none), disk_(saves->directory) {}
 
-  // Saves a checkpoint. fault: returns the outcome of each file call of rank 0.
+  // Saves a checkpoint. fault: called before each file call of rank 0; returns what happens to the call.
   void Save(const FileWatch::Handler& fault) {
     saves_->job.around = [&](int rank, const std::function<void()>& call) {
       const FileWatch watch([&, rank](const FileCall& now) {

@@ -59,7 +59,7 @@ void FailSaves(int64_t stride) {
         if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
         if (!ok) saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
-        // The first save may allocate memory that is kept, so the count starts after the second save.
+        // The first save may allocate memory that is kept, so `live` is set after the second save.
         if (first > 1 && live == 0) live = LiveAllocations();
       }
       CHECK(successes < 200);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a save and a load need at most 64 MiB of memory in addition to the state. The measure is the peak of the
-// resident memory of this process. With --long, the model has more blocks.
+// Checks that each save and each load needs at most 64 MiB of memory in addition to the state. The measure is the peak
+// of the resident memory of this process. With --long, the model has more blocks.
 //   shampoo_checkpoint_memory [--long]
 #include <malloc.h>
 #include <shampoo/shampoo.h>
@@ -93,7 +93,7 @@ void Check(const Model& model, const char* other_dim) {
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {
-             trained.Load(directory);  // the optimizer is no longer new
+             trained.Load(directory);  // afterwards, the optimizer is no longer new
              trained.Load(directory);
            }));
   }

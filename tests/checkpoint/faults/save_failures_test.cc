@@ -64,7 +64,7 @@ TEST_CASE("a save with one failed file call succeeds or leaves the older checkpo
   });
 }
 
-TEST_CASE("short writes and reads are continued, and a write of no bytes is an error") {
+TEST_CASE("a save continues after a short write or read, and fails after a write that returns 0") {
   Saves saves;
   for (const int rank : {0, 1}) {
     for (const size_t max_bytes : {size_t{1}, size_t{700}}) {

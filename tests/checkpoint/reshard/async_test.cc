@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of training with root_async, in which some blocks have no gradient in some steps. A job with other ranks
-// or shards continues from each step. Its results must be bit-identical to the results of an uninterrupted run.
+// Tests of checkpoints with root_async. Some blocks have no gradient in some steps. A job with other ranks or shards
+// continues from the checkpoint of each step. Its results must be bit-identical to those of an uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -28,7 +28,7 @@ RankSpec Spec(const Keys& more) {
 bool HasGradient(size_t param, uint64_t t) {
   if (param == 1) return t >= 6;                 // no gradient until after the first refresh, in step 5
   if (param == 2) return t % 4 == 0;             // gradients only in steps with a refresh
-  if (param == 3) return t != 10 && t % 7 != 0;  // no gradient in step 10, which first uses the roots of step 8
+  if (param == 3) return t != 10 && t % 7 != 0;  // step 10 is the first step that uses the roots of step 8
   return true;
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of checkpoints with averages of parameters that an optimizer with other blocks loads.
+// Tests in which an optimizer loads averages of parameters from a checkpoint that was saved with other blocks.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -30,7 +30,7 @@ std::vector<std::vector<float>> AveragesOf(const Trainee& trainee) {
   return averages;
 }
 
-TEST_CASE("on_block_mismatch reset keeps averages and the state lr_sum") {
+TEST_CASE("on_block_mismatch=reset keeps averages and the state lr_sum") {
   for (const Keys& averages : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.9")}) {
     CAPTURE(averages[0].second);
     const Scratch scratch;
@@ -56,7 +56,7 @@ TEST_CASE("on_block_mismatch reset keeps averages and the state lr_sum") {
   }
 }
 
-TEST_CASE("on_block_mismatch reset rejects a checkpoint without the state lr_sum if schedule_free needs it") {
+TEST_CASE("on_block_mismatch=reset rejects a checkpoint without the state lr_sum if averaging=schedule_free needs it") {
   const Scratch scratch;
   Trainee saver = MakeTrainee("averaging=gpa", "4");
   TrainAndSave(&saver, 3, scratch / "checkpoints");

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests of checkpoints of the methods that have eigenbases: soap and kl_shampoo. A run must continue with bit-identical
-// results. A load may divide blocks without factor matrices differently, but not blocks with eigenbases.
+// results. If the optimizer that loads has other blocks, only blocks without factor matrices keep their states.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -24,7 +24,7 @@ RankSpec EigenbasisModel(const Keys& keys) {
 
 TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues with bit-identical results") {
   for (const Keys& method : kEigenbasisMethods) {
-    // Step 1 makes no update. A refresh of the eigenbases is after step 2 and no later than step 4.
+    // Step 1 makes no update. The eigenbases are refreshed in step 3 or in step 4.
     for (const int stop : {1, 2, 4}) {
       CAPTURE_ALL(method, stop);
       const Scratch scratch;
@@ -42,7 +42,7 @@ TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues wi
   }
 }
 
-TEST_CASE("a matrix that was saved with factor matrices is rejected if a part that loads it has no factor matrix") {
+TEST_CASE("factor matrices of a matrix cannot be loaded into parts of the matrix if one part has no factor matrix") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
@@ -92,7 +92,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
   }
 }
 
-TEST_CASE("on_block_mismatch reset makes blocks whose saved eigenbases have other sizes start like new blocks") {
+TEST_CASE("on_block_mismatch=reset initializes all states of blocks whose saved eigenbases have other sizes") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     const Scratch scratch;

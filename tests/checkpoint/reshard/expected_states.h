@@ -23,20 +23,19 @@ struct PlacedEntry {
   bool symmetric = false;
 
   bool is_elementwise() const { return state == "filtered_grad" || state == "grafting" || state == "momentum"; }
-  // Returns a string that identifies the block in all jobs: it depends neither on the owner of the block nor on the
-  // plan.
+  // Returns a string that identifies the block in all jobs: the parameter, and the shape and elements of the block.
   std::string block() const;
   int64_t elements() const;
 };
 
-// Returns the entries that belong to blocks, which are all except step counters. params: the parameters from which the
+// Returns the entries that belong to blocks: all entries except step counters. params: the parameters from which the
 // rank was created.
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params);
 
 // Returns the bytes that a test writes to an entry and expects after a load. Different values of salt give different
-// bytes. An element of an elementwise state depends on the name of the state and on its position in the parameter. An
-// element of another state depends on the name of the state, on the block and on its position in the entry. All numbers
-// are finite.
+// bytes. All numbers are finite. A number in an elementwise state depends on the state, the parameter, and the position
+// of the element in the parameter. A number in any other state depends on the state, the block, and the position of the
+// element in the entry.
 std::vector<char> ExpectedBytes(const PlacedEntry& entry, uint64_t salt);
 
 std::vector<char> ReadBytes(const Rank& rank, const PlacedEntry& entry);

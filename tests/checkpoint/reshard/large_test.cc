@@ -43,7 +43,7 @@ RankSpec Matrix(int64_t rows, int64_t columns, const Keys& more) {
 
 TEST_CASE("a parameter with more elements than a load assembles at once is loaded") {
   const Scratch scratch;
-  constexpr int64_t kRows = 1100;  // a load assembles 2^19 elements at once; kRows * 1000 is more than twice as many
+  constexpr int64_t kRows = 1100;  // a load assembles at most 2^19 elements at once; kRows * 1000 is more than 2^20
   const RankSpec saved = Matrix(kRows, 1000, "max_preconditioner_dim=90");
   Grid saver(saved, 1, Divide(saved.params, Division::kRows, 2));
   RequireCreate(&saver);
@@ -94,7 +94,7 @@ TEST_CASE("shards that end where blocks end keep their factor matrices when load
               {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at element 32000\""});
 }
 
-TEST_CASE("blocks that differ only after thousands of equal elements are not matched") {
+TEST_CASE("blocks that share only their first thousands of elements are not matched") {
   const RankSpec spec = {.keys = "max_preconditioner_dim=130 beta1=0", .params = {{"tensor", {2, 2, 130, 130}}}};
   // The parameter has four 130 x 130 matrices. The first shard of the saver has matrices 0 and 1. The first shard of
   // the loader has matrices 0 and 2. Each shard is one block of shape 2 x 130 x 130.

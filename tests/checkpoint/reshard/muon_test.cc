@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of checkpoints of method muon that an optimizer with other blocks loads.
+// Tests in which an optimizer with method muon loads a checkpoint that was saved with other blocks.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a model of one matrix. Unless row_splits is empty, it lists the numbers of rows of the parts.
+// Returns a model of one matrix. row_splits: the number of rows of each part, or {} for no parts.
 RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>& row_splits) {
   RankSpec spec;
   spec.keys = {{"method", "muon"}, {"second_moment", second_moment}, {"on_block_mismatch", "reset"}};
@@ -25,7 +25,7 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
   return spec;
 }
 
-// Returns the state direction_moment (the second moment of the direction) from a block of "weight".
+// Returns the state direction_moment (the second moment of the direction) of a block of "weight".
 std::vector<float> MomentOf(const Rank& rank, int block) {
   const std::vector<char> bytes = StatesOf(rank).at("weight/" + std::to_string(block) + "/direction_moment");
   std::vector<float> moment(bytes.size() / sizeof(double));  // StatesOf returns 8 bytes for each element
@@ -33,9 +33,9 @@ std::vector<float> MomentOf(const Rank& rank, int block) {
   return moment;
 }
 
-// Trains a matrix of two parts for three steps, and loads the checkpoint into an optimizer that has the matrix without
-// parts and has made two steps. Returns the second moment of the loading optimizer. *saved receives the second moments
-// of the two saved parts, one after the other.
+// Trains a matrix of two parts for three steps and saves a checkpoint. Loads the checkpoint into an optimizer that has
+// made two steps with the undivided matrix. Returns the second moment of the loading optimizer. *saved receives the
+// second moments of the two saved parts, one after the other.
 std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<float>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));
@@ -52,13 +52,13 @@ std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<
 
 bool IsPositive(float element) { return element > 0; }
 
-TEST_CASE("on_block_mismatch reset keeps the second moment of the direction if second_moment is element") {
+TEST_CASE("on_block_mismatch=reset keeps the second moment of the direction with second_moment=element") {
   std::vector<float> saved;
   CHECK(ReloadedMoment("element", &saved) == saved);
   CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));
 }
 
-TEST_CASE("on_block_mismatch reset clears a second moment of the direction that has a mean for each row or column") {
+TEST_CASE("on_block_mismatch=reset clears the second moment with second_moment=row and with second_moment=short") {
   for (const char* const second_moment : {"row", "short"}) {
     CAPTURE(second_moment);
     std::vector<float> saved;

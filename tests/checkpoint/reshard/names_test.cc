@@ -57,7 +57,8 @@ TEST_CASE("any valid UTF-8 is accepted as the name of a parameter") {
   RequireLoad(&loader.rank, directory);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
-  // The names are also accepted with shards, whose blocks have other keys than the blocks of whole parameters.
+  // The names are also accepted with shards. Blocks of shards have other keys in a checkpoint than blocks of whole
+  // parameters.
   Grid grid(OddNames("on_block_mismatch=reset"), 1, 2);
   RequireCreate(&grid);
   RequireLoad(&grid, directory);
@@ -91,7 +92,7 @@ std::vector<std::string> CheckpointsIn(const std::string& directory) {
   return indexes;
 }
 
-TEST_CASE("a save keeps checkpoint_keep checkpoints, and the path of an index loads an older checkpoint") {
+TEST_CASE("a save keeps checkpoint_keep checkpoints, and each can be loaded by the path of its index") {
   const Scratch scratch;
   Trainee saver(SmallModel("checkpoint_keep=3"));
   const std::string directory = scratch / "checkpoints";
@@ -150,7 +151,7 @@ TEST_CASE("the largest checkpoint_keep of all optimizers and ranks applies") {
   }
 }
 
-TEST_CASE("a save creates the directory, and paths that do not exist or are not directories are errors") {
+TEST_CASE("a save creates its directory but no parent directories, and a load fails if its path has no checkpoint") {
   const Scratch scratch;
   Trainee saver(SmallModel());
   const auto fails = [&](bool saves, const std::string& path, const std::vector<std::string>& words) {
@@ -191,7 +192,7 @@ TEST_CASE("a save creates the directory, and paths that do not exist or are not 
   }
   RequireLoad(&saver.rank, "checkpoint-000001.json");
   REQUIRE(chdir(before) == 0);
-  // A save removes the files of the killed save, and its checkpoint gets the next number.
+  // A save removes the files of the killed save. The new checkpoint gets the next number.
   saver.rank.Save(empty);
   CHECK(NamesIn(empty) ==
         std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});

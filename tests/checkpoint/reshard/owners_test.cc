@@ -96,7 +96,7 @@ TEST_CASE("parameters of one optimizer can be loaded into two optimizers and bac
 }
 
 // A job of four ranks. Each rank has two optimizers: one for the parameters that all ranks share, and one for an
-// expert, which is a part of the model that only two ranks have: ranks 0 and 2 have expert.0, ranks 1 and 3 expert.1.
+// expert. Only two ranks have the same expert: ranks 0 and 2 have expert.0, and ranks 1 and 3 have expert.1.
 class Experts {
  public:
   Experts() : world(4) {

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests which parameters, dtypes, hyper-parameters and blocks of a checkpoint may differ from those of its loader.
+// Checks which parameters, dtypes, keys and blocks of a checkpoint may differ from those of the optimizer that loads.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -139,7 +139,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
   }
 }
 
-TEST_CASE("the grafting state of one method is not loaded into another method") {
+TEST_CASE("a load fails if the saved grafting state belongs to another grafting method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel("grafting=rmsprop"),
                {"group 0", "grafting is rmsprop", "were saved with grafting adam", "set grafting adam"});
@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are divided differently are an error that names them unless on_block_mismatch is reset") {
+TEST_CASE("blocks that are divided differently are an error that names them unless on_block_mismatch=reset is set") {
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
@@ -198,7 +198,7 @@ TEST_CASE("blocks that are divided differently are an error that names them unle
                {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at element 0\"", "use_merge_dims"});
 }
 
-TEST_CASE("vectors saved without factor matrices get initial ones, and a load skips unneeded factor matrices") {
+TEST_CASE("a load initializes factor matrices that were not saved, and skips factor matrices that are not needed") {
   const Keys with = "grafting=adam precondition_1d=true";
   const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));

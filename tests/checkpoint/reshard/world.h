@@ -21,7 +21,7 @@ class World {
     int32_t count = kAll;
     static constexpr int32_t kAll = -1000;  // means: the number of elements of opts
 
-    shampoo_status status = SHAMPOO_OK;  // of the last call
+    shampoo_status status = SHAMPOO_OK;  // result of the last call
     std::string error;
   };
 

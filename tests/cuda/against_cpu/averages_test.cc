@@ -131,7 +131,7 @@ TEST_CASE("averages are those of the CPU after updates that are skipped because 
   }
 }
 
-// Exports all parameters to the memory of their gradients, and returns the exported values.
+// Exports the averages of all parameters to the memory of the gradients, and returns the averages.
 std::vector<std::vector<double>> Export(Model* model, double blend) {
   std::vector<void*> weights;
   for (size_t p = 0; p < model->params(); ++p) weights.push_back(model->grad(p));

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the methods in eigenbases (soap and kl_shampoo), and the keys for norms, on the device and on the CPU.
+// Compares the methods that use eigenbases (soap and kl_shampoo), and the keys for norms, on the device and on the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"

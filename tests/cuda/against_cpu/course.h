@@ -29,7 +29,7 @@ struct Course {
 // of the counters that differ, or "" if there are none.
 std::string Difference(const Course& course);
 
-// Like Difference(), but for methods in eigenbases, such as soap, and with a tolerance of 1e-9. The signs of
+// Like Difference(), but for methods that use eigenbases, such as soap, and with a tolerance of 1e-9. The signs of
 // eigenvectors are arbitrary, so bases and filtered gradients are not compared. Second moments, eigenvalues and
 // parameters do not depend on signs.
 std::string DifferenceWithoutSigns(const Course& course);

@@ -91,7 +91,7 @@ TEST_CASE("with all values of computation_dtype and root_dtype, the device takes
   }
 }
 
-TEST_CASE("parameters in float32, float64 and bfloat16 in one step take the same steps as on the CPU") {
+TEST_CASE("parameters of one optimizer in float32, float64 and bfloat16 take the same steps as on the CPU") {
   Course course = CourseOf("grafting=adagrad");
   course.spec.params.insert(course.spec.params.begin() + 1, {{8, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   course.spec.params.push_back({{8, 6}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});

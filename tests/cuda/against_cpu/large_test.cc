@@ -57,7 +57,7 @@ TEST_SUITE("long") {
   }
 
   TEST_CASE("blocks in several batches take the same steps as on the CPU") {
-    // A batch holds up to 2^27 elements of matrices. These blocks have 1.5 times as many.
+    // A batch holds up to 2^27 elements of factor matrices. These blocks have 1.5 times as many such elements.
     Check({{2048 * 24, 2048}}, SHAMPOO_F32,
           {{"max_preconditioner_dim", "2048"}, {"start_preconditioning_step", "9"}, {"precondition_frequency", "9"}});
   }

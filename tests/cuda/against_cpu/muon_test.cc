@@ -299,7 +299,7 @@ TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU f
   }
 }
 
-TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for matrices of low rank and zeros") {
+TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for zeros and matrices of low rank") {
   for (const int64_t rank : {0, 1, 3}) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
       INFO("rank ", rank, ", scale ", scale);

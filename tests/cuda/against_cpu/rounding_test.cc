@@ -84,8 +84,8 @@ TEST_CASE("with stochastic rounding, elementwise methods give results that are b
 }
 
 TEST_CASE(
-    "state_rounding affects only states; param_rounding affects only parameters; both affect only groups "
-    "that set them and use rounding_seed") {
+    "state_rounding affects only states; param_rounding affects only parameters; both depend on "
+    "rounding_seed and affect only groups that set them") {
   const Keys adam = kRoundedMethods[0] + kNarrowEma;
   const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
   for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {
@@ -141,7 +141,7 @@ std::vector<double> Magnitudes(std::vector<double> values) {
 }
 
 // Checks that at most 5 % of the elements of each parameter and each bfloat16 state differ between the device and the
-// CPU. `steps` must be small, so that rounding errors hardly accumulate. gradient: see Course.
+// CPU. `steps` must be small, so that rounding errors hardly accumulate. See Course for `gradient`.
 void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {

@@ -78,9 +78,9 @@ void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   CHECK(failures > least);
 }
 
-// Returns the CUDA error with which CheckThatFailuresChangeNothing() lets call n fail.
+// Returns the CUDA error that a test injects into call n of CUDA.
 inline int ErrorOfCall(int64_t n) { return n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorUnknown; }
-// Returns the status that reports ErrorOfCall(n).
+// Returns the status of a step that reports ErrorOfCall(n).
 inline shampoo_status StatusOfCall(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
 }  // namespace shampoo_test

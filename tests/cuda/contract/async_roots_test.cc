@@ -109,7 +109,7 @@ TEST_CASE("if async roots cannot be enqueued, the next step outside of a capture
     fake_cuda_wait_for_jobs(1);
     const bool has_failed = nth > 0 && fake_cuda_cancel_failures() == 0;
     const std::string function = has_failed ? fake_cuda_last_failed() : "";
-    // If a solver for batches fails, the matrices are solved one by one, and no step returns an error.
+    // If cuSOLVER fails for a batch, the eigenproblems are solved one by one, and no step returns an error.
     bool expects_error = has_failed && function.find("syev") == std::string::npos;
     model.FillGradients(11);
     const Graph captured(&model);

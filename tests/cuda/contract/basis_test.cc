@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests methods in eigenbases (soap and kl_shampoo): missing gradients, loaded kernels, times, captured steps,
-// overwritten counters, and steps that neither wait nor allocate.
+// Tests methods in eigenbases (soap and kl_shampoo): missing gradients, loaded kernels, track_times, captured
+// steps, overwritten counters, and steps that neither wait nor allocate.
 
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/tools/graph.h"
@@ -18,7 +18,7 @@ const Keys kBasisMethods[] = {{{"method", "soap"}},
                               {{"method", "soap"}, {"soap_post", "orthogonalize"}},
                               {{"soap_post", "orthogonalize"}, {"orthogonalization", "exact"}, {"method", "soap"}}};
 
-// The eigenbases of a block are due at its 1st, 6th and 11th gradient, and so on.
+// The eigenbases of a block are due at its first gradient and at every fifth gradient after the first.
 ModelSpec SpecInBases(const Keys& more) {
   ModelSpec spec = FiveShapes();
   spec.keys = Keys("precondition_frequency=5 momentum=0.9") + more;

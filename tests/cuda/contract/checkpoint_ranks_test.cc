@@ -35,7 +35,7 @@ ModelSpec WideSpec(const Keys& more) {
 // With these keys, roots are refreshed at steps 1, 4, 7 and 10. The roots of step 4 are used from step 6 on.
 const Keys kPendingRoots = "root_async=2 precondition_frequency=3 refresh_growth=3";
 
-// Returns how many snapshots all ranks together have whose roots no step has used yet.
+// Returns the number of pending snapshots on all ranks. A snapshot is pending until a step uses its roots.
 int PendingSnapshots(const DeviceRanks& job) {
   int count = 0;
   for (const Model* model : job.models()) {
@@ -65,7 +65,7 @@ void CheckAcross(const ModelSpec& spec, int32_t saver, const RankKind& save, int
   DeviceRanks second(On(loader, spec), load);
   if (used) second.Train(7, 11);
   second.Load(folder.path());
-  // Rank r of the second job has the same shard as rank r modulo save.world() of the first job.
+  // Rank r of the second job has the same shard as rank r % save.world() of the first job.
   const auto other = [&](int rank) -> Model& { return first[rank % save.world()]; };
   for (int rank = 0; rank < load.world(); ++rank) second[rank].SetParamsOf(other(rank));
   const std::string async = spec.keys.Value("root_async");

@@ -49,7 +49,7 @@ TEST_CASE("a checkpoint saved on the device or the CPU is loaded on either, and 
   }
 }
 
-TEST_CASE("on_block_mismatch reset converts and clears the same states on the device as on the CPU") {
+TEST_CASE("with on_block_mismatch=reset a load converts and clears the same states on the device as on the CPU") {
   const Keys kMuon = "method=muon on_block_mismatch=reset";
   for (const Keys& key : {Keys("second_moment=short"), Keys("second_moment=row"), Keys("second_moment=element"),
                           Keys("norm_control=hyperball"), Keys("averaging=schedule_free")}) {
@@ -89,7 +89,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
       if (cut_off) {
         std::filesystem::resize_file(file.path(), bytes - 1);
       } else {
-        // The damage is detected after most of the state was written.
+        // The damage is detected after most of the state was written, so the load must restore the state.
         std::fstream stream_of(file.path(), std::ios::in | std::ios::out | std::ios::binary);
         stream_of.seekg(static_cast<std::streamoff>(bytes - 1));
         const auto last = static_cast<char>(stream_of.get() ^ 1);

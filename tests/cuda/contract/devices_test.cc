@@ -82,7 +82,7 @@ TEST_CASE("create leaves the current device unchanged if a call of CUDA fails" *
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
-    // Create can succeed if the failed call was to restore the device or to query a version for error messages.
+    // Create can succeed if the call that fails restores the current device or queries a version for error messages.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);

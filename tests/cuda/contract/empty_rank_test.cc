@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
-// A communicator of shard rank 1. Its collectives only enqueue copies in the stream. Shard rank 0 is imaginary, and
-// normally sends a copy of what rank 1 sends. An agreement is the exchange in which shards agree on a step. After the
-// first SetStep(), rank 0 sends in each agreement the step and the gradients that SetStep() has set.
+// A communicator of shard rank 1. Its all-gather only enqueues copies in the stream, and its all-to-all does nothing.
+// Shard rank 0 is imaginary, and normally sends a copy of what rank 1 sends. An agreement is the exchange in which
+// shards agree on a step. After the first SetStep(), rank 0 sends in each agreement what SetStep() has set.
 class HolderComm {
  public:
   HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}

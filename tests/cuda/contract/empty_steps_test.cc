@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the key count_empty_steps, with which a group counts steps without gradients: captured steps and several ranks.
+// Tests the key count_empty_steps (a group counts steps without gradients) in captured steps and on several ranks.
 #include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -11,7 +11,7 @@ namespace shampoo_test {
 namespace {
 
 // Divides the parameters of `spec` into two groups. Roots of group 0 are due at step 20. Group 1 counts empty steps,
-// and its roots are due at steps 3, 6, 9 and so on.
+// and its roots are due at every third step.
 ModelSpec TwoGroups(ModelSpec spec, const Keys& more, const Keys& of_group_1 = {}) {
   const Keys keys = "epsilon=0.1 refresh_growth=0";
   spec.keys = spec.keys + keys + Keys("precondition_frequency=20") + more;

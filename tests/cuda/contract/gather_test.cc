@@ -21,7 +21,6 @@ struct Sharded {
     whole.FillGradients(1);
     ranks.SetFrom(whole);
   }
-  // Makes a step with the gradients of this seed.
   void Step(uint64_t seed) {
     whole.FillGradients(seed);
     ranks.SetGradientsFrom(whole);
@@ -157,8 +156,8 @@ TEST_CASE(
   }
 }
 
-// The owner of a block measures the roots of the block. They equal the roots of the model without shards.
-TEST_CASE("gathered shards measure each root once and report the residuals of the model without shards") {
+// The owner of a block measures the residuals of the block's roots. The roots equal those of the model without shards.
+TEST_CASE("gathered shards report the same residuals of roots as the model without shards and compute each root once") {
   const Keys tracked = "track_root_residuals=true root_async=1 precondition_frequency=4";
   for (const RankKind& kind : kGathering) {
     for (const Keys& device : Combinations("status_lag=0 root_device=device|host")) {

@@ -263,7 +263,7 @@ TEST_CASE("a replay uses the buffers of its capture and a later step uses the bu
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
-  // New memory for parameter 0 from step 3 on.
+  // From step 3 on, parameter 0 is bound to the memory `param`.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) one->Step(1);

@@ -113,7 +113,7 @@ int64_t CollectivesOnHost(DeviceRanks* ranks, const RankKind& kind) {
   return calls;
 }
 
-TEST_CASE("over communicators of host memory a step copies once to the host for each exchange, and allocates nothing" *
+TEST_CASE("steps over communicators of host memory copy to the host at most once per exchange and allocate nothing" *
           NeedsFake()) {
   for (RankKind kind : kHostKinds) {
     if (!AreAllOnHost(kind)) continue;  // a StagedComm also copies to the host, which would change the counts
@@ -160,7 +160,7 @@ TEST_CASE(
   }
 }
 
-// Checks the size of the pinned memory. In the tests above, the fake of CUDA detects accesses beyond the end of this
+// Checks the size of the pinned memory. In the tests above, the fake CUDA detects accesses beyond the end of this
 // memory.
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {

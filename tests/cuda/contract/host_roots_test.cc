@@ -91,7 +91,7 @@ TEST_CASE("async roots add one stream, which has the lowest priority" * NeedsFak
   CHECK(streams_with("root_device=host") == std::pair(lowest + 1, highest));
 }
 
-TEST_CASE("roots on the host take the same rungs and are counted in the same way as on the CPU") {
+TEST_CASE("roots on the host take the same rungs and are counted in the same way as roots of the CPU backend") {
   for (const Keys& keys : {Keys("root_method=newton root_max_iterations=2 epsilon=1e-6"), Keys("root_method=eigen"),
                            Keys("root_dtype=f64")}) {
     const StageWithStream stream;
@@ -127,7 +127,7 @@ TEST_CASE("roots on the host take the same rungs and are counted in the same way
 // which is a few machine epsilons of float32, the dtype of the stored roots. On the fake, most rounding errors equal
 // those of the CPU.
 TEST_CASE(
-    "root_device host gives the same residuals of roots as the CPU backend and measuring them changes no result") {
+    "roots on the host have the same residuals as roots of the CPU backend and measuring them changes no result") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
   for (const Keys& keys : {Keys("root_dtype=f32"), Keys("root_dtype=f64"),
                            Keys("root_method=newton root_max_iterations=12 epsilon=0.1")}) {
@@ -265,7 +265,7 @@ TEST_CASE("create fails if pinned memory for roots on the host cannot be allocat
   }
 }
 
-TEST_CASE("root_device host requires root_async on a GPU, and has no effect on the CPU") {
+TEST_CASE("root_device=host requires root_async on a GPU and has no effect on the CPU") {
   UsePlugin();
   const auto status_of = [](const Keys& keys, int32_t device_type) {
     shampoo_config* config = nullptr;

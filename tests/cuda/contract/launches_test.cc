@@ -31,8 +31,8 @@ std::vector<Counts> CountsOf(const Keys& keys, const std::vector<ParamSpec>& par
   return counts;
 }
 
-// Checks that the counts are equal for 1, 10 and 1000 blocks. Checks both blocks that are separate parameters and
-// blocks of one parameter.
+// Checks that the counts are equal for 1, 10 and 1000 blocks. The blocks are first separate parameters, and then parts
+// of one parameter.
 void CheckTenAndAThousand(const Keys& keys, const std::vector<int64_t>& shape) {
   const auto params = [&](size_t count) { return std::vector<ParamSpec>(count, ParamSpec{shape}); };
   const std::vector<Counts> of_one = CountsOf(keys, params(1));
@@ -68,7 +68,7 @@ TEST_CASE("a step of a thousand small vectors takes as many launches as a step o
   CheckTenAndAThousand({}, {1});
 }
 
-TEST_CASE("a step of a thousand tensors whose dims must be moved takes as many launches as a step of ten" *
+TEST_CASE("a step of a thousand tensors whose middle dim must be moved takes as many launches as a step of ten" *
           NeedsFake()) {
   CheckTenAndAThousand({}, {3, 2, 3});
 }

@@ -20,7 +20,7 @@ struct Recorder {
   std::vector<size_t> sizes;  // of all requests
   void* stream = nullptr;     // of the last request
   int released = 0;
-  size_t fail_at = 0;   // the number of the call that returns NULL; 0: no call
+  size_t fail_at = 0;   // the number of the call that returns NULL; if 0, no call returns NULL
   size_t misalign = 0;  // misalignment of the next addresses, in bytes
   bool work_was_left = false;
 
@@ -160,7 +160,7 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
       spec.params = {{{6, 8}}, {{6, 8}}, {{6, 8}}, {{6, 8}}};
       DeviceRanks ranks(spec, {"local", 2, 1}, allocators);
       for (int rank = 0; rank < 2; ++rank) {
-        // Workspace, state, the buffers of a step's exchanges, and the buffers of the host's exchanges.
+        // The workspace, the state, the buffers for exchanges of a step, and the buffers for exchanges of the host.
         REQUIRE(recorder[rank].sizes.size() == 4);
         CHECK(recorder[rank].sizes[2] == exchanged);
         const size_t workspace = PlannedBytes(ranks[rank].plan.get(), "workspace");
@@ -198,7 +198,7 @@ TEST_CASE("if the device has too little memory for the state then create fails a
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
-TEST_CASE("the planned workspace includes parameters without elements") {
+TEST_CASE("the planned workspace includes the memory of parameters without elements") {
   const Stage stage;
   UsePlugin();
   Recorder recorder;

@@ -17,7 +17,7 @@ constexpr uint64_t kLast = 22;
 
 bool HasGradient(size_t p, uint64_t t) {
   const bool has_gradient[] = {t != 13, t >= 6,           t % 5 == 0,
-                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // parameters 5 and 0 have one shape
+                               t != 10, t < 13 || t > 15, t < 11 || t > 17};  // parameters 0 and 5 have equal shapes
   return has_gradient[p];
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("a block uses its first roots at once and pending roots at its first s
   struct Change {
     size_t p;
     uint64_t t;
-    double snapshot_step;  // after step t. Step t changes the roots; steps t - 1 and t + 1 do not
+    double snapshot_step;  // after step t, which changes the roots. Steps t - 1 and t + 1 keep the roots
   };
   const Change changes[] = {{0, 14, -10}, {1, 10, -10}, {2, 5, -5},  {2, 15, -15},
                             {3, 18, -15}, {4, 16, -10}, {5, 18, -10}};
@@ -150,7 +150,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Step 24 cannot be captured. The roots of the first block have been pending for longer than the delay.
+  // Step 24 cannot be captured, because it uses the roots of the first block. Their delay has already passed.
   fill(24, true);
   { const Graph empty(&model, SHAMPOO_E_STATE); }
   model.Step();

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests methods muon and sign, norm_control and soap_post on the device: kernel launches, memory, captured steps, fused
-// parameters and ranks.
+// Tests the methods muon and sign and the keys norm_control and soap_post on the device: kernel launches, memory,
+// captured steps, fused parameters and ranks.
 #include "tests/cuda/contract/rank_steps.h"
 #include "tests/cuda/contract/sizes.h"
 #include "tests/cuda/tools/graph.h"
@@ -216,7 +216,7 @@ TEST_CASE("with exact orthogonalization, the error about a skipped update mentio
   }
 }
 
-TEST_CASE("gathered shards give the same parameters as one rank with methods muon and sign and with norm_control") {
+TEST_CASE("methods muon and sign and the key norm_control give the same parameters on gathered shards as on one rank") {
   for (const Keys& keys : {kMuon + Keys("second_moment=row"), kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys("precondition_frequency=2")}) {
     for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {

@@ -44,8 +44,8 @@ std::vector<std::vector<double>> ParamsAndStates(const Model& model) {
   return all;
 }
 
-// Calls run(bad, pair) for each bad gradient with a new pair that has made three steps. Then checks that later steps of
-// the pair give equal results.
+// Calls run(bad, pair) for each bad gradient with a new Pair, whose two optimizers have made three steps. Then checks
+// that later steps of both optimizers give equal results.
 template <typename Run>
 void ForEachBad(const Keys& keys, const Run& run) {
   for (const Bad& bad : kBad) {

@@ -8,6 +8,7 @@
 #include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
+// Helpers for tests that repeat a training while the fake device runs its streams in different orders.
 namespace shampoo_test {
 
 // An order in which the fake device runs its streams.

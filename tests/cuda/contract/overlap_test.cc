@@ -45,7 +45,7 @@ class MarkedComm {
 
     cudaStream_t caller;
     bool is_on = false;
-    size_t fail_at = 0;  // the number of the exchange that fails, counted from 1; 0: no exchange fails
+    size_t fail_at = 0;  // the number of the exchange that fails; if 0, no exchange fails
     std::vector<Mark> marks;
   };
 
@@ -114,9 +114,9 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
       const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
       const bool headers_first = bucket != std::string("0") || kind.gathers();
       // The exchanges that do not belong to a bucket:
-      // - With local shards, replicas exchange headers. If there are several shards, the shards exchange agreements
-      //   before and after the headers. If there is only one bucket, its exchange includes the headers.
-      // - With gathered blocks, shards exchange agreements before and after the blocks are collected.
+      // - With local shards, replicas exchange headers. If there are several shards, the shards agree on the step in an
+      //   exchange before the headers and in another after them. The exchange of a single bucket includes the headers.
+      // - With gathered shards, the shards agree in an exchange before blocks are gathered and in another afterwards.
       const int all_agreements = kind.gathers() ? 2 : kind.shards > 1 ? 3 : 1;
       const int agreements = all_agreements - (headers_first ? 0 : 1);
       const int buckets = (static_cast<int>(marks.size()) - agreements) / exchanges;
@@ -135,8 +135,8 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
   }
 }
 
-// Makes exchange number `nth` of step 2 fail, or no exchange if nth is 0. Checks that the caller's stream then waits
-// for all work of the step. No roots are due at step 2. Returns the number of exchanges in step 2.
+// Makes two steps. Exchange number `nth` of step 2 fails; if nth is 0, no exchange fails. Checks that the caller's
+// stream waits for all work of step 2, at which no roots are due. Returns the number of exchanges in step 2.
 size_t FailExchange(const RankKind& kind, size_t nth, bool captured) {
   const StageWithStream stream(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   MarkedRank rank(kind, stream, {{"precondition_frequency", "50"}, {"refresh_growth", "0"}});

@@ -30,8 +30,8 @@ struct Pair {
   void StepBoth(uint64_t seed) {
     Each([&](Model& model) { model.Step(seed); });
   }
-  // Returns the names of the parameters, outputs and states of which an element differs by `tolerance` or more,
-  // relative to the largest element of the array on the CPU; "" if there are none.
+  // Lists the parameters, outputs and states whose Distance() between the two optimizers is `tolerance` or more.
+  // Returns "" if there are none.
   std::string DifferingValues(double tolerance) const {
     std::string differing;
     const auto compare = [&](const std::string& name, const std::vector<double>& a, const std::vector<double>& b) {

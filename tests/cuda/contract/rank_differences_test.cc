@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests steps for which the ranks have several different inputs. The error reports only one difference, which must
-// be the same as on CPUs.
+// Tests steps before which two inputs differ between the ranks. The error reports only one of the two differences: the
+// one that optimizers on CPUs report, too.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {

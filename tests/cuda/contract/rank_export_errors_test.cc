@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job, odd) for each combination of a kind of ranks, keys of exchanges, and a rank `odd` that is to behave
+// Calls run(job, odd) for each combination of kExportKinds, kExchanges and a rank `odd`. run() makes this rank behave
 // differently from the other ranks.
 template <typename Run>
 void ForEachOddRank(const Run& run) {
@@ -147,7 +147,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected and 
   });
 }
 
-TEST_CASE("an export compares the parameters of replicas if a step at this time would do so for verify_replicas") {
+TEST_CASE("an export compares parameters of replicas if a step at this time would compare them for verify_replicas") {
   ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);

@@ -139,7 +139,7 @@ TEST_CASE("a rank without elements takes part in exports") {
 TEST_CASE("an export between the start and the use of async roots does not change the roots") {
   for (const RankKind& kind : kExportKinds) {
     const bool shards_are_whole = kind.shards == 1 || kind.gathers();
-    if (!shards_are_whole) continue;  // local shards have roots of their own, unlike the whole parameters
+    if (!shards_are_whole) continue;  // the roots of local shards are not those of the whole parameters
     CAPTURE(NameOf(kind));
     const Stage stage;
     ModelSpec spec = SpecWithAverages(
@@ -209,8 +209,8 @@ TEST_CASE("replays of a captured step of several ranks continue after an export 
   }
 }
 
-// A StreamComm (see stream_comm.h) that pretends, while *steps is true, that the last rank makes a step: it clears the
-// flags in the header that was received from the last rank.
+// A StreamComm (see stream_comm.h). While *steps is true, it pretends that the last rank makes a step instead of an
+// export: it clears RoundHeader::flags in the data of the last rank.
 class SteppingComm {
  public:
   SteppingComm(int world, const bool* steps) : comm_(world), steps_(steps) {}

@@ -54,8 +54,8 @@ TEST_CASE("a step of ranks whose communicators wait for the stream cannot be cap
   }
 }
 
-// Step 5 refreshes roots. With root_async, steps 2, 4 and 6 refresh roots, and steps 5 and 7 begin to use the roots of
-// steps 4 and 6.
+// Without root_async, step 5 refreshes roots. With root_async, steps 2, 4 and 6 refresh roots. The roots of step 4 are
+// first used in step 5, and the roots of step 6 in step 7.
 TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
   const Keys async = "root_async=1 precondition_frequency=2 refresh_growth=0";
   const Keys tracked = "track_times=true track_root_residuals=true";

@@ -147,8 +147,8 @@ TEST_CASE("async roots on several ranks equal those on one rank") {
   }
 }
 
-// Returns the parameters of all ranks after the steps that compute and use async roots. fails: on one rank, the thread
-// that computes roots gets an error from cudaEventRecord.
+// Returns the parameters of all ranks after the steps that compute and use async roots. If `fails` is true, the thread
+// that computes the roots of one rank gets an error from cudaEventRecord.
 std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   const Stage stage;
   fake_cuda_set_query_progress(-1);  // each query first runs the queried work, so steps never wait for an event
@@ -169,7 +169,7 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   int errors = 0;
   for (uint64_t t = 9; t <= 10; ++t) {
     ranks.Step(t);
-    // The thread that computes roots may store the error only after step 9 has begun.
+    // If the thread that computes roots stores its error after step 9 has begun, step 10 returns the error.
     if (ranks.status(0) != SHAMPOO_OK) {
       ++errors;
       CHECK(ranks.DifferencesFrom(SHAMPOO_E_DEVICE, {"rank ", ": ", "cudaEventRecord(...) failed"}) == "");

@@ -87,7 +87,7 @@ TEST_CASE("a step with a bound hyper-parameter out of range fails with the error
   }
 }
 
-TEST_CASE("the valid range of a bound hyper-parameter depends on the computation dtypes of its group as on the CPU") {
+TEST_CASE("device and CPU derive the valid range of a bound hyper-parameter from the computation dtypes of its group") {
   enum Group { kF32 = 1, kF64 = 2, kBoth = 3 };
   struct Case {
     Group group;
@@ -96,7 +96,7 @@ TEST_CASE("the valid range of a bound hyper-parameter depends on the computation
     bool is_usable;
   };
   const double tiny = 1e-50;       // rounds to 0 in float32
-  const double subnormal = 1e-40;  // in float32
+  const double subnormal = 1e-40;  // is subnormal in float32
   for (const Case& one : {Case{kF32, "lr", 3e38, true},
                           Case{kF32, "lr", 1e39, false},
                           Case{kF64, "lr", 1e39, true},
@@ -124,7 +124,7 @@ TEST_CASE("the valid range of a bound hyper-parameter depends on the computation
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
-      // If the dtype of a parameter is not in one.group, the parameter is in group 1, which does not affect group 0.
+      // one.group has the dtypes of group 0. Parameters of other dtypes are in group 1, which does not affect group 0.
       spec.keys = lag + Keys("on_nonfinite=skip_block epsilon=0.1");
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
@@ -264,7 +264,7 @@ TEST_CASE("a step counter out of range is rejected") {
       Pair pair(FiveShapes(lag), stream);
       pair.StepBoth(1);
       pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
-      pair.CheckBothReject(SHAMPOO_E_STATE);  // even with status_lag 1: the host itself reads the counter
+      pair.CheckBothReject(SHAMPOO_E_STATE);  // even with status_lag 1, because the host reads the counter
     }
   }
 }

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the key track_root_residuals on the device: the statistics equal those of the CPU, and measuring them neither
-// waits for the device nor changes results.
+// Tests the key track_root_residuals, which measures errors of inverse roots, on the device: the errors are close to
+// those on the CPU, and measuring errors neither waits for the device nor changes results.
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"
@@ -17,9 +17,9 @@ const Keys kTracked = "track_root_residuals=true";
 const char* const kStats[] = {"root_error.mean",    "root_error.median",    "root_error.p90",    "root_error.max",
                               "root_residual.mean", "root_residual.median", "root_residual.p90", "root_residual.max"};
 
-// Checks that the statistics of the device are positive and close to those of the CPU. A statistic is a distance of
-// roots from roots in float64. The device and the CPU have different rounding errors, so a statistic may differ by
-// `rounding` plus half of its value on the CPU.
+// Checks that the statistics of the device are positive and close to those of the CPU. The statistics measure rounding
+// errors, which differ between the device and the CPU. Therefore a statistic may differ by `rounding` plus half of its
+// value on the CPU.
 void CheckSameStats(const Model& device, const Model& host, double rounding) {
   for (const char* stat : kStats) {
     CAPTURE(std::string(stat));
@@ -108,7 +108,7 @@ TEST_CASE("only the roots of groups that set track_root_residuals are measured")
   const StageWithStream stream;
   ModelSpec spec = FiveShapes("status_lag=0");
   spec.groups = {kTracked};
-  spec.params[5].group = 1;  // of the same shape as the first parameter
+  spec.params[5].group = 1;  // has the same shape as the first parameter
   Pair pair(spec, stream);
   pair.Train(1, 3);
   pair.Each([](Model& model) { CHECK(model.Stat("root_error.worst") >= 10); });

@@ -32,7 +32,7 @@ TEST_CASE("each replay of a captured step rounds with new random numbers as an o
   for (const Keys& average : {Keys{}, Keys("weight_ema=0.9 average_dtype=bf16")}) {
     for (const Keys& method : kRoundedMethods) {
       if (method[0].second == "soap" || method[0].second == "shampoo")
-        continue;  // roots or eigenbases are due in some of these steps
+        continue;  // a step that computes roots or eigenbases cannot be captured
       CAPTURE(method[0].second);
       const StageWithStream stream;
       Model plain(RoundedModel(method, param + average, SHAMPOO_BF16), stream);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests steps of shards, also with several replicas: all ranks make the same decision and return the same error. Also
-// tests that local shards take the same steps as separate parameters with soap and kl_shampoo.
+// tests soap and kl_shampoo: each local shard takes the same steps as a separate parameter.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
@@ -29,7 +29,7 @@ struct ShardFault {
   const char* what;
   shampoo_status status;
   std::vector<std::string> words;
-  std::function<void(Model* model)> spoil;  // of one rank
+  std::function<void(Model* model)> spoil;  // called for a faulty rank
   std::function<void(Model* model)> mend = [](Model*) {};
 };
 const std::vector<ShardFault> kShardFaults = {
@@ -199,7 +199,7 @@ TEST_CASE("if one rank has bound no buffers then the step fails on all ranks") {
 
 // The dims are chosen so that all shards of a parameter are tensors of the same shape. The bases of null spaces are
 // arbitrary, and a GPU could choose other bases for batches of other sizes, so results are compared on the fake only.
-TEST_CASE("local shards take the same steps as separate parameters with soap and kl_shampoo" * NeedsFake()) {
+TEST_CASE("with soap and kl_shampoo local shards take the same steps as separate parameters" * NeedsFake()) {
   struct Case {
     RankKind kind;
     std::vector<std::vector<int64_t>> whole, shards;

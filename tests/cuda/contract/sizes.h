@@ -26,7 +26,7 @@ struct Sizes {
   }
 };
 
-// Records the sizes of the allocations of all ranks of a job.
+// Records the size of each allocation, separately for each rank.
 class SizesOfRanks {
  public:
   explicit SizesOfRanks(const RankKind& kind)

@@ -66,7 +66,7 @@ TEST_CASE("a newer driver of the same or a later major version is accepted" * Ne
 }
 
 // The plugin of these tests has code for the compute capabilities 8.x, 9.x, and 10.0 or later.
-TEST_CASE("devices that the plugin has no code for are reported, and create rejects them" * NeedsFake()) {
+TEST_CASE("devices without code in the plugin are reported, and no optimizer can be created on them" * NeedsFake()) {
   const Stage stage;
   const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";
   const PlanPtr plan = MakePlan(FiveShapes());

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kSteps = 7;  // with precondition_frequency 2, roots are due at steps 2, 4 and 6
 
-// Returns whether step t computes roots by an iteration. Such a step waits for the device to learn whether the
-// iteration has converged.
+// Returns whether step t computes roots by an iteration. Such a step waits for the device, because the host checks
+// whether the iteration has converged.
 bool Iterates(const std::string& method, int t) {
   return t % 2 == 0 && (method == "newton" || method == "higher_order");
 }
@@ -39,8 +39,8 @@ TEST_CASE(
         // Method cans cannot compute the sixth roots of the tensor with three dims, so method eigen computes them.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
-        // With status_lag 1, a step queries once whether the previous step is done. With status_lag 0, a step queries
-        // once whether it is done itself.
+        // With status_lag 1, a step queries once whether the work of the previous step is done. With status_lag 0, a
+        // step queries once whether its own work is done.
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && ReportsLate(lag) ? 0 : 1));
       }
       fake_cuda_mark();

@@ -49,7 +49,7 @@ enum fake_cuda_order {
 // These numbers also select the order of the CTAs (thread blocks) and of the loop iterations of each kernel.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_order(int order, uint64_t seed);
 // Sets the number of operations that run before each query of a stream or an event. The default is 0. If the number is
-// negative, a query first runs all work of its stream or before its event, so it never reports cudaErrorNotReady.
+// negative, a query first runs all work for which it asks, so the query never reports cudaErrorNotReady.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
 // Runs up to `operations` operations, as if the device had progressed. Returns how many operations ran.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);

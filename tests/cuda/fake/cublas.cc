@@ -67,7 +67,7 @@ void RunBatch(const Batch& batch) {
   if (!state.Check(batch.device, batch.c.data, bytes(batch.c), "cublasGemmStridedBatchedEx, C")) return;
   if (batch.workspace != nullptr) {
     if (!state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuBLAS workspace")) return;
-    // cuBLAS may overwrite its workspace. The fake always does, so that tests find callers that keep data there.
+    // cuBLAS may overwrite the workspace. The fake always does this, so that tests find callers that keep data in it.
     std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 4096));
   }
   const auto at = [](const Operand& o, int64_t i) { return reinterpret_cast<Real*>(o.data) + i * o.stride; };
@@ -87,8 +87,8 @@ void CheckOverlap(const Batch& batch, size_t element) {
   }
   if (batch.how.k == 0 || one == 0) return;
   for (const Operand* input : {&batch.a, &batch.b}) {
-    // Dense matrices share elements if their address ranges overlap. The ranges of matrices with gaps between columns
-    // can overlap without a shared element, so only an input that begins where C begins is reported.
+    // Dense matrices share elements if their address ranges overlap. If C or the input has gaps between columns, ranges
+    // can overlap without a shared element. In this case only equal start addresses are reported.
     const bool dense = c.ld == c.rows && input->ld == input->rows;
     const int64_t batches = dense ? batch.count : 1;
     const auto in_bytes = static_cast<int64_t>(element) * MatrixSpan(input->rows, input->columns, input->ld);

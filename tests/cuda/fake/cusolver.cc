@@ -109,7 +109,7 @@ void SolveBatch(const EigenBatch& batch) {
   for (int64_t i = 0; i < batch.count; ++i) SolveOne<Real>(batch, i, faulty ? &fault : nullptr);
 }
 
-// Returns about as many bytes as the solvers of cuSOLVER request.
+// Returns the size of a workspace in bytes. Solvers of cuSOLVER request about as much.
 size_t WorkspaceBytes(int64_t n, int64_t batch, size_t element) {
   return (static_cast<size_t>(n) * static_cast<size_t>(n) * 2 + static_cast<size_t>(n) * 4) *
              static_cast<size_t>(batch) * element +
@@ -203,8 +203,7 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   std::memset(arrays.host, 0xff, arrays.host_bytes);
-  // Only cusolverDnXsyevBatched(), the solver for batches, has several algorithms. The parameters can select one of
-  // them.
+  // Only cusolverDnXsyevBatched(), the solver for batches, has several algorithms. `params` can select one.
   const bool one_algorithm = shape.batch == 1 || TheState().params.Find(params)->one_algorithm;
   return Enqueue(
       function, *TheState().solvers.Find(handle),
@@ -213,8 +212,8 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
       types.a == CUDA_R_64F);
 }
 
-// Returns the status of a solver for batches that must fail. Enqueues work that overwrites the matrices with NaN,
-// because such a solver of cuSOLVER may overwrite the matrices before it fails.
+// Returns the status of a batch solver for whose call call.over() is true. If a failure was injected, also enqueues
+// work that overwrites the matrices with NaN, because cuSOLVER may overwrite the matrices before it fails.
 cusolverStatus_t FailBatch(const Call& call, cusolverDnHandle_t handle, void* a, int64_t elements, size_t element) {
   const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
   const cusolverStatus_t status = call.Solver();

@@ -21,11 +21,11 @@ template <typename Real>
 void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c, int64_t ldc);
 
 // Writes the eigenvalues of `a` to `w`. If `vectors` is true, replaces `a` by its eigenvectors, otherwise by NaN. Reads
-// only the lower or the upper triangle of `a`. Returns LAPACK's info: 0 after success.
+// only one triangle of `a`: the lower one if `lower` is true. Returns LAPACK's info: 0 after success.
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w);
 
-// Returns whether the lower or the upper triangle of `a` is finite.
+// Returns whether one triangle of `a` is finite: the lower triangle if `lower` is true, otherwise the upper triangle.
 template <typename Real>
 bool IsFiniteTriangle(bool lower, int64_t n, const Real* a, int64_t lda);
 

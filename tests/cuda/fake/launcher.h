@@ -87,8 +87,8 @@ class Cta {
     work();
   }
   static void FenceHost() {}  // no fence is needed, because the host reads only while no work runs
-  // Adds the terms in the same order as a GPU: first the terms of each thread, then repeatedly the second half of the
-  // sums to the first half of the sums.
+  // Adds the terms in the same order as a GPU. First each thread adds its own terms. Then the second half of the sums
+  // is added to the first half, repeatedly, until one sum remains.
   template <typename Term>
   double Sum(int64_t count, const Term& term) const {
     if (count <= 0) return 0;
@@ -155,7 +155,7 @@ cudaError_t LoadKernel() {
 
 template <typename Body>
 cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
-  const cuda_fake::CallScope scope;  // the allocation of the std::function belongs to the call
+  const cuda_fake::CallScope scope;  // the allocation of the std::function is part of the call
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

@@ -38,7 +38,7 @@ struct BlasFixture : FakeCudaFixture {
     REQUIRE(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);
     REQUIRE(cublasSetStream(blas, stream[0]) == CUBLAS_STATUS_SUCCESS);
   }
-  // Computes c (2 x 2) = a (2 x 3) b (3 x 2) for a batch of two. Columns of a are lda apart.
+  // Computes c (2 x 2) = a (2 x 3) b (3 x 2) for a batch of two. The columns of `a` are lda elements apart.
   cublasStatus_t Product(const void* a, int lda, const void* b, float beta, void* c,
                          cublasComputeType_t compute = CUBLAS_COMPUTE_32F) const {
     const float alpha = 1;
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(BlasFixture, "the workspace must be aligned device memory; set
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 1);
 }
 
-// Two 3 x 3 matrices. The first one has the eigenvalues 1, 2 and 4. The second one is three times the first.
+// Decomposes two 3 x 3 matrices. The first one has the eigenvalues 1, 2 and 4. The second one is three times the first.
 struct SolverFixture : FakeCudaFixture {
   SolverFixture() {
     REQUIRE(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);

@@ -22,12 +22,12 @@ namespace {
 
 constexpr size_t kRegion = size_t{1} << 33;  // size of the address range of each device
 constexpr size_t kPage = 4096;
-// The protection of memory is changed in units of this size. Memory should consist of pages of this size, because
+// The protection of memory is changed in units of this size. The constructor asks for pages of this size, because
 // changing the protection of a few large pages takes little time.
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr size_t kMapped = kRegion * Memory::kMaxDevices + kLargePage;
-constexpr size_t kGuard = 256;  // bytes of the guards around an allocation; also the alignment of CUDA's allocations
-constexpr size_t kKeep = 64 << 20;   // freed memory is reused only while more freed bytes than this exist
+constexpr size_t kGuard = 256;       // minimum bytes of each guard; also the alignment of CUDA's allocations
+constexpr size_t kKeep = 64 << 20;   // freed memory is reused only if a device has more freed bytes than this
 constexpr uint16_t kUnset = 0xfff5;  // pattern of memory that was not written: NaN in formats of 16, 32 and 64 bits
 constexpr uint16_t kFreed = 0xfff6;  // pattern of freed memory
 constexpr uint16_t kGuardPattern = 0xfffe;

@@ -16,17 +16,17 @@ enum class Place { kUnknown, kDevice, kPinned };
 struct Allocation {
   char* data;
   size_t bytes;
-  size_t block_bytes;  // including the guards around it
+  size_t block_bytes;  // bytes of the allocation and its guards
   int device;
   Place place;
-  bool live;     // device work may use the memory, because the stream has reached the allocation (Begin())
+  bool live;     // work may use the memory: it is not pooled, or the stream has reached the allocation (Begin())
   bool pooled;   // the memory is from the stream-ordered pool of its device
-  bool leaving;  // the host has called a function that frees the memory; the stream may not have reached this call yet
+  bool leaving;  // the host has called a function that frees the memory, even if the stream has not reached that call
 };
 
 // Allocates device memory and pinned host memory. The host can access device memory only while work of the device runs.
-// Guards around allocations, freed memory, and memory that was not written yet contain fixed patterns. Every pattern is
-// NaN in all floating-point formats, and negative as an integer.
+// Freed memory, memory that was not written yet, and the guards around allocations contain fixed patterns. All patterns
+// are NaN in all floating-point formats, and negative as integers.
 class Memory {
  public:
   Memory();
@@ -36,7 +36,7 @@ class Memory {
 
   static constexpr int kMaxDevices = 8;
 
-  // The two functions return nullptr if no memory is left. Work may use pooled memory only after Begin().
+  // The Allocate functions return nullptr if no memory is left. Work may use pooled memory only after Begin().
   void* AllocateDevice(int device, size_t bytes, bool pooled);
   void* AllocatePinned(int device, size_t bytes);
   void Begin(void* data);

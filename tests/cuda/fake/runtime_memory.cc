@@ -22,8 +22,8 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool pooled) {
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-// Returns the allocation that begins at this address. Returns nullptr if no allocation begins there, or if the host has
-// already called a function that frees the allocation.
+// Returns the allocation in memory of the kind `place` that begins at this address, or nullptr if there is none. Also
+// returns nullptr if the host has already called a function that frees the allocation.
 Allocation* OwnAllocation(void* data, Place place) {
   Allocation* const allocation = TheState().memory.Find(data);
   const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;
@@ -87,7 +87,7 @@ cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind
   if (stream->capture != nullptr || (args.dst_known && args.src_known)) {
     return state.streams.Enqueue(stream, [args] { Copy(args); });
   }
-  // CUDA returns from a copy only after it has read or written the pageable memory.
+  // If a copy accesses pageable memory (host memory that is not pinned), CUDA returns only after this access.
   const auto* const from = static_cast<const char*>(src);
   const auto staged = std::make_shared<const std::vector<char>>(from, args.src_known ? from : from + bytes);
   if (!args.src_known) args.src = staged->data();

@@ -11,8 +11,8 @@ namespace {
 constexpr int kLeastPriority = 0;
 constexpr int kGreatestPriority = -5;
 
-// Runs work before a query, as fake_cuda_set_query_progress() specifies. The query is that of an event with this
-// record, or, if `record` is NULL, that of the stream.
+// Runs work before a query, as fake_cuda_set_query_progress() specifies. If `record` is NULL, the query is for the
+// stream. Otherwise the query is for an event with this record.
 void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* record) {
   State& state = TheState();
   if (state.query_progress > 0) state.streams.Progress(state.query_progress);

@@ -120,7 +120,7 @@ float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first)
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
-  bool right[4][2] = {};  // for each order and set_first: whether the result without the event is 14
+  bool right[4][2] = {};  // [order][set_first ? 0 : 1]: whether the result is 14 although no stream waits
   for (int order = FAKE_CUDA_OLDEST_FIRST; order <= FAKE_CUDA_AS_LATE_AS_POSSIBLE; ++order) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {
       for (const bool set_first : {true, false}) {
@@ -302,12 +302,12 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory of a collective must not come from a 
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture,
-                  "injected failures and skips affect the selected calls and a device fault affects all calls") {
+                  "injected failures and skips affect only the selected calls; a device fault affects all calls") {
   fake_cuda_fail("cudaMemsetAsync", 2, cudaErrorLaunchFailure);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaErrorLaunchFailure);
   CHECK(cudaPeekAtLastError() == cudaErrorLaunchFailure);
-  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // does not report the earlier error
+  CHECK(Launch(stream[0], 1, Scale{data, 1}) == cudaSuccess);  // a launch does not report the earlier error
   CHECK(cudaMemsetAsync(data, 0, 4, stream[0]) == cudaSuccess);
 
   fake_cuda_fail(nullptr, 2, cudaErrorMemoryAllocation);

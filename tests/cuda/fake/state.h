@@ -25,6 +25,7 @@
 #include "tests/cuda/fake/memory.h"
 #include "tests/cuda/fake/streams.h"
 
+// The state of the fake CUDA, and the class Call, which most functions of the fake create first.
 namespace shampoo::cuda_fake {
 
 // Maps handles to objects. A handle is an inaccessible address, so a program that dereferences a handle crashes. Until
@@ -71,8 +72,8 @@ struct SolverParams {
 
 // A failure, or a skip, that is planned for a future call.
 struct PlannedCall {
-  std::string function;  // if empty: all functions except those that free memory or destroy objects
-  std::string kernel;    // for launches: a part of the kernel's name; if empty: all kernels
+  std::string function;  // "" selects all functions except those that free memory or destroy objects
+  std::string kernel;    // part of the name of a launched kernel; "" selects all kernels
   int64_t calls_left;
   bool skip;
   int code;
@@ -145,11 +146,11 @@ void ResetState();
 std::recursive_mutex& TheMutex();
 // Waits until is_done() returns true. Each NotifyAll() of another thread causes another call of is_done(). The calling
 // thread must have locked TheMutex() exactly once; the mutex is unlocked during the wait. After a minute, records a
-// misuse, in which `what` names what the caller waited for, and returns.
+// misuse and returns. The record says that the caller waited for `what`.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
-// Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). A function that can be held must call it before it creates its
-// Call, which locks the fake.
+// Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). A function that can be held must call WaitWhileHeld() before
+// the function creates a Call, because a Call locks the fake.
 void WaitWhileHeld();
 uint64_t NextRandom();
 void SetSeed(uint64_t seed);
@@ -179,7 +180,7 @@ class Call {
 
   // Returns whether the call must return at once, because it fails or is skipped.
   bool over() const { return over_; }
-  // If over(), return what the call must return: its error, or success if it is skipped.
+  // If over() is true, these three functions return the result of the call: its error, or success if it is skipped.
   cudaError_t Cuda() const { return Cuda(static_cast<cudaError_t>(code_)); }
   cublasStatus_t Blas() const;
   cusolverStatus_t Solver() const;

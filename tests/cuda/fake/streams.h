@@ -38,7 +38,7 @@ struct Event {
 
 struct Operation {
   int64_t sequence;              // increases with each operation that is enqueued in any stream
-  Work work;                     // empty for events
+  Work work;                     // empty if the operation records or awaits an event
   std::shared_ptr<Record> wait;  // the record to wait for
   std::shared_ptr<Record> record;
 };
@@ -85,14 +85,13 @@ class Streams {
   // Returns the number of existing streams with this priority, without legacy streams.
   int64_t CountOfPriority(int priority) const;
 
-  // Enqueues work in the order of the stream. The memory of the stream's device is accessible while the work
-  // runs.
+  // Enqueues work in the stream. The memory of the stream's device is accessible while the work runs.
   cudaError_t Enqueue(const std::shared_ptr<Stream>& stream, Work work);
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Run work of all streams until the earlier work of the stream, the record, or the earlier work of the device is
-  // done.
+  // Run work of all streams until the record is done, or until all work is done that was enqueued in the stream or on
+  // the device before the call.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);

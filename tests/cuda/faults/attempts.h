@@ -17,8 +17,8 @@ struct Attempt {
   std::function<void(Model* model, bool failed)> afterwards = {};  // called after run(), when no call fails any more
 };
 
-// Returns whether the function that failed last is an eigensolver of cuSOLVER or the query of the size of its
-// workspace. The library reports no error in this case, because another solver computes the roots.
+// Returns whether the function that failed last is an eigensolver of cuSOLVER or queries the workspace size of an
+// eigensolver. The library reports no error in this case, because another solver computes the roots.
 bool HasFailedInEigensolver();
 
 // Creates another optimizer with the model's plan and stream.
@@ -38,15 +38,15 @@ struct Outcome {
 // already freed. fail() sets up the failure.
 Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
-// Runs the attempt for n = 1, 2, ..., each time after fail(n) has set up a failure, until an attempt makes so few calls
-// that the failure does not occur. This last attempt must succeed. Each earlier attempt must fail with code(n) and an
-// error message that contains `names` and the name of the function that failed. If an eigensolver failed, the attempt
-// must succeed instead. Returns the number of failures.
+// Runs the attempt for n = 1, 2, ... Before each run, fail(n) sets up a failure. The last run is the first in which the
+// failure does not occur, because the run makes too few calls. This run must succeed. Each earlier run must fail with
+// code(n) and an error message that contains `names` and the name of the function that failed. If an eigensolver
+// failed, the run must succeed instead. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 
-// Calls FailEach() so that call number n of CUDA and its libraries fails. The error is out of memory if n is even, and
-// another error if n is odd.
+// Calls FailEach() so that call number n of CUDA and its libraries fails. The error is cudaErrorMemoryAllocation if n
+// is even, and cudaErrorLaunchFailure if n is odd.
 int64_t FailEachCall(const Attempt& attempt);
 
 }  // namespace shampoo_test

@@ -20,8 +20,8 @@ ModelSpec SpecOfBases(const Keys& more = {}) {
           .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
-// Makes the eigenproblem of p1/0/factor.1 fail at the next refresh: the factor matrix of dim 1 in block 0 of parameter
-// p1. A refresh runs the eigensolver for the first dims of the three blocks, and then for the second dims.
+// Makes the eigenproblem of p1/0/factor.1 (the factor matrix of dim 1 in block 0 of parameter p1) fail at the next
+// refresh. A refresh runs the eigensolver for the first dims of the three blocks, and then for the second dims.
 void SpoilBasis(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -50,7 +50,7 @@ void CheckFailedBasis(const Keys& method, int how) {
     CAPTURE(std::string(state));
     CHECK(spoiled.State(state) == plain.State(state));
   }
-  // A step computes its direction before it refreshes the bases, so the failure changes the parameters after step 3.
+  // A step computes its direction before it refreshes the bases, so the failure affects parameters only from step 4 on.
   for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
   const char* const rotated = method.Value("method") == "kl_shampoo" ? "p1/0/kl_scale.1" : "p1/0/second_moment";
   CHECK(Distance(spoiled.State(rotated), plain.State(rotated)) > 1e-4);
@@ -82,7 +82,7 @@ TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until 
 }
 
 TEST_CASE(
-    "if the computation of an eigenbasis fails too often, the next step reports an error that names its factor matrix" *
+    "if the computation of an eigenbasis fails too often, the next step reports an error that names the factor matrix" *
     NeedsFake()) {
   const Stage stage;
   Model model(SpecOfBases("precondition_frequency=1 root_failure_tolerance=1"));

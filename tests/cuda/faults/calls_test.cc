@@ -251,7 +251,7 @@ TEST_CASE("if a save or a load fails, the previous checkpoint remains, and no pa
   fs::remove_all(folder);
 }
 
-TEST_CASE("destroy works if any call of CUDA fails" * NeedsFake()) {
+TEST_CASE("destroy works even if a call of CUDA fails" * NeedsFake()) {
   for (int64_t n = 1; n < 30; ++n) {
     StagedModel model(SpecOfCalls(), FAKE_CUDA_OLDEST_FIRST);
     model.Step(1);

@@ -12,9 +12,9 @@
 namespace shampoo_test {
 namespace {
 
-// Makes collective number `call` of create fail on the rank `faulty`. If of_shards is true, counts
-// only collectives among the shards of a copy, otherwise only those among the copies of a shard. takes_part: see
-// FailCollective(). Returns the number of collectives of a create that succeeds.
+// Makes collective number `call` of create fail on the rank `faulty`. If of_shards is true, `call` counts only
+// collectives among the shards of a copy, otherwise only collectives among the copies of a shard. For takes_part, see
+// FailCollective(). Returns the number of such collectives in a create that succeeds.
 int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards, bool takes_part, int64_t call) {
   INFO(NameOf(kind), ", faulty rank ", faulty, ", collective ", call, ", of shards ", of_shards, ", takes part ",
        takes_part);
@@ -23,7 +23,7 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   ranks.FillGradients(1);
   ThreadComm& comm = ranks.CommOf(faulty, of_shards);
   const int faulty_in_comm = (of_shards ? ranks.shard_ops(faulty) : ranks.replica_ops(faulty))->rank;
-  const int64_t calls = comm.calls(faulty_in_comm);  // of the constructor, which has created optimizers
+  const int64_t calls = comm.calls(faulty_in_comm);  // collectives in the constructor, which has created optimizers
   FailCollective(&comm, faulty_in_comm, calls + call, takes_part);
   ranks.OnEvery([&](int rank, Model* model) {
     shampoo_optimizer_destroy(std::exchange(model->optimizer, nullptr));
@@ -66,8 +66,8 @@ TEST_CASE("a collective of create fails: create or the first step fails on all r
   }
 }
 
-// Makes collective number `call` of a save or a load fail on the rank `faulty`. takes_part: see FailCollective().
-// Returns the number of collectives of the same operation if it succeeds.
+// Makes collective number `call` of a save or a load fail on the rank `faulty`. For takes_part, see FailCollective().
+// Returns the number of collectives in a save or a load that succeeds.
 int64_t FailCollectiveOfCheckpoint(const RankKind& kind, bool saves, int faulty, bool takes_part, int64_t call) {
   INFO(NameOf(kind), ", faulty rank ", faulty, ", collective ", call, ", saves ", saves, ", takes part ", takes_part);
   const Stage stage;

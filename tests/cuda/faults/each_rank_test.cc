@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // in ranks_test.cc, rank 1 fails
 
-TEST_CASE("each rank fails in a step or in create of replicas: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("each rank fails in turn in a step or in create of replicas: all ranks return" *
+          doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
     for (FaultyJob job : kReplicaJobs) {
       job.faulty = faulty;
@@ -30,9 +31,8 @@ TEST_CASE("each rank fails in a step or in create of replicas: all ranks return"
   }
 }
 
-// Calls run(job) for all kinds of shards, with one copy of the model and with two. With status_lag 1, there is a job
-// for each failing rank except rank 1. With status_lag 0, there is only one job, whose failing rank varies with the
-// kind.
+// Calls run(job) for each kind of shards, with one copy of the model and with two. Each rank except rank 1 fails in a
+// job with status_lag 1. In one more job, with status_lag 0, the failing rank varies with the kind.
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
@@ -46,13 +46,13 @@ void ForEachShard(const Run& run) {
   });
 }
 
-TEST_CASE("each shard of each copy fails in a step: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("each shard of each copy fails in turn in a step: all ranks return" * doctest::test_suite("long")) {
   ForEachShard([](const FaultyJob& job) {
     if (job.kind.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
   });
 }
 
-TEST_CASE("a collective of each shard of each copy fails: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("a collective of each shard of each copy fails in turn: all ranks return" * doctest::test_suite("long")) {
   ForEachShard(FailCollectivesOfShards);
 }
 

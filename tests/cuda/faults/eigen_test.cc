@@ -28,9 +28,9 @@ struct Log {
   std::string text;
 };
 
-// Makes the eigenproblem of p1/0/factor.1 fail in the next step: the factor matrix of dim 1 in block 0 of parameter p1.
-// A step runs the eigensolver for the first dims of the three blocks, and then for the second dims. Spoil() first waits
-// for earlier steps, because the fake would also count the eigensolvers of these steps.
+// Makes the eigenproblem of p1/0/factor.1 (the factor matrix of dim 1 in block 0 of parameter p1) fail in the next
+// step. A step runs the eigensolver for the first dims of the three blocks, and then for the second dims. Spoil() first
+// waits for earlier steps, because the fake would also count the eigensolvers of these steps.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
@@ -124,7 +124,7 @@ TEST_CASE("a failed root is computed again without its batch, then by an iterati
           NeedsFake()) {
   struct Case {
     const char* multiplier;  // with 0.7, no iterative method can compute the root
-    int runs;                // the number of runs of eigensolvers that fail
+    int runs;                // how many runs of eigensolvers fail
     const char* counter;     // the statistic that counts the recovery
   };
   for (const Case& one : {Case{"1", 1, "root_retried_device"},
@@ -175,9 +175,9 @@ std::vector<double> IllConditioned(size_t n) {
   return gradient;
 }
 
-TEST_CASE("a root that method cans cannot compute is recovered, first by the eigensolver of the device" * NeedsFake()) {
+TEST_CASE("if root_method=cans fails, the eigensolver of the device or an iteration recovers the root" * NeedsFake()) {
   struct Case {
-    int runs;             // the number of runs of eigensolvers that fail
+    int runs;             // how many runs of eigensolvers fail
     const char* counter;  // the statistic that counts the recoveries
   };
   for (const Case& one : {Case{0, "root_retried_device"}, {2, "root_retried_device_newton"}}) {
@@ -207,7 +207,6 @@ TEST_CASE("a root that method cans cannot compute is recovered, first by the eig
   }
 }
 
-// Both solvers for batches return the error: Jacobi's method and divide and conquer.
 TEST_CASE("if a solver for batches returns an error in a step, that step solves the matrices one by one" *
           NeedsFake()) {
   for (const cusolverStatus_t code :
@@ -273,7 +272,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
   }
 }
 
-TEST_CASE("without a solver for batches, create plans to solve matrices one by one" * NeedsFake()) {
+TEST_CASE("if create finds no solver for batches, steps solve matrices one by one" * NeedsFake()) {
   const Stage stage;
   for (const char* function : {"cusolverDnXsyevBatched_bufferSize", "cusolverDnSsyevjBatched_bufferSize"}) {
     fake_cuda_fail_always(function, CUSOLVER_STATUS_NOT_SUPPORTED);
@@ -294,8 +293,8 @@ TEST_CASE("without a solver for batches, create plans to solve matrices one by o
 }
 
 // Two arenas of the caller alternate: each step reads the arena that the previous step has written, and writes the
-// other arena. With status_lag 1, the library must not write that arena after the call of the step has returned, so no
-// root is recovered.
+// other arena. With status_lag 1, the library must not change the written arena after the call of the step has
+// returned, so no root is recovered.
 TEST_CASE(
     "if a root that failed cannot be recovered, the block keeps its previous root, and too many failures are an error" *
     NeedsFake()) {

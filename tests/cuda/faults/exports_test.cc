@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job) for all kinds of shards whose export needs exchanges. If is_long is false, each kind has one job,
-// whose failing rank varies with the kind. If is_long is true, each kind has a job for each of the other ranks.
+// Calls run(job) for all kinds of shards whose export needs exchanges. For each kind, the short tests (is_long is
+// false) run one job, whose failing rank varies with the kind. The long tests run a job for each other rank.
 template <typename Run>
 void ForEachExport(bool is_long, const Run& run) {
   int next = 0;
@@ -30,7 +30,7 @@ TEST_CASE("a call of CUDA fails in an export of replicas: all ranks return" * Ne
   for (const FaultyJob& job : kReplicaJobs) FailInStepOfReplicas({job.kind, faulty++ % kReplicas, job.lag, true});
 }
 
-TEST_CASE("a call of CUDA of each rank fails in an export of replicas: all ranks return" *
+TEST_CASE("on each rank in turn, a call of CUDA fails in an export of replicas: all ranks return" *
           doctest::test_suite("long")) {
   for (const FaultyJob& job : kReplicaJobs) {
     for (int faulty = 0; faulty < kReplicas; ++faulty) FailInStepOfReplicas({job.kind, faulty, job.lag, true});

@@ -87,8 +87,8 @@ struct Shards : DeviceRanks {
     for (int rank = 0; rank < world(); ++rank) all = all && HasErrorOfCall(status(rank), text(rank), n);
     return all;
   }
-  // Checks the other ranks after the faulty rank has failed and could not report its error: their calls succeed or
-  // report a failed communicator. A later step fails on all ranks.
+  // For a faulty rank that could not report its error: checks that the calls of the other ranks succeed or report a
+  // failed communicator, and that a later step fails on all ranks.
   void CheckThatAllEnd(Endings* endings) {
     for (int rank = 0; rank < world(); ++rank) {
       if (rank == faulty) continue;
@@ -103,15 +103,15 @@ struct Shards : DeviceRanks {
   const bool exports;
 };
 
-// Returns the number of collectives of a step or an export: among the shards of a copy if of_shards is true, otherwise
-// among the copies of a shard.
+// Returns the number of collectives that a step or an export makes among the shards of a copy if of_shards is true, or
+// among the copies of a shard if of_shards is false.
 int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   const bool gathers = kind.gathers();
   const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
   const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
-  // The updates, and an agreement before anything is written.
+  // Copies exchange updates. If blocks are gathered or updates are divided, copies agree before anything is written.
   if (!of_shards) return buckets + (gathers || divided ? 1 : 0);
-  // Agreements about the step. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
+  // Shards agree about the step. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
   return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
@@ -246,7 +246,7 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
 namespace {
 
 // Makes each collective of the faulty rank fail in turn: those among the shards of a copy if of_shards is true,
-// otherwise those among the copies of a shard. takes_part: see FailCollective().
+// otherwise those among the copies of a shard. For takes_part, see FailCollective().
 void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of jobs in which calls of CUDA or collectives of one rank fail. Each test checks that no rank waits forever.
+// Runs jobs in which calls of CUDA or collectives of one rank fail, and checks that no rank waits forever.
 #pragma once
 
 #include <cstdint>
@@ -81,8 +81,8 @@ void FailInStepOfReplicas(const FaultyJob& job);
 // Makes calls of CUDA fail in a step or in an export of shards. If distance is not 0, call number n + distance of the
 // faulty rank also fails.
 void FailInStepOfShards(const FaultyJob& job, int64_t distance = 0);
-// Makes calls of CUDA fail in a step that all ranks reject for another reason. An earlier step was
-// also rejected, because the hyper-parameters of the ranks differed.
+// Makes calls of CUDA fail in a step that all ranks reject for another reason. An earlier step was also rejected,
+// because the hyper-parameters of the ranks differed.
 void FailInRejectedStep(const FaultyJob& job, const RejectedStep& step);
 // Makes collectives among the shards of a copy fail, and then collectives among the copies of a shard.
 void FailCollectivesOfShards(const FaultyJob& job);

@@ -100,12 +100,12 @@ struct Trial {
   ModelSpec spec;
   int64_t target = 1;  // the number of the step in which a launch is dropped
   int64_t steps = 3;
-  int64_t bad = 0;             // the step with a NaN gradient; 0: none
+  int64_t bad = 0;             // the step with a NaN gradient, or 0 if no step has one
   bool arenas = false;         // uses two arenas of the caller alternately
   bool diagonal = false;       // gradients are diagonal
   bool zero_gradient = false;  // the gradient of the target step is 0
   bool zero_param = false;     // the parameter is 0
-  bool strict = false;         // dropping a kernel that is not in kSometimes must change the result
+  bool strict = false;         // dropping a launch of a kernel that is not in kSometimes must change the result
 };
 
 // Makes a step. Returns its status and its error message.
@@ -308,7 +308,7 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// The fake fills new memory with NaN. Compares the state before the first step, and the results of two steps.
+// Compares the state before the first step, and the results of two steps. The fake fills new memory with NaN.
 TEST_CASE("dropping any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;

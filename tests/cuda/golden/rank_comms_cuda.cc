@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators of device memory for replays whose ranks are threads that share one device.
+// Communicators that exchange data in device memory. The programs that replay recorded runs use them for ranks that are
+// threads and share one device.
 #include "tests/cuda/tools/staged_comm.h"
 #include "tests/golden/rank_comms.h"
 

@@ -5,8 +5,8 @@
 
     check_script.py BUILD [--long]
 
-BUILD is a build folder with the programs. Without --long, two stages run with these programs, and other stages run with
-shell scripts instead of the programs. With --long, all stages run with the programs.
+BUILD is a build folder with the programs that gpu.sh runs. Without --long, only stages 2 and 3 run with these programs.
+With --long, all stages do. Some checks replace the programs by shell scripts.
 """
 import argparse
 import io
@@ -31,7 +31,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 
 def results(folder: str) -> dict[str, dict[str, list[str]]]:
-    """Returns the result and the note of each item, by stage and name of the item."""
+    """Returns the result and the note of each item (a single check of a stage), by stage and name of the item."""
     found: dict[str, dict[str, list[str]]] = {}
     with open(os.path.join(folder, "results.tsv"), encoding="utf-8") as file:
         for line in file:
@@ -61,7 +61,7 @@ def pack_of(folder: str, **programs: str) -> str:
 
 
 def check_failures(folder: str) -> None:
-    """Checks that a failed item ends neither its stage nor the run, and that a repeated stage replaces its rows."""
+    """Checks that a failed item ends neither its stage nor the run, and that a repeated stage replaces its results."""
     out = os.path.join(folder, "failures")
     pack = pack_of(folder, probe="#!/bin/sh\necho the reason\nexit 3\n", commit="abc\n",
                    contract="#!/bin/sh\nexit 0\n", faults="#!/bin/sh\nexit 1\n")
@@ -180,7 +180,7 @@ def check_whole(folder: str, build: str) -> None:
         require(os.path.getsize(os.path.join(out, name)) > 0, name)
     with open(os.path.join(out, "kernels.txt"), encoding="utf-8") as file:
         kernels = file.read().splitlines()
-    # fake_tools/ncu reports seven launches. The first and the last launch one kernel, for 1001.5 + 1007.5 microseconds.
+    # fake_tools/ncu reports seven launches. Launches 1 and 7 are of one kernel: 1001.5 + 1007.5 microseconds.
     require(len(kernels) == 7 and kernels[1].split()[:3] == ["2.009", "28.6%", "2"], "\n".join(kernels))
 
 

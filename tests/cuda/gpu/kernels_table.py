@@ -5,8 +5,8 @@
 
     kernels_table.py REPORT.csv [COUNT]
 
-The report is the log of ncu --csv --metrics with the metrics TIME, SM and MEMORY of this file. The table has COUNT
-kernels (default: 5). The columns SM % and memory % are means over the launches, weighted by time.
+The report is the log of ncu with the options --csv and --metrics TIME,SM,MEMORY (constants of this file). The table has
+COUNT kernels (default: 5). The columns SM % and memory % are means over the launches, weighted by time.
 """
 import csv
 import sys

@@ -3,17 +3,17 @@
 //
 // Measures properties of a GPU and its libraries that the design of the CUDA backend relies on:
 //   probe [--tiny] [SECTION...]
-// Without SECTION, all sections run (see Probe::Run). They measure:
-// - eigensolvers by size, batch and algorithm: time of the host's call and of the device, accuracy, workspace, whether
-//   identical matrices and repeated calls give bit-identical results ("equal bits"), and whether a batch of one matrix
-//   gives the same result ("as alone"). If the call takes as long as the work on the device, the solver waits for the
-//   device. Because some solvers wait, root_async uses its own thread.
-// - the workspace that eigensolvers request
-// - eigensolvers for one matrix per call, on one stream and on several threads
-// - whether a call of an eigensolver can be captured into a graph
-// - which calls invalidate a capture of another thread
-// - rates of batched products in float32 and TF32
-// - rate of copies in device memory
+// Without SECTION, all sections run:
+// - workspaces: the workspace that eigensolvers request
+// - eigensolvers: time of a call and of its work on the device, accuracy and workspace, by size, batch and algorithm.
+//   Column "equal bits": whether identical matrices and repeated calls give bit-identical results. Column "as alone":
+//   whether a batch of one matrix gives the same result. If a call takes as long as its work on the device, the solver
+//   waits for the device. Because some solvers wait, root_async uses its own thread.
+// - single: time of eigensolvers for one matrix per call, on 1 to 8 threads
+// - capture: whether a call of an eigensolver can be captured into a graph
+// - others: which calls invalidate a capture of another thread
+// - products: rates of batched products in float32 and TF32
+// - copies: rate of copies in device memory
 // --tiny: measures only small problems, for the fake CUDA. The exit status is 1 if a required call fails or if a result
 // is wrong.
 #include <cublas_v2.h>

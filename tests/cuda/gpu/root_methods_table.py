@@ -5,7 +5,7 @@
 
     root_methods_table.py REPORTS.json
 
-The file contains a list of reports. Rows of reports without the keys root_method and inverse_root_override are ignored.
+The file contains a list of reports. A row is ignored unless it has the keys root_method and inverse_root_override.
 The time is the time of a step with roots minus the time of an ordinary step.
 """
 import json
@@ -18,7 +18,7 @@ measured. r: the recovery ladder computed some roots with other methods, and the
 
 
 def read_rows(path: str) -> tuple[list[str], dict[tuple[int, int], dict[str, tuple[float, bool]]]]:
-    """Returns the methods and, by block size and root, the time of each method and whether it needed recovery."""
+    """Returns the methods and, by block size and root, the time of each method and whether roots needed recovery."""
     with open(path, encoding="utf-8") as file:
         reports = json.load(file)
     methods: list[str] = []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Times the steps of a Shampoo in PyTorch, to compare these times with those of shampoo_bench for the same shapes.
+"""Times the steps of Shampoo in PyTorch, to compare these times with those of shampoo_bench for the same shapes.
 
     torch_reference.py [--device cuda] [--block 1024] [--shapes 768x2304,768] [--runs 5]
 

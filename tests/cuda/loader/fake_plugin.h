@@ -6,8 +6,8 @@
 
 namespace shampoo_test {
 
-// The name and the type of a function that each fake plugin exports. The function returns a pointer to the description
-// of the machine that the plugin reports. Tests can change this description.
+// The name and the type of a function that each fake plugin exports. The function returns a pointer to the Description
+// that the plugin reports to the library. Tests can change this Description.
 inline constexpr char kFakeSymbol[] = "shampoo_fake_description";
 using FakeFunction = shampoo::cuda::Description* (*)();
 

@@ -116,7 +116,7 @@ class Model {
   void Step(uint64_t seed) { Must(TryStep(seed)); }
   void Train(uint64_t first, uint64_t last);  // makes a step with each seed from first to last
   void Wait() const;
-  // Waits for the device, and returns the error of the first step that was rejected since the last such report.
+  // Waits for the device, and returns the error of the first step that was rejected since the last report of an error.
   shampoo_status Status() const { return shampoo_optimizer_status(optimizer, 1, nullptr); }
   void MustSucceed() const { Must(Status()); }
 
@@ -166,8 +166,8 @@ class Model {
 // Returns pseudo-random values between -2.5 and 2.5. They depend only on the seed.
 std::vector<double> Sequence(uint64_t seed, size_t count);
 
-// Returns the largest |a[i] - b[i]| divided by the largest finite |b[i]|. Returns infinity if, for any i, a[i] and b[i]
-// differ and are not both finite. NaN counts as equal to NaN.
+// Returns the largest |a[i] - b[i]|, divided by the largest finite |b[i]| unless this is 0. Returns infinity if the
+// sizes differ, or if any a[i] and b[i] differ and are not both finite. NaN counts as equal to NaN.
 double Distance(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace shampoo_test

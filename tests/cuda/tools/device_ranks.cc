@@ -195,8 +195,8 @@ void DeviceRanks::CheckParams(const Model& alone) {
 
 namespace {
 
-// Returns the elements of a whole parameter that a rank holds. All shards have the same size, except that the last ones
-// may be smaller. shards: the communicator of the shards; nullptr: the rank holds all elements.
+// Returns the part of the parameter `whole` that a rank holds. All shards have the same size, except that the last ones
+// may be smaller. If `shards`, the communicator of the shards, is nullptr, the rank holds all elements.
 std::vector<double> ShardOf(const std::vector<double>& whole, const shampoo_comm_ops* shards) {
   if (shards == nullptr) return whole;
   const auto shard_size = static_cast<std::ptrdiff_t>((whole.size() + static_cast<size_t>(shards->world) - 1) /

@@ -31,17 +31,16 @@ class DeviceRanks {
   // Runs `work` on all ranks in parallel, one thread per rank. Stores the status and the error message of each rank.
   void OnEvery(const Work& work);
   void Step();
-  void Status();       // calls shampoo_optimizer_status, which waits for the device, on all ranks
+  void Status();       // calls Model::Status() on all ranks
   void MustSucceed();  // calls Status(), and requires that no step was rejected
   // Makes a step, and checks that DifferencesFrom() returns "" for this status and these words.
   void CheckStep(shampoo_status status = SHAMPOO_OK, const std::vector<std::string>& words = {});
   // Creates an optimizer with `plan` on a rank whose optimizer has been destroyed. All ranks must call this function in
   // parallel, from the work of OnEvery().
   shampoo_status CreateAgain(int rank, const shampoo_plan* plan);
-  // Each of these functions calls, for every rank, the function of Model that has the same name.
-  void FillGradients(uint64_t seed);
+  void FillGradients(uint64_t seed);          // calls Model::FillGradients() for all ranks
   void Step(uint64_t seed);                   // fills the gradients and makes a step
-  void Train(uint64_t first, uint64_t last);  // requires that the calls succeed
+  void Train(uint64_t first, uint64_t last);  // makes a step with each seed, and requires that the step succeeds
   // Save or load a checkpoint over a communicator of all ranks, and require that this succeeds.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
@@ -55,8 +54,8 @@ class DeviceRanks {
   void SetFrom(const Model& whole);
   void SetGradientsFrom(const Model& whole);
   // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, their
-  // Distance() may be `tolerance` or two machine epsilons of the dtype of the parameter, whichever is larger. The
-  // reason: cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, and shards change this number.
+  // Distance() may be up to `tolerance` or two machine epsilons of the parameter's dtype, whichever is larger:
+  // cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, and shards change this number.
   void CheckShardsOf(const Model& whole, double tolerance);
   // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.
   void Abort();

@@ -176,10 +176,9 @@ inline const std::vector<Keys> kLags = Combinations("status_lag=0|1");
 inline bool ReportsLate(const Keys& keys) { return keys.Value("status_lag") != "0"; }
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in
-// different streams, so this model tests the streams of the plugin. To multiply the 2 x 3 x 4
-// block along its middle dim, the plugin must transpose the block. Factor matrices are rank-deficient in the first
-// steps. Their rounding errors are about 1e-6 in float32. The key epsilon is much larger, so these errors hardly change
-// the roots.
+// different streams, so this model tests the streams of the plugin. To multiply the 2 x 3 x 4 block along its middle
+// dim, the plugin must transpose the block. Factor matrices are rank-deficient in the first steps. The key epsilon is
+// much larger than their rounding errors, about 1e-6 in float32, so these errors hardly change the roots.
 inline ModelSpec FiveShapes(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys("grafting=adam momentum=0.9 use_merge_dims=false precondition_frequency=2 epsilon=0.1") + more;

@@ -16,7 +16,7 @@ namespace shampoo_test {
 // callback copies the data of a collective through host memory, and returns after the copies have finished.
 class StagedComm {
  public:
-  // Returns 0 if NCCL could not use this memory of a collective.
+  // Returns 0 if NCCL could not use this memory in a collective.
   using CheckMemory = int(const void* data, size_t bytes);
 
   explicit StagedComm(int world, CheckMemory* check = nullptr) : host_(world) {

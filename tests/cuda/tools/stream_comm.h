@@ -57,8 +57,8 @@ class StreamComm {
   int world_;
 };
 
-// The communicators of one rank: with the other replicas and with the other shards. Comm is StreamComm or a class with
-// the same functions. Its constructor takes the number of ranks and `args`.
+// The two communicators that connect one rank with the other replicas and with the other shards. Comm is StreamComm or
+// a class with the same functions. The constructor of Comm takes the number of ranks and `args`.
 template <typename Comm>
 class RankComms {
  public:
@@ -71,7 +71,7 @@ class RankComms {
   RankComms(const RankComms&) = delete;
   RankComms& operator=(const RankComms&) = delete;
 
-  // Returns a copy of `spec` to which those communicators are added that connect more than one rank.
+  // Returns a copy of `spec` with the two communicators. Leaves out a communicator that has only one rank.
   ModelSpec Join(ModelSpec spec) const {
     if (replica_ops_.world > 1) spec.replica_ops = &replica_ops_;
     if (shard_ops_.world > 1) spec.shard_ops = &shard_ops_;

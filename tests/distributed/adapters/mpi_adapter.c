@@ -12,7 +12,7 @@
 
 static int rank, world;
 
-// If the condition is false, prints its line and ends the whole job. Otherwise the other ranks would wait forever.
+// If the condition is false, prints it and ends the job. If only this rank ended, the other ranks would wait forever.
 #define REQUIRE(condition)                                                                 \
   do {                                                                                     \
     if (!(condition)) {                                                                    \

@@ -108,7 +108,7 @@ int ExchangeOften(const shampoo_comm_ops& ops) {
   return wrong;
 }
 
-// Sends send_bytes to each rank and receives recv_bytes from each. Returns the result of all_to_all.
+// Sends send_bytes bytes to each rank, and receives recv_bytes bytes from each rank. Returns the result of all_to_all.
 int32_t ExchangeBytes(const shampoo_comm_ops& ops, size_t send_bytes = 1, size_t recv_bytes = 1) {
   const auto world = static_cast<size_t>(ops.world);
   const std::vector<size_t> to(world, send_bytes), from(world, recv_bytes);
@@ -170,7 +170,7 @@ TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 a
   }
 }
 
-TEST_CASE("the callbacks wait until a non-blocking communicator is done") {
+TEST_CASE("the callbacks wait until a call on a non-blocking communicator is complete") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     if (rank % 2 == 0) ncclStandinSetNonBlocking(*comm);
     shampoo_comm_ops ops = OpsOf(*comm);
@@ -183,7 +183,7 @@ TEST_CASE("the callbacks wait until a non-blocking communicator is done") {
   });
 }
 
-TEST_CASE("split communicators gather within groups of consecutive ranks") {
+TEST_CASE("shampoo_nccl_split makes communicators that gather within groups of consecutive ranks") {
   OnRanks(4, [](int rank, ncclComm_t* comm) {
     for (const int group_size : {1, 2, 4}) {
       CAPTURE(group_size);
@@ -243,12 +243,12 @@ TEST_CASE("a collective in which ranks use different sizes fails on every rank")
   });
 }
 
-TEST_CASE("abort on one rank ends an all_gather on the other ranks and sets its communicator to NULL") {
+TEST_CASE("abort ends an all_gather on the other ranks and sets the communicator of the calling rank to NULL") {
   OnRanks(3, [](int rank, ncclComm_t* comm) {
     const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(GatherOnce(ops, 0, true) == 0);
     if (rank == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the other ranks wait
       ops.abort(ops.user);
       CHECK(*comm == nullptr);
       ops.abort(ops.user);
@@ -270,7 +270,7 @@ TEST_CASE("abort on one rank ends an all_to_all on the other ranks") {
     const shampoo_comm_ops ops = AbortableOpsOf(comm);
     CHECK(ExchangeOnce(ops, 0) == 0);
     if (rank == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the others wait
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the other ranks wait
       ops.abort(ops.user);
     } else {
       if (rank == 1) ncclStandinSetNonBlocking(*comm);

@@ -86,8 +86,8 @@ TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a co
   std::vector<CommOps> ops(kWorld);
   for (int rank = 0; rank < kWorld; ++rank) {
     CommOps& own = ops[static_cast<size_t>(rank)];
-    // The stand-in was loaded by its path. Its soname is the default name libnccl.so.2, so NcclOps also finds it if the
-    // name is nullptr.
+    // The stand-in was loaded by its path. With nullptr, NcclOps looks for libnccl.so.2. NcclOps finds the stand-in,
+    // because the stand-in has this soname.
     const Status status = NcclOps(comms[rank], rank == 0 ? nullptr : SHAMPOO_NCCL_STANDIN, &own);
     CAPTURE(status.message());
     REQUIRE(status.ok());
@@ -117,7 +117,7 @@ TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a co
   for (const CommOps& own : ops) own.release(own.user);
 }
 
-TEST_CASE("an exchange waits until a non-blocking communicator of NCCL is done, and reports an error of NCCL") {
+TEST_CASE("an exchange over a non-blocking communicator waits until it is complete, and reports an error of NCCL") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");
@@ -142,7 +142,7 @@ TEST_CASE("an exchange waits until a non-blocking communicator of NCCL is done, 
   REQUIRE(NcclOps(alone, nullptr, &ops).ok());
   char received = 0;
   CHECK(ExchangeByte(ops, nullptr) == ncclInvalidArgument);  // NCCL rejects the receive
-  CHECK(group_end() == ncclInvalidUsage);                    // ExchangeByte has ended its group
+  CHECK(group_end() == ncclInvalidUsage);                    // all_to_all has ended its NCCL group
   CHECK(ExchangeByte(ops, &received) == 0);
   CHECK(received == 1);
   Symbol<void (*)(ncclComm_t, ncclResult_t)>(library, "ncclStandinBreak")(alone, ncclSystemError);
@@ -153,7 +153,7 @@ TEST_CASE("an exchange waits until a non-blocking communicator of NCCL is done, 
   dlclose(library);
 }
 
-TEST_CASE("NCCL without send and receive gives a communicator without all_to_all") {
+TEST_CASE("a communicator of an NCCL that has no ncclSend and ncclRecv has no all_to_all") {
   void* const library = dlopen(SHAMPOO_NCCL_OLD, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CommOps ops;

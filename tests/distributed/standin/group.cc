@@ -32,7 +32,7 @@ thread_local ncclResult_t refused = ncclSuccess;
 
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-// Returns the first error. Without an error, returns ncclInProgress if a result is in progress, otherwise ncclSuccess.
+// Returns the first error. Without an error, returns ncclInProgress if a or b is ncclInProgress, else ncclSuccess.
 ncclResult_t First(ncclResult_t a, ncclResult_t b) { return Failed(a) || b == ncclSuccess ? a : b; }
 
 void Defer(ncclComm_t comm, const Request& request) {
@@ -46,7 +46,7 @@ void Defer(ncclComm_t comm, const Request& request) {
 }
 
 // Posts the first batch of each communicator, then waits until all these batches are complete and removes them from
-// `batches`. Posts them all before it waits, because a batch may complete only after another rank has posted a batch.
+// `batches`. Posts all of them first, because some of them complete only after other ranks have posted batches.
 ncclResult_t RunRound(std::vector<RequestBatch>& batches) {
   std::vector<RequestBatch> round, rest;
   for (const RequestBatch& batch : batches) {

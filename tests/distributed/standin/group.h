@@ -11,8 +11,8 @@ namespace standin {
 // Returns whether this thread is between ncclGroupStart and ncclGroupEnd.
 bool InGroup();
 
-// Returns `error`, with which a call is rejected. If the call is in a group, ncclGroupEnd then returns the first error
-// of the group and executes no call.
+// Rejects a call: returns `error`. If the call is in a group, ncclGroupEnd later returns the first error of the group
+// and executes none of its calls.
 ncclResult_t Refuse(ncclResult_t error);
 
 // Executes a request on the communicator of a rank or, in a group, defers the request until ncclGroupEnd.

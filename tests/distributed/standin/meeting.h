@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Synchronizes the ranks of a communicator: each rank posts a request for a collective, and the last rank to do so
-// executes the collective for all. The sender and the receiver of a message each post a request, and the rank that
-// posts later copies the data.
+// Synchronizes the ranks of a communicator: each rank posts a request for a collective, and the last rank that posts
+// executes the collective for all ranks. The sender and the receiver of a message each post a request, and the rank
+// that posts later copies the data.
 #pragma once
 
 #include <nccl.h>
@@ -22,7 +22,7 @@ struct Request {
   enum Kind { kGather, kReduce, kReduceScatter, kSplit, kSend, kReceive } kind = kGather;
   const void* send = nullptr;
   void* recv = nullptr;
-  size_t count = 0;  // elements that a rank sends or, with kReduceScatter, receives
+  size_t count = 0;  // elements that a rank sends or, with kReduceScatter or kReceive, receives
   ncclDataType_t datatype = ncclInt8;
   ncclRedOp_t op = ncclSum;
   int color = 0;
@@ -53,7 +53,7 @@ class Meeting {
   ncclResult_t Wait(int rank);
   // Like Wait, but returns ncclInProgress instead of waiting. Returns ncclSuccess if the rank has posted nothing.
   ncclResult_t Poll(int rank);
-  // Makes all current and later waits return ncclRemoteError.
+  // Afterwards, Post and Poll return ncclRemoteError. Wait returns it, too, if the last post is not complete.
   void Abort();
 
  private:
@@ -73,7 +73,7 @@ class Meeting {
   std::condition_variable changed_;
   std::vector<Seat> seats_;
   int waiting_ = 0;  // number of ranks that have posted the next collective
-  // Messages that one side has posted and the other has not, for each pair of sender and receiver.
+  // Messages that only the sender or only the receiver has posted, for each pair of sender and receiver.
   std::map<std::pair<int, int>, std::deque<Request>> sends_, receives_;
   bool aborted_ = false;
 };

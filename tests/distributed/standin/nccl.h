@@ -82,21 +82,21 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                            ncclComm_t comm, cudaStream_t stream);
-/* The next two functions support the operations ncclSum and ncclAvg, and the types ncclFloat32 and ncclFloat64. */
+/* The next two functions support only the operations ncclSum and ncclAvg, and the types ncclFloat32 and ncclFloat64. */
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 
-/* A message from one rank to another: the n-th ncclSend to a rank matches the n-th ncclRecv there from the sender. Both
- * calls must have the same number of bytes. */
+/* Transfer a message from one rank to another. The n-th ncclSend of rank a to rank b matches the n-th ncclRecv of rank
+ * b from rank a. Both calls must have the same number of bytes. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 
-/* ncclGroupEnd executes all calls since ncclGroupStart. If one of these calls was rejected, ncclGroupEnd executes none.
- * ncclCommInitRank and ncclCommSplit are not allowed in a group. */
+/* ncclGroupEnd executes all calls since ncclGroupStart. If one of these calls was rejected, ncclGroupEnd executes none
+ * of them. ncclCommInitRank and ncclCommSplit are not allowed in a group. */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

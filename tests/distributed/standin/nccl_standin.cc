@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the functions of nccl.h, except ncclGroupStart and ncclGroupEnd (group.cc), and those of nccl_standin.h.
+// Implements the functions of nccl_standin.h and nccl.h. Only ncclGroupStart and ncclGroupEnd are in group.cc.
 #include "nccl_standin.h"
 
 #include <cstring>

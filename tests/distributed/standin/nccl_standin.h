@@ -8,13 +8,13 @@
 
 extern "C" {
 
-// Makes one rank's communicator non-blocking, as ncclConfig_t.blocking = 0 does in NCCL: later collectives and messages
-// return ncclInProgress and complete in the background. The caller must wait for the end of a split before the next
-// call. In a group, a non-blocking communicator accepts only messages, and ncclGroupEnd returns ncclInProgress.
+// Makes one rank's communicator non-blocking, as ncclConfig_t.blocking = 0 does in NCCL. Later collectives, ncclSend,
+// ncclRecv and ncclCommSplit return ncclInProgress and complete in the background. The caller must wait until a split
+// is complete. In a group, only ncclSend and ncclRecv are accepted, and ncclGroupEnd returns ncclInProgress.
 void ncclStandinSetNonBlocking(ncclComm_t comm);
 
-// Breaks one rank's communicator: its collectives, its messages and ncclCommGetAsyncError return `error`. As with NCCL,
-// other ranks that wait for this rank continue to wait until a rank calls ncclCommAbort.
+// Breaks one rank's communicator: later collectives, ncclSend, ncclRecv and ncclCommGetAsyncError return `error`. As
+// with NCCL, other ranks that wait for this rank continue to wait until a rank calls ncclCommAbort.
 void ncclStandinBreak(ncclComm_t comm, ncclResult_t error);
 
 }  // extern "C"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates a folder with everything that the commands of a page need.
 
-The folder contains a clone, a home folder, a Python environment, and a folder into which commands with sudo install.
+The folder contains a copy of the repository (clone), a home folder, a Python environment, and a root for sudo installs.
 """
 import os
 import shutil
@@ -61,7 +61,7 @@ class Machine:
         subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", self.venv], check=True)
         (site,) = self.venv.glob("lib/python*/site-packages")
         # If sys.executable is in a virtual environment, --system-site-packages does not include the packages of that
-        # environment. Therefore this file adds their folder.
+        # environment. Therefore the .pth file adds the folder of these packages.
         (site / "of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
 
     def environment(self, cargo: str) -> dict:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The requirements and rules of each page. Rules change, skip or check commands; each has its reason (see rules.py)."""
+"""The requirements and rules of each page. Rules change, skip or check commands (rules.py). Each rule has a reason."""
 import sysconfig
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def jaxlib_headers(_):
     return str(Path(sysconfig.get_path("platlib"), "jaxlib/include"))
 
 
-#: Placeholders of the pages for folders, and functions that return the folder that replaces each placeholder.
+#: Maps each placeholder for a folder in the pages to a function that returns the actual folder.
 WHERE = {
     "/where/shampoo/is": lambda machine: str(machine.home / "shampoo"),
     "/where/nccl/is": nccl,
@@ -67,13 +67,13 @@ PAGES = {
     )),
     "CONTRIBUTING.md": Page(rules=(
         Instead(r"--build --preset dev", "--build --preset dev --target docs_print_keys nccl_standin",
-                "building all targets takes half an hour; the next command and other pages need only these"),
+                "building all targets takes half an hour; the next command and other pages need only these two"),
         Instead(r"--label-exclude long", r"--label-exclude long --tests-regex '^docs\.(keys|links)$'",
                 "the programs of the other tests are not built"),
     )),
     "benchmarks/README.md": Page(rules=(
-        Instead(r"bash benchmarks/run\.sh", "bash -n benchmarks/run.sh", "all parts take hours; the long tier runs "
-                "them with small sizes, in its stage benchmarks"),
+        Instead(r"bash benchmarks/run\.sh", "bash -n benchmarks/run.sh", "all parts take hours; the stage "
+                "'benchmarks' of the long tier runs them with small sizes"),
         Instead(r"report\.py( --fill)?", "report.py --check", "the test does not change files"),
     )),
     GUIDE: Page(program="trainer.c", rules=(
@@ -104,7 +104,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven downloads a plugin"),
     )),
     "docs/jax.md": Page(wants=("python",), before=PIP, rules=(
-        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "the package has the module"),
+        Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "checks that the module exists"),
     )),
     "docs/performance.md": Page(rules=(
         Instead(r"--block 64,128,256,512,1024", "--block 64,256 --min-runs 1", "the whole table takes an hour"),
@@ -132,7 +132,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
                 "roots of size 2048 take a quarter of an hour"),
     )),
     "docs/rust.md": Page(wants=("rust",), rules=(
-        Then(r"^cargo new", RUST_PROGRAM, "the page says to edit these files"),
+        Then(r"^cargo new", RUST_PROGRAM, "makes the edits that the page describes"),
         Ends(r"^cargo run", (0,), r"^w = \[-?[0-9.e-]+(, -?[0-9.e-]+){5}\]$", "the program prints w"),
     )),
     "examples/c_conv/README.md": needs_installed(),

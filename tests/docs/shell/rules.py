@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of rules that change, skip or check commands of a page. A rule of a page must match something."""
+"""Kinds of rules that change, skip or check commands of a page. A rule of a page that matches nothing is an error."""
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +13,7 @@ class Instead(NamedTuple):
     pattern: str
     text: str
     why: str
-    unless: str = ""  # the rule is ignored if this feature exists
+    unless: str = ""  # the rule is ignored if the machine has this feature
 
 
 class Skip(NamedTuple):
@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 class Then(NamedTuple):
-    """After each command that matches the pattern, runs another command, which checks the result."""
+    """After each command that matches the pattern, runs another command, for example to check the result."""
 
     pattern: str
     command: str
@@ -54,11 +54,11 @@ Rule = Union[Instead, Skip, Ends, Then, Edit]
 
 
 class Page(NamedTuple):
-    """Describes how a page is run. A page that is missing in PAGES (page_rules.py) runs unchanged."""
+    """Describes how a page is run. A page that is missing in PAGES (page_rules.py) has the default values."""
 
     needs: tuple[str, ...] = ()  # pages that run before this one
     wants: tuple[str, ...] = ()  # features of the machine without which the page is skipped
-    before: str = ""  # the reader's preparations: commands that run first, in the page's folder
+    before: str = ""  # the reader's preparations: commands that run before those of the page, in the same folder
     program: str = ""  # the file to which the first program of README.md is written
     rules: tuple[Rule, ...] = ()
 

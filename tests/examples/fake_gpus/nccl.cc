@@ -18,7 +18,7 @@ namespace {
 
 size_t SizeOf(ncclDataType_t type) { return type == ncclFloat32 ? 4 : type == ncclUint8 ? 1 : 0; }
 
-// Returns the function of the stand-in with this name.
+// Returns the stand-in's function with this name.
 template <typename Function>
 Function Next(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
@@ -50,8 +50,8 @@ struct Message {
   size_t bytes() const { return count * SizeOf(datatype); }
 };
 
-// The open group of this thread: the number of calls of ncclGroupStart() without ncclGroupEnd(), the messages of the
-// group, and its first error.
+// The open group of this thread: the number of calls of ncclGroupStart() without a matching ncclGroupEnd(), the
+// messages of the group, and the first error of the group.
 thread_local int group_depth = 0;
 thread_local std::vector<Message> group_messages;
 thread_local ncclResult_t group_error = ncclSuccess;

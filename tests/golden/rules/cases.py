@@ -11,8 +11,8 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Default values of the cases, for every key that model.py reads. The key "preset" is for the library only. Numbers that
-# multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
+# Default values of the cases, for every key that model.py reads. Only the library reads the keys "preset" and
+# "root_dtype". Numbers that multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,
@@ -87,7 +87,7 @@ class Case:
 
 
 def of_refreshes() -> list[Case]:
-    """Return cases that test in which steps inverse roots are refreshed and used."""
+    """Return cases that test when inverse roots are refreshed and when they are used."""
     late = [(0, [5, 6, 12]), (1, range(1, 10)), (2, [1, 2, 9, 11, 16, 17])]
     return [
         Case("growth_0.05", "f32", [(4, 3), (3,)], 46, precondition_frequency=20, refresh_growth=0.05,
@@ -179,7 +179,7 @@ def of_epsilon() -> list[Case]:
 
 
 def of_all_else() -> list[Case]:
-    """Return cases that test orders, merging, dtypes and decays. In all of them, the intervals of refreshes grow."""
+    """Return cases that test orders, merging, dtypes and decays. In all cases, the intervals between refreshes grow."""
     return [
         Case("order_1", "f32", [(5,), (1,), ()], 20, precondition_1d=True, refresh_growth=0.5, grafting="adam",
              root_relative_epsilon=1e-3),
@@ -216,7 +216,7 @@ def of_all_else() -> list[Case]:
 def at_random() -> list[Case]:
     """Return cases with random combinations of keys."""
     found = []
-    # With these seeds, no error of an iteration of newton or higher_order is close to root_tolerance. If an error were
+    # With these seeds, no iteration of newton or higher_order has an error close to root_tolerance. If an error were
     # close to root_tolerance, rounding could change the number of iterations, and make_cases.py would reject the case.
     for number in (0, 3, 4, 5, 6, 7, 10, 11, 12, 14):
         draw = np.random.RandomState(1000 + number)

@@ -31,8 +31,8 @@ ROUNDED = 8  # number of runs that measure the effect of rounding
 SHARP = 1e-3  # upper limit of atol, relative to the largest change of a parameter
 # Least tolerance of --check, relative to the largest element of a tensor. Results differ if NumPy uses another BLAS.
 SAME = 1e-12
-# Least value of |log(error / root_tolerance)| in a coupled iteration (roots.py). For smaller values, rounding could
-# decide when the iteration stops.
+# Least allowed value of |log(error / root_tolerance)| in a coupled iteration (roots.py). For smaller values, rounding
+# could decide when the iteration stops.
 MARGIN = {"f64": 1e-4, "f32": 0.05}
 
 
@@ -59,7 +59,7 @@ class Rounded(Exact):
         return x * (1 + self.eps * self.numbers.uniform(-2, 2, x.shape))
 
     def of_factor(self, a: np.ndarray) -> np.ndarray:
-        # Imitates the backward error of an eigensolver in this dtype: NumPy's eigensolver always computes in float64.
+        # Imitates the backward error of an eigensolver in this dtype, because NumPy's eigensolver computes in float64.
         moved = np.tril(self.numbers.uniform(-1, 1, a.shape))
         return a + (len(a) * self.eps * abs(a).max() * (moved + np.tril(moved, -1).T)).astype(a.dtype)
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes the steps of method shampoo in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
-Each key is read from a dict, and there are no defaults. States have the dtype of the weights. make_cases.py uses
-weights in float64 for the recorded results, and in the dtype of the case to measure the effect of rounding.
+Keys have no defaults. Arrays of states have the dtype of the weights, even if stored() rounds the elements.
+make_cases.py uses weights in float64 for the recorded results, and in the dtype of the case to measure rounding errors.
 """
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
     while True:
         interval = max(1, min(frequency, math.floor(growth * t))) if growth else frequency
         yield t, interval
-        # Without growth and without spread, the next refresh is at a multiple of the frequency.
+        # If refresh_growth is 0 and root_spread is false, the next refresh is at a multiple of the frequency.
         t += interval if growth or k["root_spread"] else frequency - t % frequency
 
 
 def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
-    """Return {step: whether the use of the roots can be deferred} for the steps in which roots of a block are due."""
+    """For each step in which the roots of a block are due, return whether root_async may delay their use."""
     found = {}
     for t, interval in refreshes(k):
         if t > steps:

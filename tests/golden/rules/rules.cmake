@@ -1,13 +1,13 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# Additional tests of the cases in data/rules: a comparison of their files with what rules/make_cases.py computes, and
-# replays of the cases that rules/scale_cases.py writes, with scaled gradients.
+# Adds a test that computes the cases of data/rules again and compares them with the files (rules/make_cases.py). Also
+# adds tests that replay other cases, whose gradients are scaled (rules/scale_cases.py).
 set(rules ${CMAKE_CURRENT_SOURCE_DIR}/rules)
 add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
 set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300 LABELS long)
 
-# With a relative epsilon, replays with gradients scaled by powers of two give bit-identical results.
+# rules/scale_cases.py explains why the replays of its cases must be bit-identical for all scales of the gradients.
 add_test(NAME golden.rules.scale_cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
 set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)

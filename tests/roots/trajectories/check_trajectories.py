@@ -6,8 +6,8 @@
 The library and the simple implementation below, which share no code, compute the same trajectories in float64. Their
 parameters are compared after every step. Most trajectories have a loose root_tolerance. The iteration then stops about
 a percent away from the root, so only the same iteration, stopped at the same point, gives the same parameters. Finally,
-the script changes each constant of the iterations below slightly. At least one trajectory must then differ from that of
-the library, which shows that the test can fail.
+the script changes the constants of the iterations below, one at a time. Each change must make at least one trajectory
+differ from that of the library, which shows that the test can fail.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = 1e-11  # largest relative error of a parameter; the condition of the factor matrices amplifies rounding
+TOLERANCE = 1e-11  # largest relative error of a parameter; ill-conditioned factor matrices amplify rounding errors
 VISIBLE = 1e-6  # if a constant is changed, parameters of at least one trajectory must differ by more than this
 MARGIN = 1e-9  # least distance of an error from root_tolerance, so that rounding does not decide when to stop
 
@@ -159,8 +159,8 @@ class Settings:
     inverse_root_override: str = "0"
     use_bias_correction: bool = True
     grafting: str = "none"
-    grafting_beta2: float = math.nan  # NaN represents auto
-    grafting_epsilon: float = math.nan  # NaN represents auto
+    grafting_beta2: float = math.nan  # NaN represents the value "auto"
+    grafting_epsilon: float = math.nan  # NaN represents the value "auto"
     initial_inverse: str = "identity"
     root_order: int = 3
     root_tolerance: float = 1e-6
@@ -299,14 +299,14 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Result:
-    """The parameters after each step, the number of computed roots, and the smallest StoppingMargin."""
+    """The parameters after each step, the number of computed roots, and the value StoppingMargin.smallest."""
 
     parameters: list[list[np.ndarray]]
     roots_computed: int
     margin: float = math.inf
 
     def distance(self, other: Result) -> float:
-        """Return the largest difference of a parameter, relative to its largest element.
+        """Return the largest max |W - V| / max |V|, where W is a parameter of `self`, and V is the same one of `other`.
 
         Return infinity if a parameter is not finite.
         """

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that `Optimizer::step` allocates no memory in Rust, and therefore does not copy the slices of its buffers.
+//! Checks that `Optimizer::step` allocates no memory in Rust, and therefore does not copy the slices of the caller.
 
 use crate::tools::{gradients, model, optimizer};
 use libshampoo::Buffers;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that callbacks of the library may panic with any payload, and that callbacks may call the library.
+//! Checks that a callback may panic with any payload, and that a callback may call the library.
 
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{BoxError, Code, Comm, Communicator, Config, Executor, Level, Optimizer, PlanOptions};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// A panic payload whose drop panics.
+/// A panic payload that panics when it is dropped.
 struct Thrown;
 
 impl Drop for Thrown {
@@ -21,7 +21,7 @@ impl Drop for Thrown {
     }
 }
 
-/// The panic payload with which the drop of `Thrown` panics. The drop of `Again` panics, too.
+/// The payload of the panic in `Thrown::drop`. This payload panics, too, when it is dropped.
 struct Again;
 
 impl Drop for Again {
@@ -178,7 +178,7 @@ fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
     }
 }
 
-/// A communicator contains a buffer of the library. Two exchanges at the same time would both write to it.
+/// A communicator contains a buffer of the library. Two exchanges at the same time would both write to this buffer.
 #[test]
 fn one_call_at_a_time_uses_a_communicator() {
     let other: Arc<Mutex<Option<Optimizer>>> = Arc::default();
@@ -208,7 +208,7 @@ fn one_call_at_a_time_uses_a_communicator() {
     steps(&mut second, &mut theirs, 0, 4);
     assert_eq!(bits(&ours), bits(&theirs));
     let folder = std::env::temp_dir().join(format!("shampoo-rust-one-call-{}", std::process::id()));
-    // save accepts the communicator of the optimizer, and makes its exchanges. The call then fails, because the
+    // `save` accepts the communicator of the optimizer, and exchanges data with it. Then `save` fails, because the
     // simulated rank reports the same files as this rank.
     assert_eq!(second.save(Some(&comm), &folder).unwrap_err().code(), Code::Io);
     std::fs::remove_dir_all(folder).unwrap();

@@ -87,9 +87,9 @@ fn an_executor_is_dropped_if_its_optimizer_cannot_be_created() {
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
-/// Makes four steps with buffers that are bound by address, and with a bound learning rate. The state is in an arena of
-/// the caller, with which the optimizer is created. If `bind_other` is true, the state is moved to another arena before
-/// the first step.
+/// Makes four steps with buffers that are bound by address, and with a bound learning rate. The optimizer is created
+/// with its state in an arena of the caller. If `bind_other` is true, the state is moved to another arena before the
+/// first step.
 fn over_addresses(bind_other: bool) {
     let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
     let bytes = plan.bytes("state").unwrap();
@@ -132,7 +132,7 @@ fn a_caller_can_provide_addresses_arenas_and_scalars() {
     over_addresses(true);
 }
 
-/// What the allocator of the test counts.
+/// The counters of the allocator that the test provides.
 #[derive(Default)]
 struct Counts {
     /// Bytes that are allocated and not yet deallocated.
@@ -186,7 +186,7 @@ fn a_caller_can_provide_an_allocator() {
     allocator.deallocate = Some(deallocate);
     allocator.release = Some(release);
     let plan = builder(&config(), PlanOptions::default()).finish().unwrap();
-    // SAFETY: counts outlives the optimizer, and the functions may be called on any thread.
+    // SAFETY: `counts` outlives the optimizer, and the functions may be called on any thread.
     let mut opt = unsafe { Optimizer::builder(&plan).allocator(allocator).stream(null_mut()).build() }.unwrap();
     assert!(counts.allocated.load(Ordering::SeqCst) >= plan.bytes("state").unwrap());
     let mut values = model();

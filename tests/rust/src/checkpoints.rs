@@ -84,7 +84,7 @@ fn several_optimizers_are_saved_as_one_checkpoint() {
     let (mut a, mut b) = (make("a"), make("b"));
     libshampoo::save(&mut [&mut a, &mut b], None, &folder.0).unwrap();
     libshampoo::load(&mut [&mut b, &mut a], None, &folder.0).unwrap();
-    assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "the checkpoint needs b, too");
+    assert_eq!(a.load(None, &folder.0).unwrap_err().code(), Code::Invalid, "loading needs b, too");
 }
 
 #[test]

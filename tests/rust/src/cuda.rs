@@ -163,7 +163,7 @@ fn steps_on_a_stream() {
     assert!(error.message().contains("use bind_raw() and export_raw()"), "{error}");
 }
 
-/// Returns the elements of a flattened parameter that a shard rank holds.
+/// Returns which of the `count` elements of a flattened parameter the shard rank `rank` holds.
 fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> {
     let most = (count + shards - 1) / shards;
     (rank * most).min(count)..((rank + 1) * most).min(count)
@@ -242,7 +242,7 @@ fn ranks_exchange_through_host_memory() {
         } else {
             assert_eq!(bits(&found), bits(&ranks[0]));
             for (values, expected) in found.iter().flatten().zip(alone.iter().flatten()) {
-                // Several ranks batch matrix products differently than one rank, so results round differently.
+                // Several ranks batch matrix products differently than one rank, so results are rounded differently.
                 assert!((values - expected).abs() <= 1e-5, "{values} {expected}");
             }
         }

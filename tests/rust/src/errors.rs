@@ -6,7 +6,7 @@
 use crate::tools::{bits, builder, config, gradients, model, optimizer, step, steps, trained};
 use libshampoo::{Buffers, Code, Comm, Config, Device, Error, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// Checks the code of an error, and that its message contains the words.
+/// Checks the code of an error, and that its message contains all `words`.
 #[track_caller]
 fn expect<T: std::fmt::Debug>(result: Result<T, Error>, code: Code, words: &[&str]) {
     let error = result.unwrap_err();

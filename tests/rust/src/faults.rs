@@ -6,9 +6,9 @@
 use crate::tools::{builder, config, gradients, model, step, SHAPES};
 use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuilder, PlanOptions, Shard};
 
-/// The communicator of the first of three ranks. Its all-gather copies its own data to the segments of the other ranks.
-/// If the seed is odd, the all-gather then overwrites these segments with noise. If the seed is even and above 0, and
-/// the segments have more than 64 bytes, it overwrites their second halves. The all-to-all delivers only noise.
+/// The communicator of the first of three ranks. The all-gather copies the segment of this rank to the other segments.
+/// If the seed is odd, the all-gather then overwrites the other segments with noise. If the seed is even and above 0,
+/// it overwrites only the second half of each, if a segment has more than 64 bytes. The all-to-all delivers only noise.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,
@@ -55,7 +55,7 @@ impl Communicator for FaultyComm {
     }
 }
 
-/// Calls may fail or compute wrong numbers. But a communicator implements a safe trait, so even a wrong one must not
+/// Calls may fail or compute wrong numbers. But `Communicator` is a safe trait, so even a wrong implementation must not
 /// cause undefined behavior. The test rust.valgrind runs this test in valgrind.
 #[test]
 fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-//! Checks that sizes, offsets, constants and initial values of the Rust declarations are those of the C compiler, and
-//! that all exported functions are declared.
+//! Checks that declarations have the same sizes, offsets, constants and initial values in Rust as in C, and that Rust
+//! declares all exported functions.
 
 use crate::tools::from_environment;
 use libshampoo_sys::*;
@@ -22,7 +22,7 @@ fn hex<T>(value: &MaybeUninit<T>) -> String {
 }
 
 thread_local! {
-    /// The addresses of the functions so far.
+    /// The addresses of the functions that the macro `function` has checked so far.
     static PLACES: RefCell<BTreeSet<usize>> = RefCell::default();
 }
 

@@ -67,7 +67,7 @@ fn log_messages_reach_the_callback() {
     opt.load(None, &folder).unwrap();
     let count = |seen: &[(Level, String)]| seen.iter().filter(|(_, message)| message.contains("beta2")).count();
     assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");
-    // The call of the library must succeed even if the callback panics.
+    // The next call of `load` must succeed, although this callback panics.
     libshampoo::set_log(Level::Debug, |_, _| panic!("an intended panic of a log callback")).unwrap();
     // The library drops the previous callback as soon as no thread runs this callback.
     let patience = Instant::now() + Duration::from_secs(60);

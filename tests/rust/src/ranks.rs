@@ -81,7 +81,7 @@ fn gathered_shards_are_bit_identical_to_one_rank() {
     gathered(true, true);
 }
 
-/// What a test and a communicator `Fails` share.
+/// Data that a test shares with its communicator of the type `Fails`.
 #[derive(Default)]
 struct Seen {
     /// The test sets this flag before the first step. Until then, the communicator works.
@@ -163,7 +163,7 @@ fn a_failure_in_a_communicator_is_an_error_of_the_step() {
             assert_eq!(source.to_string(), text);
             assert_eq!(source.is::<std::io::Error>(), how == "error");
             assert_eq!(seen.aborted.load(Ordering::SeqCst), 1);
-            // The next step fails, too. The error of this step has no source.
+            // The next step fails, too, and its error has no source.
             let error = crate::tools::step(&mut opt, &mut values, &grads).unwrap_err();
             assert_eq!(error.code(), Code::Comm);
             assert!(std::error::Error::source(&error).is_none());
@@ -272,7 +272,7 @@ fn communicators_can_be_functions_in_c() {
     let calls = AtomicUsize::new(0);
     let mut ops = libshampoo::sys::shampoo_comm_ops::new();
     ops.user = &calls as *const AtomicUsize as *mut c_void;
-    // SAFETY: calls outlives the communicator and the optimizer.
+    // SAFETY: `calls` outlives the communicator and the optimizer.
     let error = unsafe { Comm::from_ops(&ops) }.unwrap_err();
     assert!(error.code() == Code::Invalid && error.message().contains("all_gather"), "{error}");
     ops.all_gather = Some(alone);

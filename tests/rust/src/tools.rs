@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Returns a path that CMakeLists.txt passes in the environment.
+/// Returns the path in the environment variable `name`, which CMakeLists.txt sets.
 pub fn from_environment(name: &str) -> PathBuf {
     std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set: ctest sets it")).into()
 }
@@ -174,7 +174,7 @@ impl Communicator for Thread {
     }
 }
 
-/// Calls `run(rank)` for all ranks at the same time, in one thread per rank. Returns the results by rank.
+/// Calls `run(rank)` for all ranks at the same time, in one thread per rank. Returns the results in rank order.
 pub fn in_threads<R: Send>(world: usize, run: impl Fn(usize) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let run = &run;

@@ -30,7 +30,7 @@ def make(directory, *options):
 
 
 class Tensor:
-    """A tensor of a safetensors file: its type, its bytes, and the position of the bytes in the file."""
+    """A tensor of a safetensors file: its dtype, shape and bytes, and the position of the bytes in the file."""
 
     def __init__(self, path, dtype, shape, begin, raw):
         self.path, self.dtype, self.shape, self.begin, self.end, self.raw = path, dtype, shape, begin, begin + len(raw), raw
@@ -82,7 +82,7 @@ class Checkpoint:
                 if state.split(".")[0] == kind]
 
     def places(self, block):
-        """Returns the position of each element of a block, in row-major order, in the flattened parameter."""
+        """Returns the indices, in the flattened parameter, of the elements of a block in row-major order."""
         count = self.elements(block["parameter"])
         piece = block.get("piece", {"shape": [count], "offset": [0], "extent": [count]})
         within = block["offset"] + sum(

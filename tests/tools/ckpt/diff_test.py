@@ -12,7 +12,7 @@ WEIGHT = "encoder/layer.0/weight"
 def differences(a, b):
     """Return the numbers that diff should print for a state that has the values a in A and b in B.
 
-    They are: number of elements, number of different elements, largest difference, largest relative difference.
+    The numbers are: number of elements, number of different elements, largest difference, largest relative difference.
     """
     differ = a != b
     distance = np.abs(a - b)[differ]
@@ -34,7 +34,7 @@ class Diff(Case):
         return rows, lines
 
     def check(self, a, b, rows, names, states):
-        """Check that rows has the correct numbers for each state that differs, and has no row for equal states."""
+        """Check that `rows` has the correct numbers for each state that differs, and has no row for equal states."""
         for name in names:
             for state in states:
                 values = [one.whole(name, state) for one in (a, b)]
@@ -151,7 +151,7 @@ class Diff(Case):
         self.assertIn((WEIGHT, "momentum"), rows)
 
     def test_a_parameter_that_is_compared_in_several_windows(self):
-        # With different blocks, diff reads 2^20 elements at a time (kWindow in state_difference.cc).
+        # If the blocks of A and B differ, diff reads 2^20 elements at a time (kWindow in state_difference.cc).
         options = ("--steps", 1, "--shape", "wide=1100x1000", "--set", "precondition_frequency=100")
         folders = [make(self.folder / str(dim), *options, "--seed", dim, "--set", f"max_preconditioner_dim={dim}")
                    for dim in (550, 1000)]

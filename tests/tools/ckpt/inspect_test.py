@@ -114,7 +114,7 @@ class Inspect(Case):
         text = self.run_tool(0, "inspect", self.folder)
         groups = [line for line in text.splitlines() if line.startswith("group ")]
         self.assertRegex(groups[0], "^group 0 +step 4: lr 0.02, .*weight_decay 0.125")
-        self.assertNotIn("root_spread", groups[0])  # group 0 has the default of root_spread
+        self.assertNotIn("root_spread", groups[0])  # inspect prints root_spread only if it is not the default
         self.assertRegex(groups[1], "^group 1 +step 4: lr 0.1, .*root_spread true")
         self.assertRegex(text, "\nranks +2\n")
         self.assertRegex(text, "\nfiles +2, [0-9.]+ KiB\n")

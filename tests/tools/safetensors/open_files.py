@@ -5,8 +5,8 @@
 
     open_files.py MAKE_CHECKPOINT
 
-The files must contain each state entry of each block, with the same name, shape, dtype and bytes, and nothing else. Of
-a symmetric matrix, a file has only the lower triangle. Exits with 77 if the package is not installed.
+The files must contain each state entry of each block, with the same shape, dtype and bytes, and nothing else. A file
+contains only the lower triangle of a symmetric matrix. Exits with 77 if the package is not installed.
 """
 import json
 import subprocess

@@ -68,7 +68,7 @@ class CommTest {
     }
   }
 
-  /** allGather throws if failing is set, asyncError throws if failingLater is set; abort and release always throw. */
+  /** allGather fails if "failing" is set, asyncError fails if "failingLater" is set; abort and release always fail. */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;
@@ -172,7 +172,7 @@ class CommTest {
     assertEquals("another rank has failed", errors.get(0).getCause().getMessage());
   }
 
-  /** A communicator that does not implement abort. Its next exchange fails if the test has set failing. */
+  /** A communicator that does not implement abort. Its next exchange fails if {@code failing} is true. */
   private static final class FailsOnce implements Communicator {
     private final Communicator rank;
     boolean failing;

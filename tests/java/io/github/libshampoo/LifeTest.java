@@ -70,7 +70,7 @@ class LifeTest {
     }
   }
 
-  /** A communicator. If holding is set, the next exchange waits until the test counts down the latch go. */
+  /** A communicator. If {@code holding} is true, the next exchange waits until the test counts down {@code go}. */
   private static class Holds extends Mirror {
     final CountDownLatch inside = new CountDownLatch(1);
     final CountDownLatch go = new CountDownLatch(1);
@@ -302,7 +302,7 @@ class LifeTest {
 
   private static final int SIZE = 1 << 14;
 
-  /** Trains with buffers to which only the optimizer refers. No later code uses the optimizer after its last step. */
+  /** Trains with buffers to which only the optimizer refers. No code uses the optimizer after its last step. */
   private static float[] trainWithoutKeeping() {
     try (Config config = Model.config().set("use_merge_dims", false);
         Plan plan = new Plan(config)) {
@@ -329,7 +329,7 @@ class LifeTest {
             () -> {
               while (!done.get()) {
                 System.gc();
-                // If the collector has freed memory that is still in use, overwrite this memory.
+                // Fill new buffers, to overwrite memory that the collector has freed too early.
                 for (int i = 0; i < 20; ++i) {
                   Buffers.filled(SIZE, Float.NaN);
                 }

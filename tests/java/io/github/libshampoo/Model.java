@@ -84,7 +84,7 @@ final class Model {
     return begin(param, rank + 1, shards) - begin(param, rank, shards);
   }
 
-  /** Returns those of the values of a parameter that are in the shard of this rank. */
+  /** Returns only the values that are in this rank's shard of the parameter. */
   static float[] cut(float[] values, int param, int rank, int shards) {
     return java.util.Arrays.copyOfRange(values, begin(param, rank, shards), begin(param, rank + 1, shards));
   }

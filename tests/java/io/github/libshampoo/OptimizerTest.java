@@ -47,7 +47,7 @@ class OptimizerTest {
     try (Optimizer optimizer = make(Model.config(), new Param("w", 2))) {
       optimizer.bind("w", w, grad);
       for (int step = 0; step < 200; ++step) {
-        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // without a second bind: each step reads the current values
+        grad.put(0, 2 * w.get(0)).put(1, 2 * w.get(1)); // each step reads the current values without a new bind
         optimizer.step();
       }
       assertEquals(200, optimizer.stat("steps"));
@@ -76,7 +76,7 @@ class OptimizerTest {
     }
   }
 
-  /** Returns the loss of a linear model, and writes the gradients. The loss is 0 at parameters from -1/2 to 1/2. */
+  /** Returns the loss of a linear model, and writes the gradients. Certain parameters from -1/2 to 1/2 have loss 0. */
   private static double lossOf(FloatBuffer w, FloatBuffer b, FloatBuffer ofW, FloatBuffer ofB) {
     double loss = 0;
     for (int i = 0; i < 3; ++i) {
@@ -263,8 +263,8 @@ class OptimizerTest {
   }
 
   /**
-   * If the key "output" of a group is set to updates, the output must not be the memory of the parameter, because the
-   * update would overwrite it.
+   * If the key "output" of a group is "updates", the output must not be the memory of the parameter, because the update
+   * would overwrite the parameter.
    */
   @Test
   void updatesDoNotReplaceTheParameter() {
