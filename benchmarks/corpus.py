@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Divides the text of the language model by file into parts for training, tuning and judging."""
+"""Divides the files of the language model's text into parts for training, tuning and judging."""
 from __future__ import annotations
 
 import hashlib

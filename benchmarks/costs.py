@@ -15,9 +15,9 @@ def row_of(summary: Summary, name: str) -> Summary | None:
 
 
 def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
-    """Return the seconds that the updates of a method take in a training of `steps` steps, or None if unknown.
+    """Return the seconds that the updates of a method take in a training run of `steps` steps, or None if unknown.
 
-    The time of a step that was not measured is the mean of the second half of the measured steps.
+    The time of each step after the last measured one is estimated by the mean of the second half of the measured times.
     """
     row = row_of(cost, name)
     if row is None or not row["update_ms_of_steps"]:
@@ -38,7 +38,7 @@ def gradient_ms(cost: Summary, tokens: float) -> float:
 
 
 def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -> float | None:
-    """Return the seconds of a training, or None if unknown.
+    """Return the seconds of a training run, or None if unknown.
 
     `tokens` is the number of tokens per batch; None selects the batch of the part `language_model`.
     """
@@ -48,7 +48,7 @@ def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -
 
 
 def crossing(cost: Summary, race: Summary, name: str) -> str | None:
-    """Return a description of the fewest tokens per batch with which a method reaches the target sooner than AdamW.
+    """Return a description of the fewest tokens per batch with which a method reaches AdamW's loss sooner than AdamW.
 
     `race` has the results of the part `language_model`. Return None for AdamW and for a method without results.
     """

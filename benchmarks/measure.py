@@ -46,8 +46,8 @@ def main() -> int:
     parser.add_argument("--text", type=Path, nargs="+", default=[], help="files of the text of the language model")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
     parser.add_argument("--results", type=Path, help="folder of results; default for --size full: benchmarks/results")
-    parser.add_argument("--check", type=int, metavar="N", help="only repeat N stored runs of each part, compare losses")
-    parser.add_argument("--budget", action="store_true", help="only print the budgets")
+    parser.add_argument("--check", type=int, metavar="N", help="only repeat N stored runs per part and compare losses")
+    parser.add_argument("--budget", action="store_true", help="only print numbers of runs and the time of a run")
     options = parser.parse_args()
     for name in options.parts:
         if name not in PARTS:

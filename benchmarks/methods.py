@@ -15,7 +15,7 @@ class Method(NamedTuple):
     name: str
     label: str
     options: str
-    usual_rate: float  # middle of the first three rates of a search; from short runs of the language model
+    usual_rate: float  # middle of the first three rates of a search; found in short runs of the language model
     adamw_rest: bool = False  # whether AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to the matrices
 
@@ -25,7 +25,7 @@ class Method(NamedTuple):
         return self._replace(label=self.label.replace(", AdamW for the rest", ""), adamw_rest=False)
 
     def arguments(self, rate: float, decay: float, rest_rate: float) -> list[str]:
-        """Return the arguments that select this method in a trainer. `rest_rate` is the learning rate of AdamW."""
+        """Return arguments that select this method in a trainer. If `adamw_rest` is true, AdamW uses `rest_rate`."""
         options = f"{self.options} lr={rate:.6g} weight_decay={decay if self.decays else 0:g}"
         listed = ["--optimizer", options]
         if self.adamw_rest:

@@ -16,7 +16,7 @@ PART = "convolution"
 
 
 class Contest:
-    """The runs of this part, and the learning rate of AdamW in methods that use it for some parameters."""
+    """The runs of this part, and the learning rate of AdamW in methods that update some parameters with AdamW."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.convolution
@@ -38,7 +38,7 @@ class Contest:
         return self.context.mean_loss(runs)
 
     def begin(self) -> None:
-        """Print the budget."""
+        """Print the largest number of runs of each method, and the seconds of a run."""
         size, runner = self.size, self.context.runner
         methods = chosen(size.methods)
         count = size.tries * len(size.tuning_seeds) + len(size.seeds)

@@ -14,10 +14,11 @@ PART = "known_answers"
 # Limits of the distance to the answer, relative to the distance at the start. A method passes if its distance is at
 # most the limit with every seed.
 TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
-SCALE = "1e-6"  # factor of the scaled gradients
-# To pass with scaled gradients, the mean distance may be at most this multiple of the mean distance without scaling.
+SCALE = "1e-6"  # the scaled gradients are the gradients times this factor
+# A method passes with scaled gradients if its mean distance is at most SCALED_FACTOR times the mean distance without
+# scaling.
 SCALED_FACTOR = 1.1
-OUTSIDE = 0.01  # largest allowed share of the movement outside of the span of the gradients
+OUTSIDE = 0.01  # largest allowed result of problem_outside() in trainers/problems.h
 
 
 def make_run(context: Context, method: Method, problem: str, rate: float, seed: int, scale: str = "1") -> Run:

@@ -54,16 +54,16 @@ class Race:
         return self.context.runner.results([self.run(method, rate, seed, steps, True) for seed in seeds])
 
     def most_runs(self, method: Method) -> int:
-        """Return the largest number of runs of a method."""
+        """Return the largest number of runs that a method may need."""
         size = self.size
         count = size.tries * len(size.tuning_seeds)
         if method.name == "adamw":
             return count + len(size.target_seeds)
-        # A method is judged at the horizon T0, and at up to three candidates for the shortest horizon.
+        # A method is judged at the horizon T0, and at up to three horizons from tuning.candidate_horizons().
         return count + tuning.most_horizon_runs(self.ladder) * len(size.tuning_seeds) + 4 * len(size.seeds)
 
     def begin(self) -> None:
-        """Print the budget."""
+        """Print the largest number of runs of each method, and the seconds of a run."""
         methods, runner = chosen(self.size.methods), self.context.runner
         runs = [self.run(method, method.usual_rate, self.size.tuning_seeds[0], self.size.steps, False)
                 for method in methods]  # fmt: skip

@@ -60,7 +60,7 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
 
 
 def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
-    """Return the steps of the evaluations, with the mean, the least and the largest loss of the unseen seeds.
+    """Return the steps of the evaluations, with the mean, the least and the largest loss over the judging seeds.
 
     A horizon is a number of steps for which a training is planned. The evaluations are those of the shortest horizon
     whose training reaches the target loss or, if there is none, of AdamW's horizon.
@@ -97,8 +97,8 @@ def curves(summary: Summary, cost: Summary | None, path: Path) -> None:
         end = max(points[-1][0] for points in lines.values() if points)
         panels.append(plot.Panel(title, unit, lines, plot.Axis(0, end), axis, bands=bands,
                                  reference=[(0.0, summary["target"]), (end, summary["target"])]))  # fmt: skip
-    notes = ["A line shows the shortest training that reaches AdamW's final loss (dashed line) or, if none does, one of"
-             " AdamW's length",
+    notes = ["A line shows the shortest training that reaches AdamW's final loss (dashed line) or, if none does, a"
+             " training of AdamW's length",
              "Lines are means over the seeds, and areas are ranges over the seeds"]  # fmt: skip
     path.write_text(plot.picture(panels, "A language model", notes), encoding="utf-8")
 
@@ -115,7 +115,7 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the best rate of each width, and the loss at the narrowest model's best rate minus the lowest loss."""
+    """Draw, for each width, the best rate, and the loss at the narrowest model's best rate minus the lowest loss."""
     del others
     rates: Lines = {}
     excess: Lines = {}
@@ -139,7 +139,7 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
 
 
 def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[float, float]]:
-    """Return pairs of tokens per batch and seconds to the target relative to AdamW; none if it is not reached."""
+    """Return pairs (tokens per batch, seconds to the target relative to AdamW), or [] if the target is not reached."""
     row, base = costs.row_of(race, name), race["methods"][0]
     points: list[tuple[float, float]] = []
     if row is None or row["reached"] is None:
@@ -154,7 +154,7 @@ def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[floa
 
 
 def cost(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the share of the update, and the seconds to the target relative to AdamW, against the tokens per batch."""
+    """Draw the update's share of a step, and the seconds to AdamW's loss relative to AdamW, by tokens per batch."""
     context, race = summary["model"]["context"], others.get("language_model")
     shares: Lines = {}
     relative: Lines = {}

@@ -204,7 +204,10 @@ class Runner:
         return float(self.record(run)["seconds"])  # not estimated, because starting takes most of a short run
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
-        """Repeat at most `count` stored runs of a part. Return how many have other losses than the stored ones."""
+        """Repeat at most `count` stored runs of a part.
+
+        Return the number of runs whose new losses differ from the stored losses.
+        """
         known = {self.hash_of(path): path for path in files}
         records = [
             record for record in self.store.records.values()

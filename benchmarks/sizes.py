@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of the benchmarks: full, quick for the long tests, and smoke for the short tests.
+"""The sizes of the benchmarks. The long tests use the size "quick", and the short tests use the size "smoke".
 
 No seed is used for both tuning and judging.
 """

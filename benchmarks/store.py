@@ -43,6 +43,6 @@ class Store:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
             file.flush()
-            if seconds > 1:  # not for a short run: waiting for the disk may take longer than repeating the run
+            if seconds > 1:  # after a short run, waiting for the disk may take longer than repeating the run
                 os.fsync(file.fileno())
         return record

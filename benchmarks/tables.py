@@ -74,7 +74,10 @@ def grid_text(row: Summary) -> str:
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
-    """Return the number of tuning runs of a method. `steps` is the horizon at which the learning rate was tuned."""
+    """Return the number of tuning runs of a method.
+
+    Runs at the horizon `steps`, at which the learning rate was tuned, are not counted again as runs of a horizon.
+    """
     horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
     return (len(row["grid"]) + len(horizons)) * len(seeds)
 
@@ -139,7 +142,7 @@ def convolution(summary: Summary, others: dict[str, Summary]) -> str:
              spread(row["losses"]), spread(row["training_losses"], ".2g"), grid_text(row),
              f"{tuning_runs(row, settings['tuning_seeds'])} + {len(row['losses'])}"]
             for index, row in enumerate(summary["methods"])]  # fmt: skip
-    heads = ["method", "test error in %: mean (least to largest)", "p that the error is below AdamW's", "test loss",
+    heads = ["method", "test error in %: mean (least to largest)", "p-value (error below AdamW's)", "test loss",
              "training loss", RATE_HEAD, "runs: tuning + judging"]  # fmt: skip
     note = (f"The network is trained on {images['training']} images. Learning rates are tuned on {images['tuning']} "
             f"other images, with the seeds {seeds_text(settings['tuning_seeds'])}. The results are those of another "
@@ -163,7 +166,7 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest", "rates tried",
              "runs"]  # fmt: skip
     note = (f"The table shows the best learning rates for {settings['steps']} steps. Each of them is at the minimum of "
-            f"the parabola through the losses of the best of {settings['tries']} rates and of its two neighbors. "
+            f"a parabola through three losses: those of the best of {settings['tries']} rates and its two neighbors. "
             f"Losses are means over the seeds {seeds_text(settings['seeds'])}. AdamW updates embeddings, output layer "
             f"and vectors with the learning rate {settings['rest_rate']:g}.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])

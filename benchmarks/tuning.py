@@ -13,7 +13,7 @@ class Search(NamedTuple):
 
     rate: float
     losses: dict[float, float]  # by learning rate
-    is_at_end: bool  # whether the best rate is the smallest or the largest of the grid
+    is_at_end: bool  # whether the best rate is the smallest or the largest of the grid, or all rates diverged
 
 
 def grid_rate(usual: float, index: int, factor: float = 2**0.5) -> float:
@@ -24,8 +24,8 @@ def grid_rate(usual: float, index: int, factor: float = 2**0.5) -> float:
 def search_rate(loss: Callable[[float], float], usual: float, tries: int, factor: float = 2**0.5) -> Search:
     """Return the best of `tries` neighboring learning rates.
 
-    The grid begins with the usual rate and its neighbors, and grows on the side of the best rate. Every method gets
-    the same number of tries.
+    The grid begins with the usual rate and its two neighbors. It grows at the end where the best rate is or, if the
+    best rate is at neither end, at the end with the lower loss.
     """
     found: dict[int, float] = {}
     low = high = 0
@@ -71,7 +71,7 @@ def most_horizon_runs(ladder: Sequence[int]) -> int:
 
 
 def smooth_best(losses: dict[float, float]) -> float:
-    """Return the rate at the minimum of the parabola through the losses of the best rate and of its neighbors.
+    """Return the rate at the minimum of the parabola through the losses of the best rate and its two neighbors.
 
     The parabola is a function of the logarithm of the rate. Return the best rate itself if it is at an end of the grid,
     or if a neighbor diverged.

@@ -29,7 +29,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   foreach(name get_config get_corename get_parallel)
     target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
   endforeach()
-  # This library has its own threads and its own scratch memory, so SHAMPOO_SYSTEM_BLAS is right for it, too.
+  # Like the system's BLAS, this library has its own threads and scratch memory, so SHAMPOO_SYSTEM_BLAS is set for it.
   set(SHAMPOO_SYSTEM_BLAS ON)
   target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
 elseif(SHAMPOO_SYSTEM_BLAS)

@@ -8,7 +8,7 @@
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
-option(SHAMPOO_CUDA_FAST_COMPILE "Compile in less time; the compiled kernels are slower (CUDA 13.0 or later)" OFF)
+option(SHAMPOO_CUDA_FAST_COMPILE "With CUDA 13.0 or later: compile in less time; the compiled kernels are slower" OFF)
 # By default, the backend has binaries for three generations of GPUs, and PTX, which the driver compiles for later
 # generations.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
@@ -22,7 +22,7 @@ shampoo_cuda_architectures(cuda_architectures "${SHAMPOO_CUDA_ARCHITECTURES}")
 set(SHAMPOO_BUILD_CUDA OFF)
 set(SHAMPOO_CUDA_INCLUDE_DIRS)
 
-# cuda_unavailable_reason(<result> <nvcc>): sets <result> to the reason why nvcc cannot be used, or to "" if it can.
+# cuda_unavailable_reason(<result> <nvcc>): sets <result> to the reason why nvcc cannot be used, or to "" if nvcc works.
 # Call it before enable_language(CUDA), which ends the configuration with an error if nvcc cannot be used.
 function(cuda_unavailable_reason result nvcc)
   set(${result} "" PARENT_SCOPE)

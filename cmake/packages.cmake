@@ -37,7 +37,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "Distributed Shampoo optimizers behind a C API
 The optimizer Shampoo (arXiv 1802.09568, arXiv 2309.06497) on raw buffers,
 for training frameworks and trainers in any language: grafting, blocking,
-many ranks over communicators of the caller, checkpoints. It contains a
+many ranks over communicators of the caller, checkpoints. The library has a
 private BLAS, which is invisible to the rest of the process. Linux on x86-64
 and 64-bit ARM; other systems are not supported yet.")
 
@@ -66,7 +66,7 @@ set(CPACK_DEBIAN_TOOLS_DESCRIPTION "Distributed Shampoo optimizers, checkpoint t
 The program shampoo-ckpt lists the contents of a checkpoint of libshampoo,
 verifies it, and compares two checkpoints.")
 
-# The file shlibs excludes the next minor version, because a new minor version may change the API before 1.0.
+# The file shlibs excludes the next minor version, because before 1.0, a new minor version may change the API.
 set(debian ${PROJECT_SOURCE_DIR}/cmake/debian)
 set(made ${CMAKE_CURRENT_BINARY_DIR}/debian)
 math(EXPR next_minor "${PROJECT_VERSION_MINOR} + 1")

@@ -34,8 +34,8 @@ readonly stages=(
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
-  "7 torch: the same shapes in PyTorch"
-  "8 kernels: the five kernels that take the most time, by Nsight Compute"
+  "7 torch: steps of GPT-2 in PyTorch, to compare their times with those of stage 6"
+  "8 kernels: the five kernels that take the most time, measured with Nsight Compute"
 )
 
 usage() {
@@ -383,7 +383,7 @@ replay_shards() {
   expected=(--against "$work/shards.cpu")
   for seed in 1 2 3 4 5 6 7 8; do expected+=(--noise "$work/shards.noise.$seed"); done
   for ranks in 1 2; do
-    replay_and_judge "3 shards, $ranks copies" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
+    replay_and_judge "3 shards, $ranks replicas" 240 trajectory "shards.$ranks" --shard rect --shards 3 --ranks $ranks
   done
 }
 

@@ -5,7 +5,7 @@
 
 libshampoo and the published code get the same float32 parameters and gradients, and use the same number of threads.
 The script prints the difference between their parameters after one refresh interval of 10 steps. Rounding errors alone
-cause some difference, because eigenbases of close eigenvalues amplify them. Therefore the script also prints the
+cause some difference, because eigenvectors with close eigenvalues amplify them. Therefore the script also prints the
 difference between two runs of the published code. One of these runs gets gradients that are changed by at most one
 rounding error of float32. Finally, the script prints the time of a step: the mean over the steps of the fastest refresh
 interval. In each interval, all optimizers run one after another.
@@ -126,7 +126,10 @@ def perturbed(grads: list[np.ndarray], random: np.random.Generator) -> list[np.n
 def compare(
     name: str, ours: dict[str, Any], theirs: dict[str, Any], control: Any, start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the results of one method. `control`, the first of `ours` and the first of `theirs` use the same rules."""
+    """Print the results of one method. `control` is the first of `theirs` again, and gets perturbed gradients.
+
+    The first of `ours` must use the same update rules as these two.
+    """
     random = np.random.default_rng(1)
     rows = {**{f"libshampoo, {key}": value for key, value in ours.items()}, **theirs}
     seconds: dict[str, list[float]] = {key: [] for key in rows}

@@ -18,7 +18,7 @@ typedef struct {
   int every;    // steps between evaluations; 0: evaluate only after the last step
   int batch;    // sequences in a step
   int seed;     // seed of the initial weights and of the batches
-  int windows;  // number of sequences of the validation text in an evaluation, at equal distances
+  int windows;  // sequences in an evaluation; they begin at equal distances in the validation text
 } TrainingOptions;
 
 // The training with one method. Sizes of arrays are in brackets; [values] is the number of elements of all parameters.

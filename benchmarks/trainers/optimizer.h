@@ -46,7 +46,8 @@ void optimizer_free(Optimizer* optimizer);
 // a gradient is not finite or the previous step skipped an update that was not finite.
 int optimizer_step(Optimizer* optimizer, double share);
 
-// Returns the share of the largest learning rate at a step, counted from 0: a linear warmup, then half a cosine to 0.
+// Returns the share of the largest learning rate in a step. Steps are counted from 0. The share rises linearly in the
+// warmup, and then falls to 0 as half a cosine.
 double schedule_share(int step, int steps, int warmup);
 
 // The methods on the command line: `--optimizer OPTIONS` adds a method, and `--rest OPTIONS` sets Method::rest of the

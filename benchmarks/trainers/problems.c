@@ -42,7 +42,7 @@ static void draw_covariance(uint64_t* random_state, int n, double* rows) {
   }
 }
 
-// Draws a vector with the covariance matrix of draw_covariance().
+// Draws the vector v A that draw_covariance() describes, where A is `rows`.
 static void draw_sample(uint64_t* random_state, int n, const double* rows, double* sample) {
   memset(sample, 0, sizeof(double) * (size_t)n);
   for (int i = 0; i < n; ++i) {

@@ -81,7 +81,7 @@
 %typemap(out) void* "$result = PyLong_FromVoidPtr((void*)$1);"
 %apply void* { const void* };
 
-/* Reading a shape or strides returns a tuple. Any sequence can be assigned; numbers that it lacks are set to 0. */
+/* Reading a shape or strides returns a tuple. Any sequence of at most 8 integers can be assigned; the rest is 0. */
 %typemap(in) int64_t[8] (int64_t numbers[8]) {
   if (!ShampooPyShape($input, numbers)) SWIG_fail;
   $1 = numbers;

@@ -27,8 +27,8 @@
 %include "java.i"
 #endif
 
-/* A handle is destroyed with the object that holds it, or earlier by its destroy function. The destroy function also
- * removes the handle from the object. */
+/* When an object that holds a handle is destroyed, the handle is destroyed, too. The destroy function of the handle can
+ * be called earlier. It also removes the handle from the object. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {

@@ -14,7 +14,7 @@
 namespace shampoo {
 namespace {
 
-// Converts the result of an API function that this thread has just called. The message is that of shampoo_last_error().
+// Makes a Status from the result of the last API call of this thread, with the message of shampoo_last_error().
 Status ResultOf(shampoo_status status) {
   return status == SHAMPOO_OK ? Status() : Status(static_cast<Code>(status), shampoo_last_error());
 }

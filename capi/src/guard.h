@@ -36,8 +36,8 @@ inline shampoo_status ReportException(Code code, const char* message, std::strin
 }
 
 // Runs the body of an API function. Converts exceptions to a status, because no exception may leave the library. Masks
-// the floating-point traps that the application has enabled. Executor::ForEachSlot copies the floating-point
-// environment of this thread to the worker threads.
+// the floating-point traps that the application has enabled. The traps are also masked on worker threads, because
+// Executor::ForEachSlot copies the floating-point environment of this thread to the worker threads.
 template <typename Body>
 shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   const MaskedTraps traps;

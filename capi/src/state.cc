@@ -10,7 +10,7 @@
 namespace shampoo {
 namespace {
 
-// Checks arguments of shampoo_state_read or shampoo_state_write. name: how messages name the argument device_type.
+// Checks the device type and the stream that a caller has passed. Messages call the device type `name`.
 Status CheckTransfer(const Optimizer& optimizer, const char* name, int32_t device_type, const void* stream) {
   SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(name, static_cast<DeviceType>(device_type)));
   return optimizer.state().memory().CheckStream(stream);

@@ -50,7 +50,7 @@ Status CheckWritable(const Struct* user_struct, size_t first_version_size, const
                  "; start from the _INIT macro of the struct");
 }
 
-// Copies the fields that both versions of a struct have to the caller's struct, except struct_size.
+// Writes to a caller's struct those fields of `own` that the caller's version of the struct has, except struct_size.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
   SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));

@@ -11,8 +11,8 @@ namespace shampoo {
 //
 // The message is not in a thread_local object. A thread_local object of class type registers its destructor at its
 // first use, and glibc aborts the process if there is no memory for the registration. A thread_local array would be too
-// large: libshampoo uses the static TLS model (core/blas/scratch.cc), and a process has less than 2 KiB of static TLS
-// for all libraries that it loads with dlopen.
+// large: the thread-local variables of libshampoo are in static TLS, because of the TLS model in core/blas/scratch.cc.
+// A process has less than 2 KiB of static TLS for all libraries that it loads with dlopen.
 class ThreadText {
  public:
   static constexpr size_t kBytes = 4096;  // including the terminating zero byte

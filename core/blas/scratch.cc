@@ -103,8 +103,8 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   const int64_t page = PageBytes();
   // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other. Each
   // extent is rounded up to a multiple of the kernel's unrolling, which is at most 32. In OpenBLAS's driver/level3, the
-  // first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j elements. For a
-  // product with a vector, the panel holds copies of vectors and of a small square, each of which starts on a new page.
+  // first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j elements. In a
+  // product with a vector, the first panel holds copies of vectors and of a small square, each starting on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;

@@ -12,7 +12,7 @@
 
 namespace shampoo {
 
-// The end of the messages about damaged files of a checkpoint.
+// The last part of error messages about damaged files of a checkpoint.
 inline constexpr char kLoadAnother[] = "; load another checkpoint";
 
 // An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.

@@ -196,7 +196,7 @@ class Load {
 
   // Checks the entries of each Matching::ReshardedParam, because Apply() reads only ranges of these entries and cannot
   // verify their checksums. If with_direct is true, also checks the entries of each Matching::Direct. Otherwise,
-  // Apply() checks an entry only while it loads the entry.
+  // Apply() checks each entry of a Matching::Direct while it loads that entry.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -246,8 +246,9 @@ class Load {
     return {};
   }
 
-  // Loads a state that is one number (gradient_count or lr_sum) into a block of a ReshardedParam. All blocks of a
-  // parameter have the same number, because they have had the same gradients and steps.
+  // Loads a state that is one number (gradient_count or lr_sum) into a block of a ReshardedParam. The blocks of
+  // a parameter have the same number, unless an update of some of them was skipped. The number of the first source that
+  // has the state is used.
   Status LoadCount(const Matching::ReshardedParam& resharded, int64_t block, std::string_view name) {
     for (const StateEntry& state : resharded.optimizer->entries()) {
       if (state.block != block || state.state() != name) continue;

@@ -49,9 +49,9 @@ bool IsOfFactor(std::string_view state) {
   return state.starts_with("factor") || state.starts_with("inverse") || state.starts_with("basis");
 }
 
-// Returns whether saved blocks of other shapes must have the state, because a block loads the state from them. Returns
-// false for gradient_count, which is also loaded, but needs no check: with the methods that use gradient_count, all
-// saved blocks have it.
+// Returns whether each source of a resharded block (ReshardedParam::sources) must have the state, because the block
+// loads the state from its sources. Returns false for gradient_count, which is also loaded, but needs no check: with
+// the methods that use gradient_count, all saved blocks have it.
 bool IsConverted(const StateEntry& state) { return state.elementwise() || state.state() == kLrSum; }
 
 std::string ValueIn(const StoredGroup& group, const char* key) {

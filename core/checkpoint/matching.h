@@ -87,7 +87,7 @@ class Matching {
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;                  // by stored parameter: last - first + 1 of its longest block
+  std::map<int, int64_t> longest_;                  // by stored parameter: the longest range that one block spans
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
   std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not loaded
   std::vector<Direct> direct_;

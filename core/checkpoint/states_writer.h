@@ -58,7 +58,8 @@ class StatesWriter {
   std::vector<StoredFile> files_;
 };
 
-// Returns the description of a state for the header of a safetensors file whose first tensor is this state.
+// Returns the description of a state for the header of a safetensors file. Its `begin` is 0: the caller moves `begin`
+// and `end` if other tensors precede the state in the file.
 TensorSpec SpecOf(const std::string& name, const StateEntry& entry);
 
 }  // namespace shampoo

@@ -34,7 +34,7 @@ namespace shampoo {
 //   round 1 ----------- round 1                codes in the headers: {0, COMM}
 //   texts ------------- texts                  both return B's error, now and in every later step
 
-// The end of every error about ranks that are at different exchanges.
+// The last part of every error message about ranks that are at different rounds. Messages call a round an exchange.
 inline constexpr char kStepInTheSameOrder[] =
     " (optimizers are numbered from 0 in the order in which they were created): if several optimizers use the same "
     "communicator, step them in the same order on all ranks";
@@ -43,7 +43,7 @@ inline constexpr char kStepInTheSameOrder[] =
 struct RoundFailure {
   int rank = -1;  // the rank whose error all ranks return; -1: no rank failed
   Code code = Code::kOk;
-  bool is_forwarded = false;  // `rank` has set the flag kFailureIsForwarded
+  bool is_forwarded = false;  // `rank` only reports the failure of another rank (kFailureIsForwarded)
   bool on_all_ranks = false;  // every rank reported a failure
 
   bool found() const { return rank >= 0; }
@@ -79,8 +79,9 @@ class Rounds {
   uint32_t AnyFlags() const;
   // Returns whether all ranks set kExports.
   bool AllExport() const;
-  // Returns the failure whose error all ranks return. A failed collective has priority over other failures, and a
-  // forwarded failure comes last. Among failures of the same priority, the failure of the lowest rank is returned.
+  // Returns the failure whose error all ranks return. A failed collective has priority over other failures. A
+  // forwarded failure, with which a rank only reports the failure of another rank, comes last. Among failures of the
+  // same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange. Before
   // that exchange it allocates nothing, so a rank that is out of memory can take part.

@@ -15,8 +15,8 @@ namespace shampoo {
 // The header of a replica's segment in the exchange of updates.
 struct SegmentHeader {
   RoundHeader round;
-  // In a step on a device, this is the largest step counter after the step among the groups that make the step. In a
-  // step on the CPU and in an export, this is the largest step counter before the call among all groups.
+  // In a step on a device: the largest step counter of the groups that make the step, after this step. In a step on the
+  // CPU and in an export: the largest step counter of all groups, before the call.
   int64_t step;
   uint64_t inputs;            // hash of ReplicaInputs (see replica_inputs.h)
   uint64_t hyper_parameters;  // HyperParameters::Hash()

@@ -422,10 +422,10 @@ const Key kKeys[] = {
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if the checkpoint was "
             "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with "
-            "other roles or row_splits of parameters, or with other shards and shard_mode local. error: the load fails "
-            "and names the blocks. reset: in these blocks, factor matrices, inverse roots, moments in eigenbases, the "
-            "means of second_moment row and short, and the radius of norm_control hyperball get their initial values. "
-            "All other states are loaded, and a warning gives the number of blocks.",
+            "other roles or row_splits of parameters, or, with shard_mode local, with other shards. error: the load "
+            "fails and names the blocks. reset: in these blocks, factor matrices, inverse roots, moments in "
+            "eigenbases, the means of second_moment row and short, and the radius of norm_control hyperball get their "
+            "initial values. All other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, how many calls later the errors of a step are reported: gradients that it rejected and roots "
@@ -520,10 +520,10 @@ const Key kKeys[] = {
             "step moves the parameter along the direction by lr times this norm and then scales the parameter back to "
             "the norm, so lr is an angle. relative: a step moves the parameter along the direction by lr times the "
             "norm of the parameter. radial_brake: a change of the norm by a step is multiplied by radial_outward if "
-            "the norm grows, and by radial_inward if it shrinks. radial: the part of the direction along the parameter "
-            "is multiplied by these numbers instead, and the step changes the norm only by that part. Weight decay "
-            "comes first. Requires that the tensor is one block and that momentum is 0; with hyperball and relative, "
-            "the tensor must not be 0.",
+            "the norm grows, and by radial_inward if it shrinks. radial: instead of the change of the norm, the part "
+            "of the direction along the parameter is multiplied by radial_outward or radial_inward, and the step "
+            "changes the norm only by that part. Weight decay comes first. Requires that the tensor is one block and "
+            "that momentum is 0; with hyperball and relative, the tensor must not be 0.",
      .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
     {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
      .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
@@ -544,11 +544,12 @@ const Key kKeys[] = {
             "tensor.",
      .flag = &Settings::update_floor_rows},
     {.name = "shape_scale", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Multiplies the direction of a matrix with r rows (outputs) and c columns, after update_norm. A tensor of "
-            "more dimensions is a matrix whose columns are all dimensions except that of the outputs "
-            "(shampoo_param_desc.fan). none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 sqrt(max(r, c)), which gives "
-            "an orthogonalized direction the size of a direction of Adam. spectral: sqrt(r / c). sqrt_max: sqrt(max(r, "
-            "c)). The default is muon for method muon and with soap_post orthogonalize.",
+     .doc = "Factor by which the direction of a matrix with r rows (outputs) and c columns is multiplied, after "
+            "update_norm. For a tensor of more dimensions, r is the dimension of the outputs (shampoo_param_desc.fan), "
+            "and c is the product of the other dimensions. none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 "
+            "sqrt(max(r, c)), which gives an orthogonalized direction the size of a direction of Adam. spectral: "
+            "sqrt(r / c). sqrt_max: sqrt(max(r, c)). The default is muon for method muon and with soap_post "
+            "orthogonalize.",
      .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
     {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Divides the orthogonalized direction by the square root of its second moment. none: off. row: one mean "
@@ -661,9 +662,9 @@ const Key kKeys[] = {
      .doc = "Seed of the random numbers of state_rounding and param_rounding.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::rounding_seed},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
-     .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. With "
-            "before, a step uses a basis that its own gradient has determined; in float32, the first update then "
-            "consists of rounding errors.",
+     .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before: "
+            "a step uses a basis that its own gradient has determined; in float32, the first update then consists of "
+            "rounding errors.",
      .methods = kSoap, .for_replay = true, .choices = kBasisOrderNames,
      .choose = Choose<&Settings::basis_order>},
     {.name = "first_step", .type = KeyType::kChoice, .default_text = "skip",

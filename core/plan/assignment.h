@@ -21,7 +21,7 @@ inline constexpr int64_t kSegmentAlignment = 64;
 struct Ownership {
   std::vector<int> owner;
   std::vector<int64_t> aligned_bytes;      // the size of the update, rounded up to a multiple of kSegmentAlignment
-  std::vector<int64_t> offset_in_segment;  // in bytes; the updates of one rank are contiguous, in plan order
+  std::vector<int64_t> offset_in_segment;  // in bytes; a segment is the updates of one rank, in plan order
   std::vector<int64_t> bytes_per_rank;     // by rank: the sum of aligned_bytes of the rank's blocks
   int64_t segment_bytes;                   // the largest of bytes_per_rank
 };

@@ -36,7 +36,7 @@ struct BlockState {
   int dim;           // the dim, for a state that exists once for each dim; otherwise -1
   Slot* slot;
   Shape shape;
-  bool is_elementwise = false;  // the state has one element for each element of the block
+  bool is_elementwise = false;  // each element of the state belongs to one element of the block
 
   std::string Name() const { return dim < 0 ? kind : Cat(kind, ".", dim); }
 };

@@ -17,7 +17,8 @@
 //   2. pieces  a flat shard of a tensor, which is a range of its elements in memory order, is cut into dense pieces;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
-// All functions require shapes without empty dims. Except for CountBlocks(), the product of a shape must fit int64_t.
+// All functions require shapes without empty dims. All functions except CountBlocks() also require that the product of
+// a shape fits int64_t.
 namespace shampoo {
 
 // Appends the blocks of one parameter. In each block, sets the fields that describe its view of the parameter, the size

@@ -9,9 +9,9 @@
 #include "core/roots/resolvent_sizes.h"
 #include "core/rules/schedule.h"
 
-// Estimates the time of a block's step. The unit is about one floating-point operation of factor updates, contractions
-// and roots. In blocks of 64 x 64 and 128 x 128, one core of a Zen 4 processor makes 70 such operations in a
-// nanosecond. Owners are assigned by integer costs, so that all ranks assign the same owners.
+// Estimates the time of a block's step. The unit is about one floating-point operation of factor updates,
+// preconditioning and roots. In blocks of 64 x 64 and 128 x 128, one core of a Zen 4 processor makes 70 such operations
+// in a nanosecond. Owners are assigned by integer costs, so that all ranks assign the same owners.
 namespace shampoo {
 
 // The part of a block's cost that does not depend on its size: states, calls and checks. A block of 4 elements takes
@@ -24,9 +24,9 @@ inline constexpr int64_t kCostOfElement = 20;
 inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
   // The operations for each dim are counted in units of block.elements * block.shape[k]. An update of a factor matrix
-  // counts as 1, and a contraction or a rotation counts as 2. Shampoo makes an update and a contraction. A method in
-  // eigenbases makes an update and two rotations. With KL factors, a matrix needs one more contraction for both dims
-  // together.
+  // counts as 1. A product of the block with an inverse root (a contraction) or with an eigenbasis (a rotation) counts
+  // as 2. Shampoo makes an update and a contraction. A method in eigenbases makes an update and two rotations. With KL
+  // factors, a matrix needs one more contraction for both dims together.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);

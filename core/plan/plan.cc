@@ -217,10 +217,11 @@ Status Plan::MakeBlocks(PlanData* made) const {
                               settings.direction_moment == DirectionMoment::kShort ||
                               (settings.update_floor > 0 && settings.update_floor_rows);
       if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
-        return Invalid("parameter \"", param.desc.name,
-                       "\" is divided among shard ranks: expected a whole parameter, because second_moment row or "
-                       "short and update_floor_rows need whole rows and columns, even with muon_local; set shard_mode "
-                       "gather, or set second_moment to element or none and update_floor_rows to false");
+        return Invalid(
+            "parameter \"", param.desc.name,
+            "\" is divided among shard ranks: expected a whole parameter, because second_moment (row "
+            "or short) and update_floor_rows each need whole rows and columns, even with muon_local; set shard_mode "
+            "gather, or set second_moment to element or none and update_floor_rows to false");
       }
       if (made->gathers) {
         block.gathered = true;

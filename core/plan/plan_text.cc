@@ -27,7 +27,7 @@ RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Setting
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);
   const int64_t size = block.shape[dim];
-  // A gradient adds elements / size outer products, so it raises the rank by at most this number.
+  // A gradient adds rank_of_gradient outer products to the matrix, so it raises the rank by at most this number.
   const int64_t rank_of_gradient = block.elements / size;
   if (step >= size || rank_of_gradient * step >= size) return {};
   return {&block, dim, rank_of_gradient * step, step};

@@ -11,8 +11,8 @@ namespace shampoo {
 template <typename Root>
 struct CoupledResult {
   int iterations = 0;
-  // 1: the iteration converged. 0: it reached the maximum of iterations, or the error is NaN. -1: it stopped because
-  // the error no longer decreased.
+  // 1: the iteration converged. 0: it reached the maximum number of iterations, or the error is NaN. -1: it stopped
+  // because the error no longer decreased.
   int converged = 1;
   double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
   double shift = 0;     // added to the diagonal of the scaled matrix

@@ -31,7 +31,7 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
-  // If epsilon is 0, an eigenvalue that is 0 up to rounding makes a rung after kRequested fail.
+  // If epsilon is 0, every rung after kRequested fails if an eigenvalue is 0 up to rounding.
   const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;

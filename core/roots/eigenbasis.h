@@ -51,7 +51,7 @@ struct BasisOutcome {
 // Without a previous basis, methods eigen and qr both compute an eigendecomposition. Signs of the columns are
 // arbitrary. Unless method qr iterates, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the
 // identity. If the eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
-// Source: arXiv 2409.11321, algorithm 3 (power iteration followed by QR).
+// Source: arXiv 2409.11321 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,
                           const BasisMemory<Real>& memory);

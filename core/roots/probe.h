@@ -35,10 +35,10 @@ class EigenProbe {
   const RootWorkspace<Root>& workspace_;
 };
 
-// Returns |X^(power/2) A X^(power/2) v - v| / |v| for an inverse root X of A, both stored in full. Uses vectors 0 to 2
-// of the workspace. In this product, rounding errors of X are multiplied by the square root of the condition number of
-// A. In the product A X^power, rounding errors of X would be multiplied by the condition number itself, and a wrong X
-// could not be distinguished from a rounded one.
+// Returns |X^i A X^j v - v| / |v| for an inverse root X of A, both stored in full. j is half of `power`, rounded down,
+// and i is power - j. In the product X^i A X^j, rounding errors of X are multiplied by the square root of the condition
+// number of A. In the product A X^power, they would be multiplied by the condition number itself, and a wrong X could
+// not be distinguished from a rounded one. Uses vectors 0 to 2 of the workspace.
 template <typename Root>
 double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
 

@@ -143,15 +143,15 @@ class Window {
     }
   }
 
-  // Computes X <- H X H^T and Z <- H Z. The columns of Z are the generators and the probe vectors. H = I - Y^T V is the
-  // transpose of the product of the panel's reflectors, where V is panel.v and Y is panel.y.
+  // Computes X <- H X H^T and Z <- H Z. The columns of Z are the generators and the probe vectors. H = I - U^T V is the
+  // transpose of the product of the panel's reflectors, where V is panel.v and U is panel.y.
   void Apply(const ReflectorPanel<float>& panel) const {
     const int64_t k = panel.count;
     const int64_t c = panel.columns;
     const int64_t ld = memory_.ld;
     float* const x = memory_.x;
     float* const w = memory_.products;
-    // H X H^T = X - Y^T W - W^T Y with W = V X - S Y / 2 and S = V X V^T.
+    // H X H^T = X - U^T W - W^T U with W = V X - S U / 2 and S = V X V^T.
     std::array<float, kWidth * kWidth> s;
     blas::SymmLower(k, c, x, n_, panel.v, ld, w, n_);
     blas::Gemm({false, true, 1, 0}, k, k, c, w, n_, panel.v, ld, s.data(), k);

@@ -155,9 +155,8 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
   return static_cast<double>(d) / static_cast<double>(elements);
 }
 
-// Returns whether the eigenvalues start from the gradients (kl_init auto). The first gradient then determines the scale
-// of the eigenvalues for the first whitening. The moving averages of the eigenvalues are bias-corrected, so that this
-// scale has no weight in them.
+// Returns whether the first gradient sets the scale of the eigenvalues for the first whitening, because kl_init is
+// auto. The moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in them.
 //
 // Gradients of zeros are counted but change no eigenvalue, because averages with zeros would make the next direction
 // too large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have
@@ -185,9 +184,9 @@ SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, i
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
-// Returns the number by which the first gradient's term in a factor matrix is multiplied. With kl_init auto, this gives
-// the term the scale that whitening with the first eigenvalues would give. Otherwise, the number is 1. scale: the
-// inverse square root of the first eigenvalues. factors: the number of factor matrices.
+// Returns the number by which the first gradient's term in a factor matrix is multiplied. If kl_init is auto, the
+// product equals the term of a gradient that was whitened with the first eigenvalues. Otherwise, the number is 1.
+// scale: the inverse square root of the first eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
@@ -224,8 +223,8 @@ SHAMPOO_HD bool ReplacesEigenvalues(const GroupSettings& settings, double mean, 
 }
 
 // Returns the cap: the largest inverse square root that an eigenvalue of a dim of size d may have. Returns infinity if
-// there is no limit. mean: the mean of the eigenvalues of the dim, above 0. With kl_init auto and kl_cap auto, the cap
-// is relative to 1 / sqrt(mean).
+// there is no limit. mean: the mean of the eigenvalues of the dim, above 0. If kl_init and kl_cap are both auto, the
+// cap is relative to 1 / sqrt(mean).
 SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
   if (settings.kl_cap > 0) return settings.kl_cap;
   if (settings.kl_cap == 0) return __builtin_inf();

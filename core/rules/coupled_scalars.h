@@ -29,7 +29,7 @@ constexpr double NewtonMultiple(int64_t p, double norm) { return static_cast<dou
 // largest: a bound on the largest eigenvalue of A * 2^-scale (EigenvalueBound).
 SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale, double largest) {
   CoupledStart start;
-  // If spec.relative_epsilon is above 0, spec.epsilon already includes that factor, and is the shift of the unscaled A.
+  // If spec.relative_epsilon is above 0, spec.epsilon is already resolved (ResolvedEpsilon): it is the shift of A.
   // If spec.relative_epsilon is 0, the shift is spec.epsilon times `largest`, but at least 1e-16 * 2^-scale.
   start.shift = std::ldexp(spec.relative_epsilon > 0 ? spec.epsilon : 1e-16, -scale);
   const double of_bound = spec.epsilon * largest;

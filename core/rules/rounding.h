@@ -9,7 +9,8 @@
 
 // Stochastic rounding to bfloat16 (the keys state_rounding and param_rounding). The random numbers come from a
 // counter-based generator, Philox4x32-10 (Salmon et al., SC 2011). Its counter consists of the parameter, the
-// position in it, the state and the step, so the random numbers do not depend on threads, ranks, shards or a resume.
+// position of the element, the state and the step, so the random numbers do not depend on threads, ranks, shards or a
+// resume.
 namespace shampoo {
 
 // Identifies what is rounded. The number of each value is part of the generator's counter.
@@ -73,7 +74,8 @@ SHAMPOO_HD constexpr PhiloxBlock RandomBits(const RoundingKey& key, uint64_t gro
   return Philox4x32(counter, static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// Returns the 16 bits of element i of a group of 8.
+// Returns the 16 random bits of element i of a parameter. bits: the random bits of the eight elements from
+// i / 8 * 8 to i / 8 * 8 + 7.
 SHAMPOO_HD constexpr uint32_t RandomOf(const PhiloxBlock& bits, uint64_t i) {
   return bits.word[i >> 1 & 3] >> (16 * (i & 1)) & 0xFFFF;
 }

@@ -29,7 +29,8 @@ struct StepScalars {
   double moment_decay = 0;
   double moment_weight = 0;
 
-  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / root), if the block's schedule has a refresh
+  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / Block::root), if the block's schedule has a
+  // refresh
   double factor_correction = 1;  // for step t; roots of a snapshot use the correction for the snapshot's step
 
   // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then

@@ -83,8 +83,8 @@ Status ReadEntry(const StateEntry& entry, const char* memory, int64_t first, int
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = (first + i) / n;
     const int64_t column = (first + i) % n;
-    // Reads only the lower triangle, even of a square matrix: steps do not update the upper triangle of a factor
-    // matrix.
+    // Reads only the lower triangle, even if the entry stores both triangles (kSquare): steps do not update the upper
+    // triangle of a factor matrix.
     const int64_t kept = KeptAt(entry.form, n, std::max(row, column), std::min(row, column));
     std::memcpy(static_cast<char*>(to) + i * size, memory + kept * size, static_cast<size_t>(size));
   }

@@ -18,7 +18,7 @@ class DeviceCounters {
 
   // Returns whether a block of this rank has the state snapshot_step or gradient_count.
   bool has_block_counters() const { return has_block_counters_; }
-  // Returns whether a block of any rank has the state gradient_count, which steps with a gradient increment.
+  // Returns whether a block of any rank has the state gradient_count. Each gradient of the block increments this state.
   bool count_gradients() const { return count_gradients_; }
   std::vector<int64_t> steps;  // by group
   // By block: the state gradient_count (if the block has eigenbases) or snapshot_step (with root_async). For blocks of

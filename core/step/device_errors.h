@@ -13,8 +13,8 @@
 namespace shampoo {
 
 // Returns the error of a step that this rank's device rejected. expected_steps: by group, the step number that the host
-// expected when it enqueued the last step. last_ticket: the ticket (number) of that step. If the report has another
-// ticket, the rejected step was the replay of a captured step.
+// expected when it enqueued the last step. last_ticket: the ticket (number) of the step that was enqueued last. If the
+// report has another ticket, the rejected step was the replay of a captured step.
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 

@@ -96,8 +96,8 @@ Status SeveralDevices::TakeFailure() {
     Status failure_here = ranks->TakeFailure();
     if (failure.ok()) failure = std::move(failure_here);
   }
-  // If a collective cannot be captured, its error has another code. The step then fails on all ranks, and all ranks can
-  // continue outside of the capture.
+  // If a collective cannot be captured, the code of its error is not kComm. The step then fails on all ranks, and all
+  // ranks can continue outside of the capture.
   if (failure.code() == Code::kComm) Abort(failure);
   return failure;
 }

@@ -59,7 +59,7 @@ class DevicePeers {
   // Returns the status. If it is an error, aborts the communicators.
   Status AbortOnError(Status status);
   // Returns the error that all ranks return for a rejected step. own: the error that this rank's device found. step:
-  // the largest step counter of any group before the last step that was enqueued. was_replayed: whether the rejected
+  // the largest step counter of the groups before the last enqueued step. was_replayed: whether the rejected
   // step was the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
@@ -114,7 +114,7 @@ class SeveralDevices final : public DevicePeers {
  private:
   SeveralDevices(std::vector<std::unique_ptr<DeviceRanks>> ranks, const cuda::DeviceStateMemory* memory);
   Status AgreedError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed);
-  // Returns the ranks, shards or replicas, that the members `rank` and `difference` of the report refer to.
+  // Returns the ranks (shards or replicas) to which the members `rank` and `difference` of the report refer.
   const DeviceRanks& RanksOf(const cuda::StepReport& report) const;
   bool AnyFailed() const;
 

@@ -28,7 +28,7 @@ class DeviceReplicas final : public DeviceRanks {
   int64_t staging_bytes() const override;
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  // The replicas decide whether to make a step in its first exchange, which contains their headers.
+  // The first exchange of a step contains the headers. In it, the replicas decide whether they make the step.
   bool CanStillReject() const override { return collectives_.joined() == 0 && !collectives_.has_lost_data(); }
   void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;

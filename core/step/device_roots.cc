@@ -89,8 +89,8 @@ RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, cons
   return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
 }
 
-// Computes the root of dim k again and stores it in `memory`. block: a copy of the block in which factor matrix k is
-// the matrix that the root is computed from. memory: holds this matrix and the inverse root, at their offsets in
+// Computes the root of dim k again and stores it in `memory`. block: a copy of the block; factor matrix k of the copy
+// is the matrix from which the root is computed. memory: holds this matrix and the inverse root, at their offsets in
 // `block`.
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,

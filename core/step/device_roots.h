@@ -20,7 +20,7 @@ struct DeviceRootSource {
   const Block* block;
   int dim;
   RootTask task;  // kCompute: the root is computed from the factor matrix; otherwise from its snapshot
-  int64_t step;   // the step of the group in which the factor matrix or the snapshot got its value
+  int64_t step;   // the group's step at which the factor matrix or the snapshot got its value
   char* arena;    // the states, on the device
 };
 

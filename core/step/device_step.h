@@ -22,14 +22,14 @@ class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
-  // Returns whether the roots of the snapshot that the block took in this step were started and are usable.
+  // Returns whether the roots of the snapshot that the block took in step `snapshot_step` were started and are usable.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
   // Forgets all roots unless the last recorded step writes `arena`.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
   // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
-  // Records that the roots of the snapshot that the block took in this step were started.
+  // Records that the roots of the snapshot that the block took in step `step` were started.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
   // Call after the capture of a step that writes another arena than it reads. From then on, AreReady() returns false,
   // because the host does not see the replays of this step.
@@ -70,8 +70,8 @@ class DeviceStep final : public StepStrategy {
     int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    // By group: the number of the step; 0: the group is not active. After an export, no step is pending, and these
-    // numbers are the step counters plus 1, because RaiseRejection() reads them.
+    // By group: the number of the step; 0: the group is not active. After an export, no step is pending. Each
+    // number is then the step counter of the group plus 1, because RaiseRejection() subtracts 1.
     std::vector<int64_t> steps;
     std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep

@@ -108,7 +108,7 @@ Status ReplicaExchange::CheckFailures(const Status& own) {
 }
 
 // Ends a step after the first exchange. A rank on which the first exchange failed reports the failure in the second
-// exchange, so this rank joins the second exchange (docs/adr/0022-one-round-protocol.md).
+// exchange, so all other ranks join the second exchange, too (docs/adr/0022-one-round-protocol.md).
 Status ReplicaExchange::EndEarly(Status status) {
   constexpr int64_t kNext = 1;
   if (buckets() <= kNext || rounds_.comm()->failed()) return status;

@@ -100,7 +100,7 @@ class ShardRounds final : public ShardAgreement {
   Status FetchText();
 
   // HasGradient() returns whether any rank had a gradient of the parameter in the last agreement. HasCopy() returns
-  // whether any of these ranks also had a buffer for a copy of the parameter (shampoo_buffers.copy).
+  // whether any rank had both a gradient and a buffer for a copy of the parameter (shampoo_buffers.copy).
   bool HasGradient(size_t param) const { return gradients_[param] >= kGradient; }
   bool HasCopy(size_t param) const { return gradients_[param] == kGradientAndCopy; }
 

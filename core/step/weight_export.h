@@ -27,7 +27,7 @@ class WeightExport {
   // Prepares an export. blend: see StepStrategy::Export(). weights: by parameter, memory for its elements in out_dtype,
   // or nullptr to skip the parameter.
   void Begin(double blend, std::span<void* const> weights);
-  // Computes the averages of those blocks in a bucket that this rank owns.
+  // Computes the averages of this rank's own blocks in a bucket.
   void Compute(int64_t bucket);
   // Returns the items of the blocks of the bucket for which IsWanted() is true, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);

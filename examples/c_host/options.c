@@ -28,7 +28,7 @@ void options_parse(Options* options, int argc, char** argv) {
                      "steps in which the learning rate grows; then it falls to 0 along half a cosine"),
       option_integer("--loss-scale", &options->loss_scale, 1, 1 << 30, "initial loss scale"),
       option_integer("--give-up", &options->give_up, 1, INT_MAX,
-                     "number of rejected batches in a row that ends the program with an error"),
+                     "exit with an error after this number of rejected batches in a row"),
       option_text("--checkpoints", "DIR", &options->checkpoints, "folder of the checkpoints"),
       option_integer("--checkpoint-every", &options->checkpoint_every, 1, INT_MAX, "steps between checkpoints"),
       option_flag("--resume", &options->resume, 1, "continue from the last checkpoint, if there is one"),

@@ -12,7 +12,7 @@ typedef struct {
   int batch;
   int warmup;       // steps in which the learning rate grows
   int loss_scale;   // initial value
-  int give_up;      // number of rejected batches in a row that ends the program
+  int give_up;      // the program exits with an error after this number of rejected batches in a row
   int broken_from;  // first batch whose gradients get a NaN, counted from 1; if 0, no gradient gets one
   int blas_threads;
   int log;               // messages of the library up to this level are printed

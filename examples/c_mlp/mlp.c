@@ -70,7 +70,7 @@ static void layer_forward(int n, int inputs, int outputs, const real* x, const r
   }
 }
 
-// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
+// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy, and dx [n][inputs] = dy W.
 // dx is NULL in the first layer, because the gradient with respect to the images is not needed.
 static void layer_backward(int n, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                            real* db, real* dx) {

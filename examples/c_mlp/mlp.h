@@ -47,8 +47,8 @@ typedef struct {
 void mlp_create(Mlp* net, int rows);
 void mlp_free(Mlp* net);
 
-// Sets biases to 0. Draws weights uniformly from [-b, b], with b = sqrt(6 / (inputs + outputs of the layer)) (Glorot
-// and Bengio, 2010).
+// Sets biases to 0. Draws weights uniformly from [-bound, bound], with bound = sqrt(6 / (inputs + outputs of the
+// layer)) (Glorot and Bengio, 2010).
 void mlp_init(Mlp* net, uint64_t* random_state);
 
 // Returns the mean cross entropy of the images x [count][64], and writes its gradient to net->grads. `count` is at most

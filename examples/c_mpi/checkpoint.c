@@ -35,7 +35,7 @@ void checkpoint_save(const char* directory, const Ranks* ranks, const WithShampo
   check(shampoo_optimizer_get(shampoo->optimizer, 0, "checkpoint_keep", &keep), "checkpoint_keep");
   if (ranks->rank == 0 && epoch > (int)keep) {
     char name[kName], path[kPath];
-    name_params(name, epoch - (int)keep);  // shampoo_save() has removed the state of this epoch
+    name_params(name, epoch - (int)keep);  // shampoo_save() has removed the state of that epoch
     join_path(path, directory, name);
     remove(path);
   }

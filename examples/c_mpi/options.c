@@ -27,8 +27,8 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
       option_text("--checkpoint", "DIR", &options->checkpoint,
                   "saves the parameters and the state of the optimizer in DIR after every epoch"),
       option_flag("--resume", &options->resume, 1,
-                  "continues from the checkpoint in DIR; unless --shards is or was local, --shards and the number of "
-                  "ranks may differ from those of the saved run"),
+                  "continues from the checkpoint in DIR; --shards and the number of ranks may differ from those of the "
+                  "saved run, unless one of the two runs uses --shards local"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
                      "ends the run after epoch N; a run with --resume can continue it; if 0, runs all epochs"),
       option_text("--data", "FILE", &options->data, "file with the images"),

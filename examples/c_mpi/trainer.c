@@ -16,8 +16,8 @@
 #include "shards.h"
 #include "with_shampoo.h"
 
-// Computes the gradient of this rank's part of a batch in net->grads. The gradient is weighted such that the sum over
-// all ranks is the gradient of the mean loss of the batch. rows: indices of the images of the batch. x and labels are
+// Writes the gradient of this rank's part of a batch to net->grads. The gradient is weighted such that the sum over all
+// ranks is the gradient of the mean loss of the batch. rows: indices of the images of the batch. x and labels are
 // scratch memory.
 static void gradient_of_part(Mlp* net, const Ranks* ranks, const Digits* digits, const int* rows, int batch, real* x,
                              int* labels) {

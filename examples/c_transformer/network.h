@@ -30,7 +30,7 @@ typedef struct {
   real* norm;       // [n][width]
   real* stats;      // [n][2]
   real* scores;     // [n][vocab]
-  real* d_stream;   // [n][width], gradient of the residual stream
+  real* d_stream;   // [n][width], gradient with respect to the residual stream
   real* d_small;    // [n][width], scratch memory
   real* d_large;    // [n][4 * width], scratch memory
   real* d_weights;  // [context][context], scratch memory

@@ -10,7 +10,7 @@
 
 #include "real.h"
 
-// How multiply() uses a stored matrix A or B: as it is, or transposed.
+// How multiply() uses an array a or b: as it is, or transposed.
 typedef enum { kAsIs, kTransposed } Form;
 
 // Computes C [m][n] = alpha * A B + beta * C. A is m x k and B is k x n. If a_form is kTransposed, a contains the

@@ -33,7 +33,7 @@ typedef struct {
   WithShampoo shampoo;
   double* gradient_seconds;  // [steps]
   double* update_seconds;    // [steps]
-  double* losses;            // [steps], loss of the batch before each step
+  double* losses;            // [steps], loss on the batch of each step, before the update
   int point_count;
   Point* points;
   int diverged;  // 1: the loss is not finite, and the contender makes no more steps

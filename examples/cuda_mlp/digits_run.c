@@ -102,8 +102,9 @@ void digits_run(const Options* options) {
     tensor->param = nets[kShampoo].params + from->offset;
     tensor->grad = nets[kShampoo].grads + from->offset;
   }
-  // 128 is the largest dim of the network. preset=shampoo_2024 merges dims if their product is at most
-  // max_preconditioner_dim. With the default of 1024, it would merge W3 into a vector, because 10 * 64 is below 1024.
+  // 128 is the largest dim of the network. This limit is for runs with --set preset=shampoo_2024: this preset merges
+  // dims if their product is at most max_preconditioner_dim. With the default limit 1024, the preset would merge the
+  // 10 x 64 matrix W3 into a vector.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=128");
   for (int i = 0; i < options->settings.count; ++i) settings_add(&settings, options->settings.texts[i]);

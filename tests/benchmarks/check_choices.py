@@ -1,8 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks how the benchmarks choose learning rates and horizons (numbers of training steps), and compute times.
+"""Checks how the benchmarks choose learning rates and horizons (numbers of training steps), and how they compute times.
 
-Also checks that tuning runs, which these choices are based on, share no seed and no file with the runs for the results.
+Also checks that tuning runs, on which these choices are based, share no seed and no file with judging runs, which give
+the results.
 """
 import math
 import random
@@ -48,7 +49,7 @@ def check_rates() -> None:
 
 
 def check_horizons() -> None:
-    """Check that candidate_horizons() starts with the shortest horizon whose loss is at or below the target."""
+    """Check that the first candidate horizon is the shortest horizon whose loss is at or below the target."""
     numbers = random.Random(1)
     for length in range(1, 20):
         ladder = [10 * (i + 1) for i in range(length)]
@@ -80,7 +81,7 @@ def check_seeds() -> None:
 
 
 def check_files() -> None:
-    """Check that each file is in one part of the text, and that tuning and judging use different test images."""
+    """Check that each file is in exactly one part of the corpus, and that tuning and judging share no test image."""
     for count in (3, 4, 19, 20, 21, 700):
         files = [Path(f"{i:03}") for i in range(count)]
         parts = split_files(files)

@@ -59,8 +59,8 @@ struct Inspected {
 };
 
 TEST_CASE(
-    "InspectGradient returns the element of largest magnitude and the largest squared norm of a slice in each dim "
-    "after scaling and coupled weight decay") {
+    "InspectGradient applies scaling and coupled weight decay, then finds the element of largest magnitude and, for "
+    "each dim, the largest squared norm of a slice") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // element i of the gradient becomes 3 - 2 i

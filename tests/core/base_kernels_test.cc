@@ -215,7 +215,7 @@ TEST_CASE(
   }
 }
 
-// Checks a function that clears the sign bits of bit patterns and returns the largest result.
+// Checks a function that clears the sign bit of each word and returns the largest of the resulting words.
 template <typename Word>
 void CheckLargest(Word (*largest)(const Word* words, int64_t n), std::mt19937_64& random) {
   constexpr auto kWithoutSign = static_cast<Word>(std::numeric_limits<Word>::max() >> 1);

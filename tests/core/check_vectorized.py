@@ -6,7 +6,7 @@
 COMPILER compiles SOURCE with the arguments OPTION and the constant OPTIONS of this script. g++ must vectorize every
 instantiation of every loop after a "#pragma GCC ivdep". A loop that is not vectorized computes the same results, but
 takes several times as long. No other test notices such a loop. g++ does not report instantiations that it unrolls
-completely. Of each loop, g++ must report at least one instantiation as vectorized, and none as not vectorized.
+completely. For each loop, g++ must report at least one instantiation as vectorized, and none as not vectorized.
 """
 import re
 import subprocess

@@ -51,7 +51,7 @@ TEST_CASE(
   CHECK(!Read(Parsed("[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"), &shape));
 }
 
-TEST_CASE("a text that is not JSON, or is nested more deeply than any index, is rejected") {
+TEST_CASE("a text that is not JSON, or has arrays or objects nested more than 16 levels deep, is rejected") {
   Json value;
   for (const char* text : {"", "{", "[1,]", "{\"a\" 1}", "1 2"}) {
     CAPTURE(text);

@@ -33,7 +33,8 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved with the same layout are matched and have the order of the index within each file") {
+TEST_CASE(
+    "blocks that were saved with the same layout are matched, and those of one file keep the order of the index") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests what a rank does if it receives impossible numbers when ranks agree on a status or compare plans.
+// Ranks compare plans as lines of text, the plan lines.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -14,7 +15,7 @@ const std::vector<std::string> kLines = {"one", "two", "three"};
 
 TEST_CASE("if a rank receives an unknown status code, it returns SHAMPOO_E_COMM and calls abort") {
   for (const int64_t code : {int64_t{-1}, int64_t{10}, int64_t{255}, int64_t{1} << 32, INT64_MIN, INT64_MAX}) {
-    for (const int64_t call : {1, 2}) {  // in call 2, ranks exchange whether they have memory for texts
+    for (const int64_t call : {1, 2}) {  // in call 2, ranks exchange whether they have memory for error messages
       CAPTURE(code);
       CAPTURE(call);
       MirrorComm comm(3, 1);
@@ -65,7 +66,7 @@ TEST_CASE("if another rank has a different number of plan lines, no memory is ac
         if (call == 2) return Put(segment, 0, count);
         int64_t sent = 0;
         std::memcpy(&sent, segment, sizeof sent);
-        if (sent == 0) return;  // not a hash, but the status code that says whether there is memory for texts
+        if (sent == 0) return;  // not a hash, but a status code: the rank has memory for the lines that differ
         if (call == 1 || differs) Put(segment, 0, int64_t{12345} + call);
       };
       const Status status = CompareLines(comm.get(), kLines);
@@ -96,7 +97,7 @@ TEST_CASE("the comparison of plans ends, whatever numbers a rank receives") {
     };
     const std::vector<std::string> lines(random() % 20, "line");
     const Status status = CompareLines(comm.get(), lines);
-    // kNoMemory is returned if a random number means that a rank has no memory for texts.
+    // kNoMemory is returned if a random number means that a rank has no memory for the lines that differ.
     CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.code() == Code::kNoMemory ||
            status.ok()));
     different += status.code() == Code::kInvalid ? 1 : 0;

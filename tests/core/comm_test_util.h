@@ -42,8 +42,8 @@ class MirrorComm {
   Communicator* get() const { return comm_.get(); }
   std::shared_ptr<Communicator> shared() const { return comm_; }
 
-  // If set, changes the segment that rank `from` sends. `from` may be this rank. call: the number of the collective,
-  // counted from 1.
+  // If `change` is set, each collective calls it for the segment of every rank (`from`), including this rank. `change`
+  // may modify the segment. call: the number of the collective, counted from 1.
   std::function<void(int64_t call, int from, char* segment, size_t bytes)> change;
   // Sets `change` to a function that applies `edit` to each segment of a rank.
   void ChangeFrom(int rank, const std::function<void(char* segment)>& edit) {

@@ -132,7 +132,7 @@ TEST_CASE("the preset shampoo_2024 has the defaults of the reference implementat
   CHECK(settings.initial_inverse == InitialInverse::kZero);
 }
 
-TEST_CASE("every default of a method or of a preset with this method is a valid value of a key that the method reads") {
+TEST_CASE("each default that a method or a preset sets is a valid value of a key that the method reads") {
   const auto check = [](Method method, std::span<const Default> defaults) {
     for (const auto& [name, text] : defaults) {
       CAPTURE(std::string(name));
@@ -417,7 +417,9 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("method=muon second_moment=row second_moment_dtype=bf16 beta2=0.999").beta2 == 0.999);
 }
 
-TEST_CASE("a factor_dtype whose rounding undoes the decay is rejected because factor matrices ignore state_rounding") {
+TEST_CASE(
+    "a factor_dtype whose rounding undoes the decay is rejected with any state_rounding, which factor matrices "
+    "ignore") {
   for (const char* const rounding : {"nearest", "stochastic"}) {
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
@@ -536,7 +538,7 @@ TEST_CASE("the defaults of grafting_beta2 and grafting_epsilon depend on the gra
 }
 
 TEST_CASE(
-    "without refresh_growth start_preconditioning_step is precondition_frequency by default and must not be less") {
+    "if refresh_growth is 0, start_preconditioning_step defaults to precondition_frequency and must not be below it") {
   Config config;
   Settings settings;
   REQUIRE(config.SetNumber("refresh_growth", 0).ok());

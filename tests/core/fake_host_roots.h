@@ -51,7 +51,7 @@ class FakeHostRoots {
   std::map<Root, std::vector<double>> roots;
   std::vector<Started> started;
 
-  // Sets the size of each of the two buffers. Call this function before the library uses the buffers.
+  // Sets the size of each of the two host buffers for matrices. Call this function before the library uses the buffers.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
   // Makes the thread of HostRoots wait at the start of each job until Release() is called. After a minute the thread
   // stops waiting, so that a test ends.

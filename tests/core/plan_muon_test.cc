@@ -74,7 +74,7 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
              "is too large for method muon");
 }
 
-TEST_CASE("keys that control norms reject a shard and method muon rejects a shard unless muon_local is true") {
+TEST_CASE("keys that control norms reject a shard, and method muon rejects a shard unless muon_local is true") {
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
@@ -104,8 +104,8 @@ TEST_CASE(
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
   const char* const text =
-      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because second_moment row or short "
-      "and update_floor_rows need whole rows and columns, even with muon_local";
+      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because second_moment (row or short) "
+      "and update_floor_rows each need whole rows and columns, even with muon_local";
   CheckError(status("second_moment=row"), Code::kInvalid, text);
   CheckError(status("second_moment=short"), Code::kInvalid, text);
   CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);
@@ -164,7 +164,7 @@ TEST_CASE("muon_math bf16 needs a plan for a GPU and a computation dtype of floa
   CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
 }
 
-TEST_CASE("hidden matrices of method muon have one filtered gradient and other parameters have the states of adam") {
+TEST_CASE("with method muon, hidden matrices have a filtered gradient, and other parameters have the states of adam") {
   using Names = std::vector<std::string>;
   const ParamDesc matrix = ParamOf({6, 5});
   CHECK(StateNamesOf("method=muon", matrix) == Names{"filtered_grad"});

@@ -15,7 +15,7 @@
 namespace shampoo {
 namespace {
 
-// The eigenvalues of an n x n matrix: at(n, i) descends from 1 for i = 0 to 0 for i = n - 1.
+// The eigenvalues of an n x n matrix. They descend from at(n, 0), which is 1, to at(n, n - 1), which is 0.
 struct Spectrum {
   const char* name;
   std::function<double(int64_t n, int64_t i)> at;
@@ -100,7 +100,7 @@ Settings CansSettings(double epsilon) {
 }
 
 TEST_CASE(
-    "cans computes roots with an error of at most 1e-4 and method eigen computes the roots for which cans fails") {
+    "cans computes roots with an error of at most 1e-4, and method eigen computes the roots for which cans fails") {
   for (const int64_t n : {2, 5, 17, 64, 65, 150}) {
     for (const Spectrum& spectrum : kSpectra) {
       const Sample sample = Draw(n, spectrum);

@@ -108,16 +108,15 @@ class TwoThreads : public Tiles {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE(
-    "the eigensolver in stages solves random matrices whose sizes are near those at which its algorithm changes", Root,
-    float, double) {
+TEST_CASE_TEMPLATE("SolveInStages decomposes random matrices whose sizes are near those at which its algorithm changes",
+                   Root, float, double) {
   const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 31, 32, 33, 34, 63, 64, 65, 97, 100, 129, 300, 383, 384, 385, 511, 512, 513, 641}) {
     CheckSolution<Root>(n, Wishart(n));
   }
 }
 
-TEST_CASE_TEMPLATE("the eigensolver in stages solves matrices with difficult spectra", Root, float, double) {
+TEST_CASE_TEMPLATE("SolveInStages decomposes matrices with difficult spectra", Root, float, double) {
   const BlasFixture blas;
   for (const int64_t n : {2, 33, 64, 100, 300, 520}) {
     const Doubles zero(At(n * n));
@@ -144,8 +143,7 @@ TEST_CASE_TEMPLATE("the eigensolver in stages solves matrices with difficult spe
   }
 }
 
-TEST_CASE_TEMPLATE("the eigensolver in stages gives bit-identical results for any order of its tiles", Root, float,
-                   double) {
+TEST_CASE_TEMPLATE("SolveInStages gives bit-identical results for any order of its tiles", Root, float, double) {
   const BlasFixture blas;
   for (const int64_t n : {100, 512, 700}) {
     CAPTURE(n);

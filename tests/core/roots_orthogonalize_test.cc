@@ -198,7 +198,7 @@ double AfterExactSteps(double s) {
   for (int64_t step = 0; step < kExactSteps; ++step) {
     const NsCoefficients::Entry entry = ExactEntryOf(step);
     const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
-    // A lifting step (core/rules/muon.h) keeps large values large: small values would have large relative errors.
+    // A lifting step (core/rules/muon.h) maps no large value to a small one, so relative errors stay small.
     if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
     s = next;
   }

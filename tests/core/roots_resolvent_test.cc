@@ -174,8 +174,8 @@ Doubles Narrowed(Doubles a) {
   return a;
 }
 
-// Checks the inverse square root that is computed in float32 of A, which is `matrix` rounded to float32. `condition` is
-// an upper bound on the condition number of A + epsilon I.
+// Computes the inverse square root of A in float32 and in float64, and checks the difference. A is `matrix`, rounded to
+// float32. `condition` is an upper bound on the condition number of A + epsilon I.
 void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   const auto n = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(matrix.size()))));
   CAPTURE(n);

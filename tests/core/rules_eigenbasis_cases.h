@@ -140,7 +140,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kEigenvalueDecay, 2, 0.5},
     {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
     // With kl_init=auto (-1), the moving averages of the eigenvalues are bias-corrected: when term number t is added to
-    // an average, the decay is 1 - (1 - decay) / (1 - decay^t).
+    // an average, the decay is 1 - (1 - b) / (1 - b^t), where b is shampoo_beta, or 1 - 1 / t if b is 1.
     {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
@@ -162,7 +162,7 @@ struct EigenbasisCase {
     kAddedEpsilon,     // relative_epsilon, correction, largest V; inverse_exponent is 1/2
     kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction is 1/4
     kAccurate,         // tolerance, sum of the squares off the diagonal, sum of all squares
-    kIdentity,         // whether iterations start from an earlier basis, d, whether the matrix is negligible
+    kIdentity,         // whether iterations start from an earlier basis, size of the matrix, whether it is negligible
     kFirstEigenvalue,  // mean square, number of factor matrices, whether the dtype is float64
     kFirstScale,       // sum of squares, number of elements, number of factor matrices
     kFirstTerm,        // kl_init, scale, number of factor matrices
@@ -170,7 +170,7 @@ struct EigenbasisCase {
     kNextEigenvalue,   // decay, scale, sum of squares; the dim has length 2, and the block has 8 elements
     kHasTerm,          // decay, scale, the new average
     kReplaces,         // kl_init, mean of the new averages, whether HasTerm() is true for one of them
-    kCap,              // kl_cap, d, kl_init; the mean of the eigenvalues is 1/4
+    kCap,              // kl_cap, length of the dim, kl_init; the mean of the eigenvalues is 1/4
     kScale,            // eigenvalue, cap
     kTransported,      // eigenvalue
   };

@@ -214,7 +214,7 @@ struct MuonCase {
     kCoefficient,     // the step, counted from 0; the two entries of ns_coefficients have a = 3 and a = 5
     kOutputsByRow,    // rows, columns
     kOutputsByShort,  // rows, columns
-    kDivided,         // d, divisor
+    kDivided,         // an element of the direction, divisor
     kScaledRows,      // rows, whether the direction is orthogonalized
     kScaledPostRows,  // the same arguments; with soap_post=orthogonalize
   };

@@ -49,7 +49,7 @@ TEST_CASE("Bind rejects NULL for only one arena, addresses that are not aligned,
   CheckOk(state.Bind(a, a));
 }
 
-TEST_CASE("a state is initial until it may have been written") {
+TEST_CASE("a state is initial until a call that may change it or that binds another arena") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   const StateEntry& entry = matrix.EntryOf("p0/0/filtered_grad");

@@ -100,8 +100,8 @@ TEST_CASE("a parameter without a gradient is copied to its output, and the step 
 }
 
 TEST_CASE(
-    "a step copies the parameter of an excluded block to its output, keeps the state of the block and counts the "
-    "block") {
+    "a step copies the parameter of an excluded block to its output, keeps the state of the block and adds the "
+    "block to the count nonfinite_blocks") {
   Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());

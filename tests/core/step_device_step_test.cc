@@ -286,7 +286,9 @@ struct FailedRoot : OnDevice {
   }
 };
 
-TEST_CASE("a failed eigenproblem is retried on the device, first as a single problem, then by an iteration") {
+TEST_CASE(
+    "a root whose eigenproblem failed is computed on the device again, first outside of its batch, then by Newton "
+    "iteration") {
   for (const int successful : {1, 2}) {
     FailedRoot one(RootFailure::kSolver);
     one.device.successful_retry = successful;
@@ -484,8 +486,7 @@ TEST_CASE("a collective that failed while a step was enqueued fails this step an
 }
 
 TEST_CASE(
-    "a communicator that takes host memory exchanges data of a device without a stream, and makes a captured step "
-    "fail") {
+    "if a communicator takes host memory, it exchanges the device's data without a stream, and a captured step fails") {
   int stream = 0;
   for (const bool takes_device_memory : {true, false}) {
     DeviceReplica rank({}, takes_device_memory);
@@ -622,7 +623,8 @@ struct AfterFirstStep : OnDevice {
 };
 
 TEST_CASE(
-    "while a step is pending, the host assumes that the device counts the gradients that the blocks had in this step") {
+    "while a step is pending, the host assumes that this step increments gradient_count of each block that had a "
+    "gradient") {
   const OptionKeys soap = "method=soap refresh_growth=0.1 precondition_frequency=100";
   for (const char* const counts : {"false", "true"}) {
     for (const std::vector<bool>& had_gradient : {std::vector{true, true}, {true, false}, {false, false}}) {
@@ -762,8 +764,7 @@ TEST_CASE("an export reads the state that steps write, and is not enqueued durin
 const OptionKeys kExportsEma = "weight_ema=0.5";
 
 TEST_CASE(
-    "an export of several ranks is enqueued like a step but is not counted as a step and ends before the call "
-    "returns") {
+    "an export of several ranks is enqueued like a step, is not counted as a step, and ends before the call returns") {
   for (const bool gathers : {false, true}) {
     CAPTURE(gathers);
     MirrorComm replicas(2, 0, kTakesDeviceMemory);
@@ -793,7 +794,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank whose export has a bad argument enqueues the failure, without outputs, and all ranks return the error") {
+    "if an export has a bad argument, the rank enqueues an export without outputs, which reports the error to all "
+    "ranks") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   rank.RejectNext(RankDifference::kFailed);

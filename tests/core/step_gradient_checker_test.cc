@@ -104,7 +104,8 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
   }
 }
 
-TEST_CASE("a gradient passes if the exact check finds no overflow, although the bound of the first scan is too large") {
+TEST_CASE(
+    "a gradient passes if the exact check finds no overflow, even if the first scan could not exclude an overflow") {
   Checked checked;
   // Each element of the 4 x 4 factor matrix is a sum of 2 products, and each element of the 2 x 2 factor matrix is a
   // sum of 4 products. The limit of an element is 1.7e38, half of the largest float32 number.

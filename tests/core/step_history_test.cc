@@ -78,7 +78,8 @@ TEST_CASE("a successful root resets the count of failures") {
 }
 
 TEST_CASE(
-    "a failed root of another rank is reported as a forwarded error, unless a root of this rank has failed, too") {
+    "RaiseRootFailure sets is_forwarded if it returns the failure of another rank's root, and prefers failures of this "
+    "rank") {
   TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;

@@ -65,6 +65,7 @@ TEST_CASE("a round fails on this rank if another rank is in another round or ste
   }
 }
 
+// A failure is forwarded if the rank that sends it only reports the failure of another rank.
 TEST_CASE("FindFailure prefers a failed collective, then the lowest rank's own failure, then a forwarded failure") {
   struct Case {
     std::vector<Code> codes;

@@ -38,7 +38,7 @@ struct TwoDtypes : StepFixture {
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;
   }
-  // at: by parameter, the distance in bytes from `memory + 8`, where the parameters start, to the weights.
+  // weights[p] is at[p] bytes behind `memory + 8`, where the first two parameters start.
   Status Check(std::vector<int> at) {
     std::vector<void*> weights(3);
     char* const param = reinterpret_cast<char*>(memory + 8);

@@ -141,7 +141,8 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE(
-    "a replica sends multiples of the stored offsets of its blocks in a bucket, also if its caller skips the weights") {
+    "a replica sends multiples of the stored offsets of its blocks in a bucket, even if the caller wants no weights of "
+    "these blocks") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);

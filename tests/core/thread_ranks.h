@@ -18,7 +18,7 @@
 namespace shampoo {
 
 // Creates a communicator for each rank. The ranks are threads of this process. If a rank does not join a collective
-// within a minute, the collective fails on the ranks that wait for it, so that the test ends.
+// within a minute, the collective fails on the ranks that have joined it, so that the test ends.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int world, bool with_all_to_all = false) {
@@ -38,7 +38,8 @@ class ThreadRanks {
 
   int world() const { return static_cast<int>(ranks_.size()); }
   std::shared_ptr<Communicator> comm(int rank) const { return comms_[static_cast<size_t>(rank)]; }
-  // If `fails` is set and returns true, a collective that all ranks have completed returns an error on this rank.
+  // If `fails` is set, each rank calls it after each collective that all ranks have completed. If the result is true,
+  // the collective returns an error on the rank `rank`.
   // `call` counts the collectives of the rank since `fails` was set: 1 is the first of them.
   std::function<bool(int rank, int64_t call)> fails;
 

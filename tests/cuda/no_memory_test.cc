@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that a rank whose allocations of host memory fail still joins the collectives of the other ranks. The
-// allocations fail in an export, in a step whose host finds an error, or in the call that reports a step that the
-// devices have rejected.
+// allocations fail in an export, in a step in which the host finds an error, or in the call that reports a rejected
+// step.
 #include <cmath>
 #include <functional>
 #include <set>
@@ -131,7 +131,7 @@ struct HostError {
   ModelSpec spec;
   int rank;
   shampoo_status status;
-  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps, so that the next step finds the error
+  std::function<void(DeviceRanks* ranks)> prepare;  // makes steps and causes the error of the next step
 };
 
 std::vector<HostError> HostErrors() {

@@ -56,8 +56,8 @@ struct Row {
   double error = 0;  // the largest ErrorOf() of these roots
 };
 
-// Computes an inverse root of several matrices. For each matrix, epsilon plus the smallest eigenvalue is about
-// `fraction` times the largest row sum.
+// Computes the inverse roots of several matrices. For each matrix, epsilon plus the smallest eigenvalue is about
+// `fraction` times LargestRowSum() of the matrix.
 Row Measure(int64_t root, double fraction) {
   std::mt19937_64 random(31);
   Row row;

@@ -101,7 +101,8 @@ inline void Replay(cudaStream_t stream) {
 template <typename Real>
 using Matrix = std::vector<Real>;
 
-// The options with which Solve() computes roots. The defaults are those of the preset shampoo_2024 for a matrix.
+// The options with which Solve() computes roots. The defaults are those of the preset shampoo_2024 for a
+// factor matrix of a parameter of order 2.
 struct Question {
   RootMethod method = RootMethod::kEigen;
   Dtype root_dtype = Dtype::kF32;

@@ -196,11 +196,11 @@ TEST_CASE(
   CHECK(answer.products > expected.products);
 }
 
-// Iterates on one eigenvalue in long double, which can represent smaller numbers than double.
+// Iterates on one eigenvalue y in long double, which can represent smaller numbers than double.
 TEST_CASE("the number of iterations that MaxUsefulIterations returns is enough for all eigenvalues") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
-      int64_t needed = 1;  // the first iteration, which may divide y by up to 2^root
+      int64_t needed = 1;  // counts the first iteration, which may divide y by up to 2^root
       for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
         long double factor = 0;
         long double term = 1;  // b_i (1 - y)^i

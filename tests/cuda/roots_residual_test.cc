@@ -164,7 +164,7 @@ TEST_CASE("no residuals are recorded for a root that fails or in a rejected step
 TEST_CASE("the error or the residual of a root is infinite if the eigensolver that measures it fails") {
   std::mt19937_64 random(10);
   Question question{.method = RootMethod::kNewton, .epsilon = 1e-2, .tracked = true};
-  // Method newton calls no eigensolver. To measure the root, the solver decomposes two matrices in float64: first the
+  // Method newton calls no eigensolver. To measure the root, RootSolver decomposes two matrices in float64: first the
   // input matrix, for the error, and then the root, for the residual.
   for (const int64_t failing : {1, 2}) {
     fake_cuda_fail_eigen(failing, 0, FAKE_CUDA_EIGEN_INFO, 3);

@@ -77,8 +77,8 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       // A rounding error is about one machine epsilon of the largest eigenvalue. This is `condition` machine epsilons
       // of the smallest eigenvalue, which determines the largest elements of the root.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
-      // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p. In the direction of the
-      // largest eigenvalue of Y, this difference almost cancels, so it has few correct digits.
+      // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p (core/roots/coupled.h). In the
+      // direction of the largest eigenvalue of Y, this difference is almost 0, so it has few correct digits.
       CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
     }
   }

@@ -15,7 +15,8 @@
 namespace shampoo_test {
 namespace {
 
-// A number that a rank receives from another rank in the first exchange of a step.
+// A number that a rank receives from another rank in the first exchange of a step, and the invalid value that replaces
+// this number.
 struct Number {
   Kind kind;
   const char* what;
@@ -43,8 +44,8 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// Makes the communicator replace a number that rank `faulty` receives from the next rank in collective number
-// `call`. If faulty is -1, the communicator replaces this number on all ranks.
+// Makes the communicator replace `number`, which rank `faulty` receives from the next rank in its call-th collective.
+// If faulty is -1, the communicator replaces this number on all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -115,9 +116,9 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // In call one.call, every rank except the last overwrites what it received from the last rank. A rank makes
-          // call 3 only if it finds different hashes in call 2. If one.call is 3, every rank therefore also overwrites
-          // a hash that it received in call 2. The last rank overwrites what it received from rank 0.
+          // Every rank except the last overwrites the number that it receives from the last rank in call `one.call`. A
+          // rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, every rank therefore also
+          // overwrites a hash in call 2, and the last rank overwrites what it receives from rank 0 in calls 2 and 3.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);

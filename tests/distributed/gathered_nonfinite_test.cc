@@ -92,7 +92,8 @@ TEST_CASE("with coupled decay, all ranks report the position of NaN in the whole
   }
 }
 
-TEST_CASE("a parameter that contains the NaN that marks a skipped update is updated as on one rank") {
+// If a rank skips an update, it sends a mark instead of the update: a NaN in which all bits are set (kSkippedMark).
+TEST_CASE("a parameter that contains the mark of skipped updates is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);

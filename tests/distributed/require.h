@@ -48,8 +48,8 @@ inline void RunSteps(Grid* grid, uint64_t first_seed, uint64_t last_seed) {
   }
 }
 
-// Make the steps `first` to `last`. In every third step, parameter 1 has no gradient. A Grid and a single Rank get the
-// same gradients.
+// Both functions make the steps `first` to `last`. In every third step, parameter 1 has no gradient. A Grid and a
+// single Rank get the same gradients.
 inline void RunStepsWithMissingGradients(Grid* grid, uint64_t first, uint64_t last) {
   for (uint64_t t = first; t <= last; ++t) {
     grid->FillGradients(100 + t);

@@ -16,7 +16,7 @@ FOLDERS = ("core", "capi", "bindings", "cmake")
 LIKE_C = (".cc", ".cu", ".h", ".i", ".java", ".rs")
 ITEM = re.compile(r"^\s*- (`+)(.+?)\1(?!`)")
 ELLIPSIS = "..."
-LEAST = 12  # least length of the longest part of a quotation, in characters
+LEAST = 12  # the longest part of a quotation must have at least this number of characters
 VALUE = "\0"  # represents a value, or code between two literals, in the text of a statement
 
 # A comment, a character literal, a string literal (in C++ possibly raw), or any other single character.

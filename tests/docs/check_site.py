@@ -5,7 +5,7 @@
 BUILD is the path of docs/site/build.py, which fails if Doxygen or Sphinx prints a warning. DOXYGEN is the path of
 Doxygen, and OUT is the folder for the site. Every link within the site must lead to a page and an anchor that exist.
 The navigation of the home page must contain every page of docs/, docs/adr/ and examples/. No page may load a file from
-another site. The index of the search must contain some words.
+another site. The index of the search must contain the words that wrong_search() lists.
 """
 import html.parser
 import os

@@ -20,7 +20,7 @@
 namespace shampoo {
 namespace {
 
-constexpr int64_t kMaxSize = 70;  // several times the unrolling of any kernel
+constexpr int64_t kMaxSize = 70;  // several times the unroll factor of any kernel
 
 // Memory followed by a page that cannot be read.
 class Guarded {

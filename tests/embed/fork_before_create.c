@@ -17,7 +17,8 @@ enum { kSteps = 5, kLimitSeconds = 120 };
 static api functions;
 static workload work;
 
-// Creates and trains an optimizer in the child. The optimizer starts a thread, because fork copies no thread of a pool.
+// Creates and trains an optimizer in the child. The optimizer must start a thread, because fork copies only the thread
+// that calls it.
 static uint64_t train_in_child(void) {
   static trainer own;
   const int threads_before = thread_count();

@@ -162,7 +162,7 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
 int main(void) {
   page_bytes = sysconf(_SC_PAGESIZE);
   (void)rounded_to_pages;
-  // A whole huge page would become resident when its first byte is touched.
+  // An access to one byte of a huge page would make the whole page resident.
   REQUIRE(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0, "huge pages cannot be turned off");
   const api f = api_linked();
   const int has_scratch = strstr(f.build_info(), "\"private\": true") != NULL;

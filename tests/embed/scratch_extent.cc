@@ -45,7 +45,7 @@ void CallAll(int64_t d, int64_t wide) {
   blas::Gemv(true, d, square.data(), b.data(), c.data());
   blas::Symv(false, d, square.data(), d, b.data(), c.data());
   blas::Symv(true, d, square.data(), d, b.data(), c.data());
-  if (wide > d) return;  // the call with wide == d covers the rest
+  if (wide > d) return;  // the calls below do not depend on `wide`; CallAll(d, d) makes them
   const int64_t k = std::min<int64_t>(d, 64);
   blas::SolveUnitTransposed(k, d, square.data(), c.data(), d);
   if constexpr (std::is_same_v<Real, float>) {  // the BLAS calls of an inverse root that needs no eigenvectors

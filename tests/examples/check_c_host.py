@@ -168,7 +168,7 @@ def check_messages():
 
 
 def last_files(folder):
-    """Return the bytes of the state, the parameters and the trainer's state in the last checkpoint."""
+    """Return the content of the last checkpoint's state file and of its trainer.bin, which has the parameters."""
     return [pathlib.Path(folder, "saved/step-000010", name).read_bytes() for name in CHECKPOINT[1:]]
 
 

@@ -21,7 +21,7 @@ import subprocess
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # a loss of 0.033 was seen; before the first step the loss is 2.36
 # Largest relative difference of losses between devices. After 66 steps, a difference of 0.0031 was seen, caused by
-# rounding. With different shards, the difference would be 0.1.
+# rounding. If the GPUs had other shards than the ranks of CPU, the difference would be 0.1.
 TOLERANCE = 0.01
 SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each of which refreshes the inverse roots
 HIGHEST_SHORT_LOSS = 1.5  # a loss of 1.2 was seen

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_ranks.py --data DATA --calls CALLS -- COMMAND...: checks the examples with several ranks.
 
-COMMAND starts the example on {ranks} ranks. CALLS is the library of signal_at.c, which records file operations.
+COMMAND starts the example; the number of ranks replaces {ranks} in it. CALLS is the library of signal_at.c,
+which records file operations.
 
 Checks that
 - on four ranks, the loss falls and the parameters of all ranks are bit-identical, with replicas and with local shards;

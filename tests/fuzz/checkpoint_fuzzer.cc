@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fuzz target that passes arbitrary bytes to the readers of checkpoints. It does not verify checksums, because
 // nearly all inputs would fail. The first byte selects the reader of an index or the reader of the start of a
-// safetensors file. If a reader accepts the bytes, all numbers that it returns must be in the bounds that callers need.
+// safetensors file. If a reader accepts the bytes, all numbers that it returns must be within the bounds
+// on which callers rely.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -43,7 +43,7 @@ const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
 }
 
 // Returns a string such as "0,2,4" for inverse_root_override. A recorded list with one entry applies to order 0 only. A
-// string with one number would apply to all orders, so the entry 0 is added. It leaves order 1 at its default.
+// string with one number would apply to all orders, so a 0 is added, which leaves order 1 at its default.
 std::string ListText(const json& list) {
   std::string text;
   for (const json& entry : list) text += (text.empty() ? "" : ",") + std::to_string(entry.get<int64_t>());

@@ -10,8 +10,8 @@
 
 namespace shampoo::golden {
 
-// Throws std::runtime_error unless the status is SHAMPOO_OK. The error contains `tried`, which describes the call, the
-// name of the status, and the library's message.
+// Throws std::runtime_error unless the status is SHAMPOO_OK. The error contains the description of the call (`tried`),
+// the name of the status, and the library's message.
 void Check(shampoo_status status, const std::string& tried);
 
 // Owns a shampoo_config.

@@ -65,7 +65,10 @@ def store(path, tensors):
 
 
 def wanted(ref, case):
-    """Return [(name, allowed error of each element)] for the tensors to compare. judge() computes the errors for X."""
+    """Return [(name, allowed error of each element)] for the tensors to compare.
+
+    The allowed error of X is None here; judge() computes it.
+    """
     suite = case["suite"]
     if suite.startswith("trajectory"):
         tol = case["tolerance"]

@@ -129,7 +129,7 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
     config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
   }
   // The step counter of the release also counts the steps in which a group has no gradient. Method soap does not need
-  // this key, because it counts, for each block, the steps with a gradient.
+  // the key count_empty_steps, because this method counts, for each block, the steps with a gradient.
   config->Set("count_empty_steps", true);
 }
 

@@ -20,10 +20,10 @@
 //                                   result is not bit-identical to the result of that process
 //   --resume-across DIR             resumes once from each checkpoint that another device has saved in DIR; writes
 //                                   the results of all runs, with the run as an additional first dim of each tensor
-// With MPI (shampoo_replay_mpi), every process of mpirun is a rank, and a rank R above 0 writes to DIR.rank<R>. The
-// results of CASE.safetensors are tensors in DIR/CASE.safetensors, which compare.py reads. If a case fails, the program
-// reports the case, writes no file for it and continues. Exit status: 0 if no case failed, 1 if a case failed, 2 for
-// wrong usage.
+// The results of CASE.safetensors are tensors in the file CASE.safetensors in the DIR of --out. compare.py reads this
+// file. With MPI (shampoo_replay_mpi), every process of mpirun is a rank, and a rank R above 0 writes to DIR.rank<R>
+// instead of DIR. If a case fails, the program reports the case, writes no file for it and continues. Exit status: 0 if
+// no case failed, 1 if a case failed, 2 for wrong usage.
 #include "tests/golden/replay_program.h"
 
 int main(int argc, char** argv) { return shampoo::golden::RunReplay(argc, argv, nullptr); }

@@ -15,7 +15,8 @@
 
 namespace shampoo::golden {
 
-// The communicators, which contain the rank, and the device of an optimizer. Without communicators, there is one rank.
+// The communicators and the device of an optimizer. Each communicator contains the number of the rank. Without
+// communicators, there is one rank.
 struct RankPlacement {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;

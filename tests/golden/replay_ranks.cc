@@ -107,7 +107,7 @@ std::vector<Tensor> ReplayRanks::Export(double blend) {
 }
 
 // Gathers the shards of a tensor from all processes, and returns the elements of the whole tensor. Each process sends
-// the size of its shard, then the shard, padded to `all` bytes, the size of the whole tensor.
+// the size of its shard, then the shard. The shard is padded to the size of the whole tensor (`all` bytes).
 std::vector<std::byte> ReplayRanks::GatherShards(const Tensor& own, size_t all) {
   const shampoo_comm_ops& ops = *options_.process;
   const auto world = static_cast<size_t>(ops.world);

@@ -17,6 +17,7 @@ struct Case {
 };
 
 // These functions replay a case and throw std::runtime_error on failure. README.md describes the suites.
+
 // Returns tensors param/<t>/<p>: the value of parameter p after step t, counted from 1. If the case has tensors
 // eval/<t>/<p>, also returns the weights for evaluation under these names.
 TensorFile ReplayTrajectory(const Case& recorded, const ReplayOptions& options);

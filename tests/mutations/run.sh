@@ -202,9 +202,9 @@ for file in "${patches[@]}"; do
   only=$(field case "$file")
   result=passed
   # First, only the build outputs that `programs_of` prints are compiled, with their dependencies. If the tests notice
-  # nothing, all targets are compiled, and the tests run again. A library that a test loads at run time must be one of
-  # these dependencies, or its path must be in the environment of the test. Otherwise the test could fail because the
-  # library is out of date.
+  # nothing, all targets are compiled, and the tests run again. If a test loads a library at run time, one of
+  # these outputs must depend on the library, or the environment of the test must have the path of the library. Otherwise
+  # the test could fail because the library is out of date.
   mapfile -t first < <(printf '%s' "${programs[$(tests_of "$file")]:-}")
   [ ${#first[@]} -eq 0 ] || judge "${first[@]}"
   [ "$result" = failed ] || judge

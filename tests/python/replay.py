@@ -27,7 +27,7 @@ class Replay:
         self.steps = int(self.case["steps"])
 
     def step(self, t: int) -> dict[str, np.ndarray]:
-        """Make step t, counted from 1, and return the new parameters by their names in recorded files."""
+        """Make step t, counted from 1, and return a dict that maps names in recorded files to the new parameters."""
         if self.case["lr_schedule"] is not None:
             for group, lr in zip(self.opt.param_groups, self.case["lr_schedule"][t - 1]):
                 group["lr"] = lr

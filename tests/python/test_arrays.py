@@ -28,7 +28,7 @@ def test_bind_uses_the_memory_of_its_arrays() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_all_dtypes_are_supported(dtype: str, wrap: Any) -> None:
     if dtype == "bfloat16" and wrap in (OnlyDlpack, OldDlpack):
-        pytest.skip("NumPy has no DLPack of bfloat16")
+        pytest.skip("NumPy cannot export bfloat16 by DLPack")
     kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
     w = np.ones((4, 3), kind)
     opt = libshampoo.Optimizer([wrap(w)], lr=0.5)
@@ -88,7 +88,7 @@ def same_bits(grads: list[Any], dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> None:
     if dtype == "bfloat16" and wrap in (OnlyDlpack, OldDlpack):
-        pytest.skip("NumPy has no DLPack of bfloat16")
+        pytest.skip("NumPy cannot export bfloat16 by DLPack")
     kind = np.dtype(bfloat16() if dtype == "bfloat16" else dtype)
 
     def numbers(*shape: int) -> np.ndarray:
@@ -405,7 +405,7 @@ def test_errors_of_other_packages_are_not_hidden() -> None:
         _native.View(Property())
 
 
-def test_the_stub_lists_the_names_of_the_module() -> None:
+def test_the_module_has_every_name_in_its_stub() -> None:
     """Checks that the module _native has every name in its type stub _native.pyi."""
     import re
     from pathlib import Path

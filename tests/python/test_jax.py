@@ -546,7 +546,7 @@ def test_a_plan_of_a_pytree_equals_the_plan_of_the_transformation() -> None:
         libshampoo.jax.plan(params, output="params")
 
 
-def test_failures_of_a_step_contain_the_text_of_the_library() -> None:
+def test_the_error_of_a_step_contains_the_message_of_the_library() -> None:
     params = draw(1)
     tx = libshampoo.jax.shampoo(0.1, **KEYS)
     update, state = jax.jit(tx.update), tx.init(params)

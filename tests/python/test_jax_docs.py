@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the code in docs/jax.md runs and prints the output on the page, except for digits."""
+"""Checks that the code in docs/jax.md runs and prints the output that the page shows. Digits may differ."""
 from __future__ import annotations
 
 import contextlib

@@ -112,8 +112,8 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
     assert rates == [0.5, 0.375, 0.25, 0.125]
 
 
-def test_updates_with_the_dtypes_of_the_parameters_work_in_a_cond() -> None:
-    """optax.apply_if_finite needs updates with the dtype of the gradients. By default, updates are float32."""
+def test_updates_with_the_dtypes_of_the_parameters_work_in_lax_cond() -> None:
+    """In optax.apply_if_finite, lax.cond needs updates with the dtypes of the gradients. The default is float32."""
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
     updates, state = jax.jit(tx.update)(grads, tx.init(params), params)

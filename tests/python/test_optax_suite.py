@@ -104,7 +104,10 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that only one test fails. It passes a loss to reduce_on_plateau only with sgd and momo."""
+    """Checks that only the test of extra arguments fails, with reduce_on_plateau.
+
+    reduce_on_plateau needs the loss. The test passes the loss only if the optimizer is sgd or momo.
+    """
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED
     main = [{"opt_name": "shampoo", **case} for case in main]

@@ -583,7 +583,7 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
 
-def test_a_step_logs_no_message_that_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ordinary_step_logs_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message needs the GIL even if its level is not shown, so an ordinary step must log no message."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []

@@ -83,7 +83,7 @@ def test_bfloat16_tensors_are_stepped() -> None:
     assert bytes(param.uop.buffer.as_memoryview()) == value.tobytes()
 
 
-def test_a_step_uses_the_memory_of_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_reads_and_writes_the_memory_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     opt = Shampoo(nn.state.get_state_dict(net), lr=0.1)
     places = [address(param) for param in opt.params]

@@ -64,7 +64,7 @@ def test_results_are_bit_identical_to_those_with_numpy(dtype: str) -> None:
     assert opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"]
 
 
-def test_a_step_uses_the_memory_of_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_reads_and_writes_the_memory_of_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1)
     fill_grads(model, 1)
@@ -298,7 +298,7 @@ def test_a_negated_view_is_rejected() -> None:
         opt.step()
 
 
-def test_states_are_assigned_to_the_longest_matching_name() -> None:
+def test_a_state_belongs_to_the_parameter_with_the_longest_matching_name() -> None:
     opt = Shampoo([("w", torch.ones(3)), ("w/0", torch.ones(2))], precondition_1d=True)
     state = opt.state_dict()["state"]
     assert [state[number]["0/factor.0"].shape for number in range(2)] == [(3, 3), (2, 2)]

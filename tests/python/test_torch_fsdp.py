@@ -53,7 +53,7 @@ def test_fsdp2_is_bit_identical_to_one_process(copies: int, shards: int, mode: s
 
 
 def guide() -> list[str]:
-    """Return the Python code of section From PyTorch in docs/cuda.md: a program, and the function nccl_comm."""
+    """Return the Python code of the section "From PyTorch" in docs/cuda.md: a program, and the function nccl_comm."""
     page = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
     section = page.partition("### From PyTorch")[2].partition("\n### ")[0]
     return [textwrap.dedent(code) for code in re.findall(r"^ *```python\n(.*?)^ *```", section, re.S | re.M)]

@@ -102,7 +102,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Return a stripped copy of this build's library. If patchelf exists, add a path that wheels must not keep."""
+    """Return a stripped copy of the library. If patchelf exists, add a search path that wheels must not keep."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:

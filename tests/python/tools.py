@@ -13,7 +13,7 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# Trajectories that were recorded from the reference implementation, and from the NumPy model in tests/golden/rules.
+# Recorded training runs (trajectories) of the reference implementation, and of the NumPy model in tests/golden/rules.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 

@@ -15,13 +15,13 @@ namespace shampoo::roots_test {
 
 // How a solver fails.
 enum class Fault {
-  kReported,  // the solver reports the failure; the solver of method cans, which cannot, returns zeros
+  kReported,  // the solver reports the failure; the solver of method cans cannot report one, and returns zeros
   kNan,       // the solver reports success, but the result contains NaN
   kGarbage,   // the solver reports success, but the result is wrong; all elements are finite
 };
 
-// Specifies which solver calls fail. A call is identified by the index of its factor matrix in the plan, by its rung of
-// the recovery ladder, and by its number among the calls with this matrix and rung, counted from 0.
+// Specifies which solver calls fail. A call is identified by the index of its factor matrix in the optimizer, by its
+// rung of the recovery ladder, and by its number among the calls with this matrix and rung, counted from 0.
 class FaultPlan {
  public:
   static constexpr int64_t kEveryMatrix = -1;

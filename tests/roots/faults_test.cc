@@ -140,7 +140,7 @@ TEST_CASE(
         REQUIRE(messages.size() == 1);
         CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "could not be computed at first", "recovered by"}),
                       messages[0]);
-        // With method cans, the ladder detects every wrong result by the residual, and calls it unconverged.
+        // With method cans, the ladder detects every wrong result by the residual and reports no convergence.
         const bool is_cans = std::string(ladder.method) == "cans";
         if (fault == Fault::kGarbage)
           CHECK_MESSAGE(Has(messages[0], {is_cans ? "did not converge" : "wrong result"}), messages[0]);
@@ -156,7 +156,7 @@ void FailEverywhere(int64_t matrix) {
 }
 
 TEST_CASE(
-    "when all rungs fail, the block keeps its inverse root, and repeated failures are an error that changes nothing") {
+    "when all rungs fail, the block keeps its inverse root, and after repeated failures a step fails without changes") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -242,7 +242,8 @@ Keys BasisKeys(const Keys& method, const char* frequency) {
 const std::vector<Keys> kMethodsInEigenbases = {
     {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
-TEST_CASE("if the basis of a dim cannot be computed, this dim keeps its basis and eigenvalues and rotates no moments") {
+TEST_CASE(
+    "if the basis of a dim cannot be computed, its basis and eigenvalues stay, and moments are not rotated along it") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     CAPTURE(method.size());

@@ -1,6 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Replaces core/roots/solver.cc. Each function calls the real solver, and spoils the result if Faults() demands it.
+// Replaces core/roots/solver.cc. Each Solve function calls the real solver. If Faults() contains a fault for this call,
+// the function then replaces or changes the result.
 #include <algorithm>
 #include <limits>
 

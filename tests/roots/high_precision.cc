@@ -8,7 +8,8 @@
 namespace shampoo::roots_test {
 namespace {
 
-// Applies the rotation that makes a[p][q] zero to *a and *v (Golub and Van Loan, Matrix Computations, 8.5).
+// Rotates rows and columns p and q of *a so that a[p][q] becomes zero. Rotates columns p and q of *v by the same angle
+// (Golub and Van Loan, Matrix Computations, 8.5).
 void Rotate(int64_t n, int64_t p, int64_t q, Matrix* a, Matrix* v) {
   auto at = [n](Matrix& m, int64_t i, int64_t j) -> Wide& { return m[static_cast<size_t>(i * n + j)]; };
   const Wide apq = at(*a, p, q);

@@ -35,7 +35,6 @@ struct Row {
   int64_t refused = 0;      // calls that returned an error
   int64_t judged = 0;       // roots with a condition number that allows a comparison, even if the call failed
   int64_t judged_right = 0;
-  double worst = 0;  // largest ratio of error to tolerance among the right roots
 };
 
 constexpr const char* kMethods[] = {"eigen", "newton", "higher_order", "pseudo_inverse"};
@@ -169,7 +168,6 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
   const double allowed = 10 * std::sqrt(static_cast<double>(n)) * unit * condition + 1e-5;
   if (relative <= allowed) {
     ++row->judged_right;
-    row->worst = std::fmax(row->worst, relative / allowed);
   } else if (result.outcome.converged == 1 && !(relative <= 2 * result.residual)) {
     // The call succeeded, and the reported residual is too small for this error.
     fail("the root is wrong, but its status reports success", relative / allowed);

@@ -49,7 +49,7 @@ Tensors ResNet50() {
   return tensors;
 }
 
-// 124 million elements. The output layer shares its weight with the token embedding, so it adds no tensor.
+// The model has 124 million elements. The output layer uses the weight of the token embedding, so it adds no tensor.
 Tensors Gpt2() {
   const int64_t width = 768;
   Tensors tensors = {{"tokens", {50257, width}}, {"positions", {1024, width}}};
@@ -75,8 +75,8 @@ Tensors Gpt2() {
 }
 
 // The two MLPs of a deep learning recommendation model (DLRM) with 26 embedding tables of width 128. The second MLP has
-// 479 inputs: the 128 outputs of the first MLP, and 27 * 26 / 2 products of pairs of vectors. The embedding tables are
-// left out, because Shampoo is not used for them.
+// 479 inputs: the 128 outputs of the first MLP, and 27 * 26 / 2 products of pairs of vectors. The 27 vectors are the 26
+// embeddings and the output of the first MLP. The embedding tables are left out, because Shampoo is not used for them.
 Tensors Recommendation() {
   Tensors tensors;
   const auto add_mlp = [&tensors](const std::string& name, const Dims& widths) {

@@ -23,7 +23,7 @@ struct Case {
   std::vector<int64_t> blocks;
 };
 
-// Returns all predefined cases, in the order of --case list.
+// Returns all predefined cases, in the order in which "shampoo_bench --case list" prints them.
 const std::vector<Case>& AllCases();
 const Case& FindCase(const std::string& name);
 

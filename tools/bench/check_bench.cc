@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures the cost of the gradient check, which is a scan of a 1024 x 1024 float32 gradient. Compares the time of the
-// scan with that of a step of the same parameter that refreshes no roots. The scan and the step run on one thread. The
-// last lines of the output are the ratios.
+// Measures the time that the gradient check needs to scan a 1024 x 1024 float32 gradient. Compares this time with the
+// time of a step that refreshes no roots. The scan and the step run on one thread. The last lines of the output are the
+// ratios.
 #include <benchmark/benchmark.h>
 #include <shampoo/shampoo.h>
 

@@ -108,7 +108,10 @@ def check_row(row: dict, train_seconds: float) -> None:
 
 
 def check_shards(row: dict, by_replicas: dict) -> None:
-    """Check a row of shard_mode gather. by_replicas is a row of as many replicas; its blocks have the same owners."""
+    """Check a row of shard_mode gather.
+
+    The row by_replicas has as many replicas as `row` has shards. The blocks have the same owners in both rows.
+    """
     ranks = row["world"]
     where = f"{ranks} shards"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the modes of shampoo_bench: complete JSON, correct counts of flops and bytes, plausible fractions.
+"""Checks the output of shampoo_bench on the CPU, such as counts of flops and bytes, and fractions of machine limits.
 
     check_smoke.py PROGRAM --tables docs/measure/bench_table.py
 
-Each mode measures tiny shapes. The script computes the expected flops and bytes from the shapes.
+The default mode and --grid measure tiny shapes. The script computes the expected flops and bytes from these shapes.
+check_device.py checks --device and --period.
 """
 import argparse
 import itertools
@@ -33,7 +34,7 @@ def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def expected_work(state_dtype: str) -> dict[str, dict[str, int]]:
-    """Return the work of a step by the formulas of work.h. The states in the shape of the parameter are E and V."""
+    """Return the work of a step by the formulas of work.h. Two states, E and V, have the shape of the parameter."""
     state = DTYPE_BYTES[state_dtype]
     work = {phase: {"flops": 0, "bytes": 0} for phase in PHASES}
     for shape in SHAPES:
@@ -89,8 +90,8 @@ def check_row(row: dict) -> None:
     for name, phase in (row["phases"] or {}).items():
         if phase is not None:  # None if the phase was too short for the clock
             require(phase["thread_ms"] > 0 and phase["bound_by"] in ("flops", "bytes"), f"{where}: wrong phase {name}")
-            # The limit is the rate of the second-level cache. The data of these shapes fits into the first-level cache,
-            # which may be far faster, so the fraction may be far above 1.
+            # The limit for bytes is the rate of the second-level cache. The data of these shapes fits into the
+            # first-level cache, which may be far faster, so the fraction may be far above 1.
             if phase["bound_by"] == "flops":
                 require_fraction(phase["fraction_of_limit"], f"{where}: fraction_of_limit of {name}")
             else:

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the rates of shampoo_save and shampoo_load, on one rank, with those of dd on the same disk. Runs of the
-// library and of dd alternate. dd writes as many bytes as the checkpoint has, with fsync, and reads the files of the
-// checkpoint. Before each write, the file system is synced. Before each read, the files to read are dropped from the
-// page cache.
+// Compares the rates of shampoo_save and shampoo_load, on one rank, with the rates of dd on the same disk. Each run
+// measures the library and dd. In every second run, the library is first. dd writes as many bytes as the checkpoint
+// has, with fsync, and reads the files of the checkpoint. Before each write, the file system is synced. Before each
+// read, the files to read are dropped from the page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

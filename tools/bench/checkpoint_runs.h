@@ -14,7 +14,7 @@ namespace bench {
 // The size of the model whose state is saved.
 struct CheckpointSize {
   int64_t mib = 1024;  // approximate size of the state in MiB
-  int64_t dim = 1024;  // rows and columns of each parameter; every second parameter has four blocks, the others one
+  int64_t dim = 1024;  // rows and columns of a parameter; every second parameter has four blocks, the others have one
 };
 
 struct CheckpointRun {

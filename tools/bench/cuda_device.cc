@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices of a program with CUDA. If the program is linked with the fake CUDA, no GPU is used.
+// Defines MakeDevice() (device.h) for builds with CUDA. If the program is linked with the fake CUDA, no GPU is used.
 #include <cuda_runtime_api.h>
 #include <shampoo/shampoo.h>
 

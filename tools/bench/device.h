@@ -23,13 +23,13 @@ class Device {
   virtual void Wait() = 0;
   // Starts to time the work that the caller enqueues in the stream after this call.
   virtual void StartClock() = 0;
-  // Waits for all work in the stream. Returns the seconds from the end of the work enqueued before StartClock() to the
-  // end of the work enqueued after it.
+  // Waits for all work in the stream. Returns the seconds of the work that was enqueued after StartClock(). The time of
+  // earlier work in the stream is not counted.
   virtual double StopClock() = 0;
 };
 
 // Returns the device that --device names, or nullptr for "cpu". plugin: the path of the backend. If plugin is "", the
-// library searches for the file. This function is defined in cuda_device.cc or, without CUDA, in no_device.cc.
+// library searches for the backend. This function is defined in cuda_device.cc or, without CUDA, in no_device.cc.
 std::unique_ptr<Device> MakeDevice(const std::string& name, const std::string& plugin);
 
 }  // namespace bench

@@ -76,9 +76,9 @@ PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_run
   Session session(model, settings);
   PeriodRow row{.model = &model, .settings = settings, .work = session.work(), .memory = session.memory()};
   row.mean = std::numeric_limits<double>::infinity();
-  // Let each measurement end after a step that begins to use async roots. Otherwise these roots could be computed
-  // between two measurements, where nothing is timed: the end of a measurement waits for the device, but not for a
-  // thread that has not yet enqueued all of its work.
+  // After these steps, each measurement ends with a step that begins to use async roots. Otherwise these roots could be
+  // computed between two measurements, where nothing is timed: at its end, a measurement waits for the device, but not
+  // for the thread that computes or enqueues the roots.
   (void)session.TimeSteps(AsyncSteps(settings));
   const double first = session.TimeSteps(settings.period);
   const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, max_runs);

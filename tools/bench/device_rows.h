@@ -17,17 +17,17 @@ struct PeriodRow {
   StepWork work;
   Memory memory;
   double mean = 0;  // seconds per step in the shortest period; the host waits for the device after the last step
-  // Seconds of the longest step, in another period: the host waits for the device after each step.
+  // Seconds of the longest step of another period, in which the host waits for the device after each step.
   double longest_host = 0;    // StepTime::host
   double longest_device = 0;  // StepTime::device
   double root_retried = 0;
 };
 
-// Measures at most max_runs periods for the mean, and one more for the longest step. The first period of the session,
-// which computes the first roots, is not counted.
+// Measures at most max_runs periods for the mean, and one more for the longest step. The first period, which computes
+// the first roots, is not counted.
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
-// These functions print only times, and no shares of limits, because the limits of the device are not known.
+// These functions print times, and do not compare them with limits, because the limits of a device are not known.
 void PrintDeviceHead(const std::vector<int64_t>& frequencies);
 void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies);
 void PrintPeriodHead();

@@ -20,7 +20,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[2] / "examples"))
 import plot  # noqa: E402
 
-WIDTH, PANEL_LEFTS, PANEL_WIDTH = 1100, (70, 600), 340  # to the right of each panel is space for names
+WIDTH, PANEL_LEFTS, PANEL_WIDTH = 1100, (70, 600), 340  # names of curves are to the right of each panel
 STYLE = plot.STYLE + ".tick{font-size:11.5px}.value{font-size:12px}"
 
 

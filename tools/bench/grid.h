@@ -13,8 +13,8 @@ namespace bench {
 void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
-// Writes a chart of those rows that have the largest number of threads, and the grafting method and state dtype of the
-// first row.
+// Writes a chart of the rows that have the largest number of threads, and that also have the grafting method and the
+// state dtype of the first row.
 void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& frequencies, const std::string& path);
 
 }  // namespace bench

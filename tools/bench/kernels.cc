@@ -9,8 +9,8 @@
 namespace bench {
 namespace {
 
-// Number of independent chains of multiply-adds. Two multiply-add units with a latency of 4 cycles are busy with 8
-// chains. With 12 chains, they stay busy while a chain stalls.
+// Number of independent chains of multiply-adds. 8 chains keep two multiply-add units with a latency of 4 cycles busy.
+// With 12 chains, the units stay busy even while a chain stalls.
 constexpr int64_t kChains = 12;
 constexpr float kFactor = 0.999f;
 constexpr float kTerm = 0.001f;

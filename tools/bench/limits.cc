@@ -7,8 +7,8 @@
 namespace bench {
 namespace {
 
-// Returns one thread's share of the bandwidth, in bytes per second. If states, parameters and gradients together fit
-// into half of the last-level cache, it is the bandwidth of the cache, otherwise that of the memory.
+// Returns one thread's share of the bandwidth, in bytes per second. The bandwidth is Machine::cache_rate if states,
+// parameters and gradients together fit into half of the last-level cache, otherwise Machine::memory_rate.
 double MemoryRate(const Row& row, const Machine& machine) {
   const double touched = static_cast<double>(row.memory.state) + 8 * static_cast<double>(row.work.parameters);
   const bool cached = touched < static_cast<double>(LastLevelCacheBytes()) / 2;

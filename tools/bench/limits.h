@@ -21,8 +21,8 @@ struct PhaseLimit {
 };
 std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine);
 
-// Returns the least possible time in seconds of a step without roots, on all threads. It is the sum of the limits of
-// factor update, preconditioning and elementwise work.
+// Returns the least possible time, in seconds, of a step without roots. The result is the sum of the limits of factor
+// update, preconditioning and elementwise work, divided by the number of threads.
 double StepLimit(const Row& row, const Machine& machine);
 
 // Returns the flop rate of the matrix products in a step without roots, divided by the peak rate of the machine.

@@ -48,7 +48,7 @@ output
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.
 )";
 
-// Options without a value that choose what is measured.
+// Options that choose what is measured, and have no value.
 const std::map<std::string, Mode> kModes = {{"--grid", Mode::kGrid},
                                             {"--simulate", Mode::kSimulate},
                                             {"--roots", Mode::kInverseRoots},

@@ -11,11 +11,11 @@ namespace bench {
 
 enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots, kOrthogonalization, kPeriod };
 
-// The command line of shampoo_bench (options.cc explains the options). cases, blocks, graftings and state_dtypes are
-// empty if the command line does not select them.
+// The command line of shampoo_bench (options.cc explains the options). blocks, graftings and state_dtypes are empty if
+// the command line does not set them.
 struct Options {
   Mode mode = Mode::kRows;
-  std::vector<std::string> cases;
+  std::vector<std::string> cases;  // {"all"} if a command line of mode kRows or kPeriod selects no case and no shapes
   std::vector<int> threads;
   std::vector<int64_t> blocks;
   std::vector<int64_t> frequencies = {1, 10, 50};

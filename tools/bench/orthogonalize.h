@@ -5,8 +5,8 @@
 namespace bench {
 
 // Prints a table of the Newton-Schulz iteration in float32. A row has the time of five steps on one thread for a shape,
-// and the flop rate of these steps. The row compares this rate with the peak rate of a thread and with the rate of a
-// matrix product, which are measured in the same run. A time is the processor time of this thread in the shortest of at
+// and the flop rate of these steps. The row compares this rate with two other measured rates: the peak rate of a
+// thread, and the rate of a matrix product. A time is the processor time of the calling thread in the shortest of at
 // least min_runs runs.
 void MeasureOrthogonalization(int min_runs);
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shows how a plan divides the blocks of a model among many ranks, and predicts the time of a step from a model of the
-// processor and the link. --help lists the options; docs/scaling.md has the formulas.
+// Shows how a plan divides the blocks of a model among many ranks, and predicts the time of a step from assumed rates
+// of the processor and the network link. --help lists the options; docs/scaling.md has the formulas.
 #include <cstdio>
 
 #include "tools/bench/placement_report.h"

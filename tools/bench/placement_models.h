@@ -31,7 +31,7 @@ struct ModelChoice {
 };
 
 // Returns the models that the options name, or all predefined models if the options contain no names and no shapes. All
-// shapes together form one model, which is treated as a transformer with 8192 tokens per rank. Exits after an error.
+// shapes together form one model, by default with 8192 tokens per rank. Exits after an error.
 std::vector<Model> ChooseModels(const ModelChoice& choice);
 
 }  // namespace bench

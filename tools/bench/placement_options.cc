@@ -29,9 +29,9 @@ what
   --world 8,16,...        numbers of ranks; default: the powers of two from 8 (with gather: from 2) to 4096
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. With gather, each flattened parameter is divided into equal
-                          chunks, one for each rank, and each block is gathered at its owner. The program then prints
-                          bytes sent and memory, both for all-to-all and for all-gather. The rates have no effect, and
-                          --shards and --group are errors
+                          chunks, one for each rank, and each block is gathered at its owner. This mode prints bytes
+                          sent and memory, both for all-to-all and for all-gather. It ignores the rates, and does not
+                          accept --shards and --group
   --shards N              each parameter is divided along its first dim into N shards, and world / N ranks hold each
                           shard (HSDP). Numbers of ranks that are not multiples of N are left out. Default: 1
   --group N               the ranks that hold the same parameters form groups of at most N. Each group computes the
@@ -45,7 +45,7 @@ how
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank
   --flops X               flop/s of the training step; default: 400e12
-  --shampoo-flops X       flop/s of Shampoo's products; default: 40e12
+  --shampoo-flops X       flop/s of Shampoo's matrix products and elementwise work; default: 40e12
   --root-flops X          flop/s of inverse roots, each counted as 10 n^3; default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
   --latency X             latency of an all-gather in seconds, for each doubling of the number of ranks;
@@ -56,9 +56,9 @@ rates, of one rank
                           0.1; for recommendation 0.01
 output
   --json FILE             writes all results as JSON
-  --chart FILE            writes a plot by the number of ranks, as JSON that tools/bench/draw_chart.py draws. The plot
-                          shows the overhead and the state of all models, or, with gather, bytes sent and memory of
-                          the first model
+  --chart FILE            writes a plot as JSON, which tools/bench/draw_chart.py draws. The x axis is the number of
+                          ranks. The plot shows the overhead and the state of all models. With --shard-mode gather, it
+                          shows bytes sent and memory of the first model instead
 )";
 
 int ReadInt(const std::string& text, const std::string& option) {
@@ -88,7 +88,7 @@ std::pair<std::string, std::string> ReadKey(const std::string& text) {
   return pair;
 }
 
-// Returns true for gather and false for local.
+// Returns true for "gather" and false for "local".
 bool ReadShardMode(const std::string& text) {
   if (text != "local" && text != "gather") Fail("--shard-mode is '" + text + "': expected local or gather");
   return text == "gather";

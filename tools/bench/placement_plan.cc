@@ -27,7 +27,7 @@ shampoo_config* MakeConfig(const std::string& balance, const PlacementOptions& o
   return config;
 }
 
-// Returns how often the roots of a block are refreshed per step: the mean over the first options.steps steps of a run.
+// Returns the mean number of root refreshes of a block per step, over the first options.steps steps of a run.
 double MeanRefreshes(const shampoo_config* config, const PlacementOptions& options) {
   const auto number = [config](const char* key) { return std::stod(shampoo_config_get(config, key)); };
   shampoo::RefreshKeys keys;

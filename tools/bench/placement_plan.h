@@ -12,8 +12,8 @@
 
 namespace bench {
 
-// The plan of a model on the first rank. With shard_mode local, each parameter is divided along its first dim, and
-// this rank holds the first shard. With gather, this rank holds the first of equal chunks of each flattened parameter.
+// The plan of a model on the first rank, which holds the first shard of each parameter. With shard_mode local, each
+// parameter is divided along its first dim. With shard_mode gather, flattened parameters are divided into equal chunks.
 class ModelPlan {
  public:
   ModelPlan(const Case& shapes, int replicas, int shards, const std::string& balance, const PlacementOptions& options);

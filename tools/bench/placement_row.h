@@ -11,21 +11,22 @@
 namespace bench {
 
 // A model on a number of ranks: sizes from a plan, and times by the formulas of docs/scaling.md. If parameters are
-// divided into shards, the row describes the ranks that hold the first shard of each parameter. No shard is larger.
+// divided into shards, the row describes the ranks that hold the first shard of each parameter, which is never smaller
+// than the other shards.
 struct PlacementRow {
   int world = 0;
   std::string balance;
   int replicas = 0;  // ranks among which the blocks are divided
 
-  int64_t elements = 0;  // elements of the shard
+  int64_t elements = 0;  // elements of the first shards of all parameters
   int64_t blocks = 0;
   int64_t blocks_state = 0;  // bytes of state, summed over blocks
   int64_t ranks_state = 0;   // bytes of state, summed over ranks, including counters and rounding
   int64_t idle = 0;          // ranks without a block
   int64_t sent = 0;          // bytes that each rank sends in a step, including padding to equal sizes
   Load updates;              // elements of the blocks that a rank owns
-  Load state;                // bytes
-  Load compute;              // seconds that a rank computes in a mean step
+  Load state;                // bytes of state
+  Load compute;              // mean seconds per step that a rank needs to compute its blocks
 
   double gather_seconds = 0;
   double train_seconds = 0;  // seconds of a training step without Shampoo

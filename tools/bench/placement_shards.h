@@ -37,7 +37,7 @@ struct ShardsRow {
   double EvenSent() const { return 12 * static_cast<double>(elements) / world; }
   // Returns how many bytes a rank would allocate if the load were distributed evenly and without overhead.
   double EvenTotal() const { return (alone_state + alone_workspace) / world; }
-  // Returns how many bytes a rank receives with all_gather: the data of all ranks, including the rank itself.
+  // Returns how many bytes a rank receives with all_gather: the data of all ranks, including its own.
   double Gathered() const { return all_gather.sent.largest * world; }
 };
 

@@ -4,7 +4,7 @@
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 
-Each optimizer uses one thread (threads=1). If steps held the GIL, the speedup would be 1.0.
+Each of the --threads optimizers computes on one thread (threads=1). If steps held the GIL, the speedup would be 1.0.
 """
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ namespace bench {
 // The limits of the machine, by number of threads.
 using Machines = std::map<int, Machine>;
 
-// Prints the library and the processor. with_phases: also prints a note if the library cannot measure phases of a step.
+// Prints the library and the processor. with_phases: whether to print a note if the library cannot measure phases.
 void PrintLibrary(bool with_phases);
-// Prints the limits of the machine for each number of threads. when: a string such as "at start".
+// Prints a line for each number of threads: `when`, such as "at start", and the limits of the machine.
 void PrintMachines(const char* when, const Machines& machines);
 
 // Prints the head of a table whose rows PrintRow() prints.

@@ -73,7 +73,7 @@ Times MeasureSize(int64_t n, int min_runs) {
     times[what].push_back((ThreadSeconds() - start) / static_cast<double>(count));
   };
   // Short operations are repeated, so that each timed interval is about 100 microseconds or longer. With min_runs 10,
-  // the runs take half a second in total.
+  // the runs for one size take at least about half a second in total.
   const int64_t roots_at_once = std::max<int64_t>(1, 128 * 128 / (n * n));
   const int64_t products_at_once = std::max<int64_t>(1, 256 * 256 * 256 / (n * n * n) / 2);
   double total = 0;

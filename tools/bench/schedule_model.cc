@@ -15,8 +15,8 @@ namespace {
 constexpr double kTile = 256.0 * 256.0;
 constexpr int64_t kSplitRoot = 512;
 
-// Work of `seconds` that one thread does without a break. Afterwards there are `tiles` tiles of `then` seconds each,
-// which several threads may share.
+// Work that one thread does in `seconds`, without a break. Afterwards, `tiles` tiles of `then` seconds each can start.
+// Several threads may share these tiles.
 struct Piece {
   double seconds = 0;
   int tiles = 0;

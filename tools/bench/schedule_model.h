@@ -23,13 +23,13 @@ struct BlockTask {
 //      - the factor updates of all dims, in parallel;
 //      - in a step with roots, the roots of all dims, in parallel;
 //      - for each dim in turn, the product with the inverse root of the dim.
-// 3. A product splits into tiles of at least 256 x 256 outputs. The outputs of a factor update are one triangle. The
-//    ordinary time of a block of N elements is divided in proportion to flops, where d_k is the length of dim k: d_k N
-//    for the factor update of dim k, and 2 d_k N for the product with inverse root k. The elementwise work is a few
-//    percent of the ordinary time and has no separate share. The time of all roots of a block is divided in proportion
-//    to d_k^3.
-// 4. A root of size 512 or more has a serial half. The other half (back-transformation and rebuild) splits into tiles.
-//    Smaller roots do not split.
+// 3. Factor updates and products split into tiles of at least 256 x 256 outputs (elements of the result). A factor
+//    update outputs only one triangle. The ordinary time of a block is divided among its factor updates and products in
+//    proportion to flops. For a block of N elements with dims of lengths d_k, the factor update of dim k takes d_k N
+//    flops, and the product with inverse root k takes 2 d_k N. The elementwise work is a few percent of the ordinary
+//    time and has no separate share. The time of all roots of a block is divided in proportion to d_k^3.
+// 4. Half of the time of a root of size 512 or more is serial, and the other half splits into tiles. Smaller roots do
+//    not split.
 // The model ignores caches, memory and the cost of assigning work: each of several threads is as fast as a thread that
 // runs alone.
 double Makespan(std::vector<BlockTask> blocks, int threads);

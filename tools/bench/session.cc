@@ -17,7 +17,7 @@ double ElapsedSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The precondition_frequency of sessions without a period: roots are computed only in steps that are multiples of
+// The precondition_frequency if Settings::period is 0: roots are computed only in steps that are multiples of
 // kFrequency. For a step with roots, TimeStep sets the step counter just before a multiple.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
@@ -27,7 +27,8 @@ void Set(shampoo_config* config, const std::string& key, const std::string& valu
   Try(shampoo_config_set_str(config, key.c_str(), value.c_str()));
 }
 
-// Sets keys to the settings of a row. Omits keys that the method does not read: they are errors.
+// Sets the keys that follow from the settings of a measurement. Omits keys that the method does not read, because
+// setting them is an error.
 void SetMethodKeys(const Settings& settings, shampoo_config* config) {
   for (const char* state : {"filtered_grad", "momentum"}) {
     Set(config, std::string(state) + "_dtype", settings.state_dtype);
@@ -44,7 +45,7 @@ void SetMethodKeys(const Settings& settings, shampoo_config* config) {
   }
   if (!is_shampoo && method != "soap" && method != "kl_shampoo") return;
   Set(config, "factor_dtype", settings.state_dtype);
-  // Otherwise, some decays are errors with 16-bit second moments. Times do not depend on the decay.
+  // Without this key, some decays are errors with 16-bit second moments. Times do not depend on the decay.
   Set(config, "allow_stalled_moments", "true");
   Set(config, "max_preconditioner_dim", std::to_string(settings.block));
   Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));
@@ -212,8 +213,8 @@ StepTime Session::TimeNextStep() {
 StepTime Session::TimeStep(bool with_roots) {
   if (with_roots) {
     SetStepCounter(2 * frequency_ - (device_ != nullptr ? 2 : 1));
-    // On a device, the first step after a write of the counter reads the counter and waits for it. Therefore this step
-    // is not timed.
+    // On a device, the first step after a write of the counter waits until it has read the counter from the device.
+    // Therefore this step is not timed.
     if (device_ != nullptr) Step();
   }
   Wait();

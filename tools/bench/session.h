@@ -55,7 +55,7 @@ class Session {
   StepTime TimeStep(bool with_roots);
   // Makes and times one step. The step refreshes roots only if a refresh is due (Settings::period).
   StepTime TimeNextStep();
-  // Makes consecutive steps and returns their total seconds. Waits for the device only after the last step.
+  // Makes consecutive steps and returns their total seconds. Does not wait for the device between these steps.
   double TimeSteps(int64_t steps);
   double Stat(const std::string& key) const;
 

@@ -21,11 +21,11 @@ struct Efficiency {
 
 struct Simulation {
   const Case* model = nullptr;
-  int64_t block = 0;
-  int64_t blocks = 0;
+  int64_t block = 0;   // max_preconditioner_dim
+  int64_t blocks = 0;  // number of blocks of the model
   int64_t distinct_shapes = 0;
-  double ordinary_work = 0;  // seconds of one thread
-  double with_roots_work = 0;
+  double ordinary_work = 0;    // seconds of an ordinary step on one thread
+  double with_roots_work = 0;  // seconds of a step with roots on one thread
   std::vector<Efficiency> efficiency;
 };
 

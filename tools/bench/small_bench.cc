@@ -113,7 +113,7 @@ class Rates {
   std::map<int64_t, double> rates_;
 };
 
-// Returns the seconds of the flops of a mean step if each block runs at the rate that `rates` has for its size.
+// Returns the mean seconds that the flops of a step take if each block has the rate of `rates` for its longest dim.
 double FlopSeconds(const Case& model, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;

@@ -19,7 +19,7 @@ struct Work {
 
 // The work of a step that computes the roots of all blocks. A block with dims of lengths d_k and N elements adds:
 //   phase             flops                  bytes
-//   factor update     sum d_k N              gradient; one triangle of each factor, read and written
+//   factor update     sum d_k N              gradient; one triangle of each factor matrix, read and written
 //   roots             sum RootFlops(d_k)     -
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse root or eigenbasis
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// C callbacks that call Java methods: those of a communicator, and that of the log.
+// C callbacks that call Java methods: the callbacks of a communicator, and the log callback.
 #include <limits>
 #include <mutex>
 #include <utility>

@@ -106,7 +106,7 @@ using ShampooJavaHandles = ShampooJavaPointers<shampoo_optimizer*>;
 using ShampooJavaAddresses = ShampooJavaPointers<void*>;
 
 // Fills ops with callbacks that run the methods of `calls`, an object of the Java class CommCalls. ops owns a reference
-// to this object until the callback release runs.
+// to this object until ops->release runs.
 bool ShampooJavaCommOps(JNIEnv* env, jobject calls, shampoo_comm_ops* ops);
 
 // Replaces the receiver of log messages. Unless Keep() was called, the destructor restores the previous receiver. The

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of an optimizer: checks the caller's arrays, binds them to the library and keeps them alive."""
+"""Checks the arrays that the caller passes to an optimizer, binds them to the library, and keeps them alive."""
 from __future__ import annotations
 
 import difflib

@@ -22,7 +22,7 @@ def _call(
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
         function(handles, comm, os.fsdecode(directory), stream or None)
     del comm
-    for communicator in owned:  # not after a failure: close() is collective, and other ranks might not call it
+    for communicator in owned:  # an exception skips this loop: close() is collective, and other ranks might not call it
         communicator.close()
 
 
@@ -52,8 +52,8 @@ def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
     optimizers
         Optimizers of this rank.
     directory
-        A directory that was passed to ``save``, to load its last complete checkpoint; or an index file
-        ``checkpoint-<number>.json`` in such a directory.
+        A directory that was passed to ``save``, or an index file ``checkpoint-<number>.json`` in such a directory. From
+        a directory, the last complete checkpoint is loaded.
     world
         Communicator of all ranks of the job. None: there is only one rank.
     stream

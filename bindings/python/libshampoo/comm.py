@@ -25,8 +25,7 @@ class Communicator:
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
     - ``abort()``, which lets the other ranks fail instead of waiting for this rank in a collective. Without ``abort``,
       an optimizer on the CPU reports a failed collective to the other ranks in one more exchange: the next exchange of
-      this step or, if this step has no more exchanges, the first exchange of the next step. The other ranks wait until
-      that exchange.
+      the step that failed or, if there is none, the first exchange of the next step. Until then, the other ranks wait.
 
     Attributes
     ----------
@@ -111,7 +110,7 @@ class MpiComm(Communicator):
             return
         for first in range(0, size, slice_size):
             count = min(slice_size, size - first)
-            # In recv, the slice of rank r + 1 starts size bytes after the slice of rank r.
+            # In recv, the slice of rank r + 1 starts `size` bytes after the slice of rank r.
             plain = mpi.BYTE.Create_contiguous(count)
             spaced = plain.Create_resized(0, size).Commit()
             source = mpi.IN_PLACE if in_place else [send[first : first + count], count, mpi.BYTE]
@@ -145,7 +144,7 @@ class NativeComm:
     ops
         Address of a ``shampoo_comm_ops`` of this version of the library. The function ``shampoo_mpi_ops()`` in
         shampoo_mpi.h can fill the struct. The struct is copied. The object to which the field ``user`` points must
-        exist until the library calls the field ``release``.
+        exist until the library calls the function ``release`` of the struct.
     rank, world
         The values of the fields ``rank`` and ``world`` of the struct.
     """

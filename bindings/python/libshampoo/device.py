@@ -10,7 +10,7 @@ DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
 
 def find_device(device: str | None, first: _native.View | None) -> tuple[int, int]:
-    """Return the type and number of a device from its name or, if the name is None, of the first parameter's device."""
+    """Return the type and number of the named device, or of the first parameter's device if the name is None."""
     assert first is not None
     if device is None:
         found = first.device_type, first.device_id

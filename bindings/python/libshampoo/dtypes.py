@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions of dtypes: codes of the library, names in keys, and names of NumPy and other packages."""
+"""Converts dtypes between codes of the library, names in keys, and names of NumPy and other packages."""
 from __future__ import annotations
 
 from typing import Any
@@ -59,7 +59,7 @@ def code_of(dtype: Any, what: str) -> int:
 
 
 def numpy_dtype(code: int) -> Any:
-    """Return NumPy's dtype for a code. For bfloat16, return the dtype of ml_dtypes or, if it is missing, uint16."""
+    """Return NumPy's dtype for a code. For bfloat16, return uint16 if the package ml_dtypes is not installed."""
     import numpy
 
     if code != _native.SHAMPOO_BF16:

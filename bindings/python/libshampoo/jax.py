@@ -196,7 +196,7 @@ class _Shampoo:
         if isinstance(wanted, str) and wanted == "params":
             return _dtype(param)
         if wanted is None:
-            # The dtype of the arithmetic. For computation_dtype "auto", the library applies the same rule.
+            # The dtype of the arithmetic. With computation_dtype=auto, it depends on the dtype of the parameter.
             wanted = self._computation_dtype or ("float64" if _dtype(param) == jnp.float64 else "float32")
         try:
             dtype = jax.dtypes.canonicalize_dtype(wanted)
@@ -248,7 +248,7 @@ class _Shampoo:
         if state is not None:
             last, before = map(_as_learning_rate, (state.learning_rate, state.configured_learning_rate))
             if not callable(self._learning_rate) and not _is_traced(current):
-                # Both are compared as float32, because a state may come from a process without float64.
+                # The configured rates are compared as float32, because a state may come from a process without float64.
                 rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
             # A state keeps its dtypes, as jax.lax.scan requires.
             rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
@@ -367,22 +367,22 @@ def shampoo(
     """Return a gradient transformation, for use alone or in an optax chain.
 
     ``update`` is pure. It returns the updates, which are already multiplied by the negative learning rate, and the next
-    state. Compile it and donate the state (``jax.jit(step, donate_argnums=...)``), so that steps update the state in
-    place. If the gradient of a parameter is None, the update of this parameter is zero, and its states do not change.
-    Only its average can change, if ``weight_ema`` is set or ``averaging`` is schedule_free. A tree without parameters
-    is accepted. Extra arguments of ``update`` are ignored.
+    state. Compile a step and donate the state (``jax.jit(step, donate_argnums=...)``): the step then updates the state
+    in place. If the gradient of a parameter is None, the update of this parameter is zero, and its states do not
+    change, except that ``weight_ema`` and ``averaging="schedule_free"`` can change its average. A tree without
+    parameters is accepted. Extra arguments of ``update`` are ignored.
 
     Parameters
     ----------
     learning_rate
-        A number or a concrete scalar array: the state stores its value, and you can change the value there. Also a
-        traced array, or a function of the number of steps so far, such as an optax schedule. Changing the value never
-        causes a recompilation.
+        A number, a scalar array, or a function of the number of steps so far, such as an optax schedule. If the
+        argument is a number or an array that is not traced, you can change the learning rate in the state (field
+        ``learning_rate`` of ``ShampooState``). A change of the learning rate never causes a recompilation.
     stack_dims
         Number of leading dimensions of a parameter that only stack separate tensors: 1 for the weights of layers that
         ``jax.lax.scan`` iterates over. Pass one number for all parameters, or a function that takes the name of
-        a parameter as ``jax.tree_util.keystr`` returns it. None: 0, with a warning if parameters look like stacked
-        layers.
+        a parameter and returns the number for this parameter. ``jax.tree_util.keystr`` makes the names. None: 0, with a
+        warning if parameters look like stacked layers.
     describe
         A function that takes the name of a parameter, and returns a mapping with the options ``role``, ``row_splits``
         and ``fan`` of ``libshampoo.Param``: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.

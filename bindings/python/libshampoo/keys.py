@@ -166,7 +166,7 @@ def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
 
 
 def make_config(keys: Mapping[str, Any], base: _native.shampoo_config | None = None) -> _native.shampoo_config:
-    """Create a config with the values of ``keys``, and for all other keys the values of ``base`` or the defaults."""
+    """Copy ``base``, or create a config with the defaults if ``base`` is None. Then set ``keys`` in the new config."""
     config = _native.shampoo_config_create() if base is None else _native.shampoo_config_clone(base)
     for name, value in keys.items():
         set_key(config, name, value)

@@ -17,7 +17,7 @@ _logger = logging.getLogger("libshampoo")
 
 
 def _deliver(level: int, message: str) -> None:
-    _logger.log(_LEVELS[level], message)  # no further arguments: a "%" in the message must not be formatted
+    _logger.log(_LEVELS[level], message)  # without further arguments, a "%" in the message is not formatted
 
 
 def _silence() -> None:

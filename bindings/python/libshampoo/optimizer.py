@@ -61,7 +61,7 @@ class Optimizer:
     Keys that can be changed between steps are attributes, such as ``lr`` and ``weight_decay``. Reading an attribute
     returns the value of the first group, and setting it changes all groups. Other attributes cannot be set on an
     ``Optimizer``. A subclass can set its own attributes. If the name of such an attribute is a key, the subclass
-    must declare the attribute.
+    must define the attribute in its class body.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class Optimizer:
         A mapping from names to arrays, a sequence of arrays or of pairs (name, array), or a list of groups. A group is
         a dictionary with ``"params"`` and with keys for this group. A mapping can contain mappings, lists and tuples:
         the array ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are NumPy arrays or support DLPack.
-        They are dense and row-major, of float32, float64, float16 or bfloat16. To describe more than the array, pass a
-        ``Param`` in its place. Checkpoints identify parameters by their names. Read-only arrays, such as those of JAX,
-        need output="updates".
+        They are dense and row-major, of float32, float64, float16 or bfloat16. To add information that
+        an array does not have, such as a role, pass a ``Param`` instead of the array. Checkpoints identify parameters
+        by their names. Read-only arrays, such as those of JAX, need output="updates".
     device
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
@@ -451,8 +451,8 @@ class Optimizer:
         Parameters
         ----------
         directory
-            A directory that was passed to ``save``, to load its last complete checkpoint; or an index file
-            ``checkpoint-<number>.json`` in such a directory.
+            A directory that was passed to ``save``, or an index file ``checkpoint-<number>.json`` in such a directory.
+            From a directory, the last complete checkpoint is loaded.
         world
             Communicator of all ranks of the job. The default is the communicator of the optimizer. Required if the
             optimizer has both ``comm`` and ``shard_comm``.
@@ -481,9 +481,9 @@ class Optimizer:
         return world
 
     def close(self) -> None:
-        """Free the memory and threads of the optimizer, and release the bound arrays. Another call has no effect.
+        """Free the memory and threads of the optimizer, and release the bound arrays. A second call has no effect.
 
-        If a communicator of mpi4py was passed to the optimizer, the call is collective, and frees the duplicate.
+        If the optimizer has created an ``MpiComm``, ``close`` is collective, and closes the ``MpiComm``, too.
         """
         self._destroy()
         while self._comms:

@@ -32,8 +32,8 @@ class Param:
         Index of the array's first element in the row-major flattened parameter. Set it only if the array is a flat
         shard: a range of the elements of the flattened parameter.
     local_offset
-        Index in each dimension of the array's first element in the parameter. Set it only if the array is a rectangle
-        of the parameter.
+        Position of the array's first element in the parameter: an index for each dimension. Set it only if the array is
+        a rectangle of the parameter.
     grad_dtype, out_dtype, copy_dtype
         Dtypes of the gradient, and of the arrays ``out`` and ``copy`` of ``Optimizer.bind``. The default is the dtype
         of the parameter.
@@ -147,7 +147,7 @@ def checked_describe(describe: Any) -> Callable[[str], Mapping[str, Any]] | None
 
 
 def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str) -> Mapping[str, Any]:
-    """Return the options that the function ``describe`` returns for a parameter. Without ``describe``, return none."""
+    """Return the options that the function ``describe`` returns for a parameter, or {} if ``describe`` is None."""
     options = describe(name) if describe is not None else {}
     if not isinstance(options, Mapping):
         raise TypeError(f"describe: the function returned {options!r} for {name}; expected a mapping of options")
@@ -190,7 +190,7 @@ def flatten(arrays: Mapping[Any, Any], what: str, prefix: str = "") -> Iterator[
 
 
 def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
-    """Yield (name, array) for each parameter. An unnamed one at index k is named "param<first + k>"."""
+    """Yield (name, array) for each parameter. An unnamed parameter at index k is named "param<first + k>"."""
     if isinstance(params, Mapping):
         yield from flatten(params, "params")
         return

@@ -28,7 +28,7 @@ class Block:
         Name of the parameter.
     shape, stride, offset
         Shape of the block, stride of each dimension, and offset of the first element. Strides and the offset count
-        elements of the row-major flattened parameter or, if ``of_shard``, of this rank's array.
+        elements of the row-major flattened parameter or, if ``of_shard`` is true, elements of this rank's array.
     owner, shard_owner
         Replica rank and shard rank that store the state of the block.
     state_bytes
@@ -117,7 +117,7 @@ class Plan:
         what
             For allocated bytes: "state", "workspace" or their sum, "total". For the bytes that the rank sends: "comm".
         rank
-            The replica rank or, with shard_mode gather, replica rank * number of shards + shard rank. -1 is this rank.
+            The replica rank or, with shard_mode="gather", replica rank * number of shards + shard rank. -1: this rank.
         """
         return _native.shampoo_plan_bytes(self.handle, rank, what)
 
@@ -179,8 +179,8 @@ def plan(
     Parameters
     ----------
     params
-        Same as for ``Optimizer``. Instead of an array, you can pass a shape, for a float32 parameter, or an object with
-        a shape and a dtype.
+        Same as for ``Optimizer``. An array can be replaced by the shape of a float32 parameter, or by an object with a
+        shape and a dtype.
     device
         "cpu" or "cuda". The device does not have to exist.
     threads

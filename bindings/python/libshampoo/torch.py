@@ -41,7 +41,7 @@ _CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_
 
 
 class ProcessGroupComm(Communicator):
-    """A communicator for a process group of torch.distributed with the backend gloo or mpi, in CPU memory.
+    """A communicator that exchanges CPU memory through a process group of torch.distributed (backend gloo or mpi).
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _layouts(params: Iterable[Any]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the address and the strides of each tensor. For a DTensor, they are those of its local part."""
+    """Return the address and the strides of each tensor or, for a DTensor, of its local part."""
     parts = [local(param) for param in params]
     return [(part.data_ptr(), part.stride()) for part in parts]
 
@@ -151,7 +151,7 @@ class Shampoo(torch.optim.Optimizer):
         its own value.
     comm, shard_comm
         Same as for ``libshampoo.Optimizer``. Each can also be a process group of torch.distributed with gloo or MPI.
-        With such a group and parameters on CUDA, steps exchange data through host memory: prefer a
+        With a process group and parameters on CUDA, steps exchange data through host memory: prefer a
         ``libshampoo.NcclComm``. For DTensors on the CPU, the default is the process group of their device mesh.
     threads
         Number of threads that work on a step. 0: as many as are useful, at most one for each available processor.
@@ -285,7 +285,7 @@ class Shampoo(torch.optim.Optimizer):
             self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Copy the library's values of keys to param_groups, from group ``first`` on, but do not replace tensors."""
+        """Copy the library's values of keys to the groups from number ``first`` on. Do not replace tensors."""
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
@@ -530,7 +530,8 @@ class Shampoo(torch.optim.Optimizer):
         ------
         ValueError
             If an entry is missing or unknown, if its shape is wrong or its value is out of range, if a key that cannot
-            be changed differs, or if the state belongs to another kind of optimizer. Nothing has changed.
+            be changed has another value than in the optimizer, or if the state belongs to another kind of optimizer.
+            Nothing has changed.
         StateError
             If the parameters are DTensors (``opt.optimizer.load`` loads the state of all ranks), or if ``eval`` has
             replaced the parameters by averages.

@@ -17,7 +17,7 @@ _EXPECTED = (
 
 
 def is_dtensor(tensor: Any) -> bool:
-    """Return whether a tensor is a DTensor, without importing torch.distributed.tensor, which takes long."""
+    """Return whether a tensor is a DTensor. The check avoids the slow import of torch.distributed.tensor."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
@@ -35,13 +35,13 @@ def _layout(tensor: Any) -> str:
 
 
 def _is_supported(placements: Sequence[Any]) -> bool:
-    """Return whether the placements are those of FSDP or HSDP. _StridedShard (tensor parallel layers) is neither."""
+    """Return whether the placements are those of FSDP or HSDP. _StridedShard (tensor parallelism) is unsupported."""
     names = [type(placement).__name__ for placement in placements]
     return names in (["Shard"], ["Replicate", "Shard"]) and placements[-1].dim == 0
 
 
 def _rows(rows: int, rank: int, world: int) -> tuple[int, int]:
-    """Return the first row of a rank and its number of rows (possibly 0). The division is that of torch.chunk."""
+    """Return the first row and the number of rows (possibly 0) of a rank. torch.chunk divides rows in the same way."""
     size = -(-rows // world)
     first = min(rows, rank * size)
     return first, min(size, rows - first)

@@ -64,7 +64,7 @@ class Entries:
     names
         Names of all parameters.
     groups
-        Numbers of the parameters of each group.
+        For each group, the indices of its parameters in ``names``.
     stream
         Function that returns the CUDA stream on which values are copied.
     """
@@ -123,7 +123,7 @@ class Entries:
 
 
 class _Live(MutableMapping[str, Any]):
-    """The entries of one parameter. Accessing an item reads it from the optimizer or writes it there."""
+    """The entries of one parameter. Each access to an item reads the optimizer's state or writes to it."""
 
     def __init__(self, entries: Entries, number: int) -> None:
         self._entries, self._number = entries, number
@@ -188,7 +188,7 @@ class ParamState(MutableMapping[str, Any]):
 class States(MutableMapping[Any, ParamState]):
     """``opt.state``: the state of each parameter.
 
-    Assigning a mapping to a parameter writes its values to the optimizer.
+    Assigning a mapping to ``opt.state[param]`` writes the values of the mapping to the optimizer.
     """
 
     def __init__(self, params: Sequence[Any], entries: Entries) -> None:

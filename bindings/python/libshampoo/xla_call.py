@@ -122,7 +122,7 @@ class Program:
     def export(
         self, blend: float, arena: jax.Array, params: Sequence[jax.Array], dtypes: Sequence[Any]
     ) -> list[jax.Array]:
-        """Return the averages of the parameters, in ``dtypes``. ``blend``: see ``shampoo_optimizer_export``."""
+        """Return the averages as arrays of ``dtypes``. ``blend`` is the argument of ``shampoo_optimizer_export``."""
         results = [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, dtypes)]
         call = jax.ffi.ffi_call(EXPORT, results, vmap_method="sequential")
         return list(call(arena, *params, plan=self.text, blend=np.float64(blend)))

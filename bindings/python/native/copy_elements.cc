@@ -45,7 +45,7 @@ void CopyElements(const View& view, char* target) {
     bytes *= view.shape[k];
   }
   if (bytes == 0) return;
-  // The columns of a plane are the last dim. The rows are the other dim that has the smallest stride in the source.
+  // Columns of a plane run along the last dim. Rows run along the earlier dim that has the smallest source stride.
   const int last = view.ndim - 1;
   int other = -1;
   for (int k = 0; k < last; ++k) {

@@ -129,7 +129,7 @@ PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
 PyObject* ShampooPyPreload(PyObject* /*self*/, PyObject* path) {
   PyObject* bytes = nullptr;
   if (PyArg_ParseTuple(path, "O&", PyUnicode_FSConverter, &bytes) == 0) return nullptr;
-  // Libraries that depend on this library and are loaded later find it by its soname.
+  // The dynamic linker will find the opened library by its soname when it loads a library that depends on it.
   const bool opened = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL) != nullptr;
   Py_DECREF(bytes);
   return PyBool_FromLong(opened);

@@ -19,7 +19,7 @@ extern "C" {
 /** If status is not SHAMPOO_OK, raises the Python exception for status. */
 int ShampooPyCheck(shampoo_status status);
 /** Takes the current exception and stores it on this thread. If the library call in progress fails, this exception
- * becomes the cause of its error. */
+ * becomes the cause of the call's error. */
 void ShampooPyKeepCause(void);
 /** Removes and returns the cause that is stored on this thread. Returns NULL if there is none. */
 PyObject* ShampooPyTakeCause(void);
@@ -36,7 +36,7 @@ int ShampooPyShape(PyObject* object, int64_t numbers[8]);
 /** Returns a new tuple of integers. */
 PyObject* ShampooPyTuple(const int64_t* numbers, int count);
 
-/** Fills ops. communicator is a communicator in Python, or the address of a shampoo_comm_ops that is copied to ops. In
+/** Fills ops. communicator is a communicator in Python, or an integer: the address of a shampoo_comm_ops to copy. In
  * the first case, ops owns a reference to communicator until ops->release is called. */
 int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
 /** Sets the callable that receives log messages, or removes it if the argument is None. */
@@ -53,7 +53,7 @@ int ShampooPyAddView(PyObject* module);
 /** start(module): adds the type View to the module. Raises ImportError if the library has another version than the
  * header. Must be called before all other functions. */
 PyObject* ShampooPyStart(PyObject* self, PyObject* module);
-/** preload(path): loads a shared library for libraries that are loaded later. Returns False if it cannot be loaded. */
+/** preload(path): loads a shared library, so that libraries that need it can be loaded. Returns False on failure. */
 PyObject* ShampooPyPreload(PyObject* self, PyObject* path);
 /** same_address(first, second): returns whether two buffers start at the same byte. */
 PyObject* ShampooPySameAddress(PyObject* self, PyObject* pair);

@@ -215,7 +215,7 @@ PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_methods, methods},
     {Py_tp_doc, const_cast<char*>("View(array, what='array', stream=None): a view of the caller's array.\n\n"
-                                  "The view keeps the memory alive. what is the name of the array in error messages. "
+                                  "The view keeps the memory alive. 'what' is the name of the array in error messages. "
                                   "stream is passed to __dlpack__ of an array on CUDA.")},
     {0, nullptr},
 };

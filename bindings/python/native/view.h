@@ -31,7 +31,7 @@ inline int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype 
 // Copies the elements of a view on the CPU to target, in row-major order. Does not need the GIL.
 void CopyElements(const View& view, char* target);
 
-// Fills a new view from an array. what is the name of the array in error messages. stream is passed to __dlpack__ if
+// Fills a new view from an array. `what` is the name of the array in error messages. stream is passed to __dlpack__ if
 // the array is on CUDA. Returns false if an exception is set.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
 // Releases the memory that a view keeps alive.

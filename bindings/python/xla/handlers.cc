@@ -3,7 +3,8 @@
 //
 // The functions that XLA calls: a handler that initializes an arena and a handler that runs a step, each for the CPU
 // and for CUDA, and a handler that exports averages on the CPU. The build uses the headers of one version of XLA's
-// foreign function interface. A jaxlib with this version or a later minor version can call the handlers.
+// foreign function interface. A jaxlib can call the handlers if its interface has this version or a later minor
+// version.
 #include <cfenv>
 #include <cstdint>
 #include <cstring>
@@ -108,8 +109,8 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
             Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();
   const AnyBuffer learning_rate = Argument(args, 0);
-  // XLA may have placed another arena at the address of the arena that the last step wrote. After binding NULL, the
-  // library expects new contents there.
+  // XLA may have placed another arena at the address of the arena that the last step wrote. If NULL is bound first,
+  // the library expects new contents at this address.
   Check(shampoo_optimizer_bind_state(optimizer, nullptr, nullptr));
   Check(shampoo_optimizer_bind_state(optimizer, Argument(args, 1).untyped_data(), Result(rets, 0).untyped_data()));
   const bool wide = learning_rate.element_type() == ffi::DataType::F64;
@@ -165,7 +166,7 @@ template <typename Use>
 void UseOnCpu(std::string_view plan, size_t bytes, Use&& use) {
   const std::shared_ptr<Slot> slot = Find(plan, {});
   const std::lock_guard lock(slot->mutex);
-  // Creating an optimizer initializes an arena. This arena is unused afterwards, because each call binds arenas of XLA.
+  // Creating an optimizer initializes an arena. This arena is unused afterwards, because each call binds XLA's arenas.
   std::unique_ptr<void, FreeAligned> unused;
   if (slot->optimizer == nullptr) {
     unused.reset(::operator new (bytes, std::align_val_t{kArenaAlignment}));

@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of the optimizers of a process, which XLA's handlers use. A key of the table is a string, called text below,
-// that describes a plan completely, except for the device. The handlers can therefore create an optimizer again at any
-// time: after it was released, or in another process that runs an executable from a cache. The state is in the arena,
-// which belongs to the caller.
+// A table of the optimizers of a process. The handlers (functions that XLA calls) use the table. A key of the table is
+// a string, called text below, that describes a plan completely, except for the device. The handlers can therefore
+// create an optimizer again at any time: after it was released, or in another process that runs an executable from a
+// cache. The state is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -57,8 +57,8 @@ struct Slot {
 };
 
 /**
- * Returns the slot for a text and a device. The table creates the slot at the first call, and keeps it until the last
- * reference to the text is removed. If the text has no reference, the table keeps the slot until the process ends.
+ * Returns the slot for a text and a device. The table creates the slot at the first call, and removes it when Release()
+ * removes the last reference to the text. Without a call of Release(), the slot stays until the process ends.
  */
 std::shared_ptr<Slot> Find(std::string_view text, const DeviceDesc& device);
 

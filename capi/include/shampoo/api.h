@@ -33,8 +33,8 @@ extern "C" {
  * pointers in the first struct_size bytes are not NULL.
  *
  * Later versions of libshampoo only append members, so the position of the member `version` never changes. Before any
- * other call, compare api->version() with the SHAMPOO_VERSION_ macros. If the program also accepts libraries that lack
- * a function, check SHAMPOO_API_HAS() before calling this function.
+ * other call, compare api->version() with the SHAMPOO_VERSION_ macros. Before calling a function that the loaded
+ * library may lack, check SHAMPOO_API_HAS().
  */
 typedef struct shampoo_api {
   /** Size of the table in the library that was loaded. It may be smaller or larger than sizeof(shampoo_api). */

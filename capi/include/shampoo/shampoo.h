@@ -1104,7 +1104,7 @@ shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t gro
 
 /**
  * Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
- * state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
+ * state, including step counters. Its layout depends on the plan alone, so a copy of its bytes can restore the state.
  *
  * The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
  * reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the

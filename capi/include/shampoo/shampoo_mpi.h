@@ -243,13 +243,13 @@ static inline void shampoo_mpi_release(void* user) {
  * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
  * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if this
  * rank fails where other ranks would wait for it. A caller that wants to end the job itself sets ops->abort to
- * NULL before shampoo_comm_from_ops(). If a collective then fails on this rank, the function of the library returns
- * SHAMPOO_E_COMM on this rank, and the other ranks may wait.
+ * NULL before calling shampoo_comm_from_ops(). If a collective then fails on this rank, the function of the library
+ * returns SHAMPOO_E_COMM on this rank, and the other ranks may wait.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer that uses it have been destroyed.
  * MPI frees a communicator collectively: destroy these objects on all ranks, in the same order relative to other
- * collective calls, and before MPI_Finalize(). If they are destroyed
- * later, the duplicate is not freed, which is allowed.
+ * collective calls, and before MPI_Finalize(). If they are destroyed later, the duplicate is not freed, which is
+ * allowed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *
@@ -321,7 +321,7 @@ static inline int shampoo_mpi_ops(MPI_Comm comm, shampoo_comm_ops* ops) {
  *
  * @param comm the communicator to split. It is not changed.
  * @param group_size number of ranks in a group, >= 1; the number of ranks of comm must be a multiple of group_size.
- * @param group receives the communicator of this rank's group. Release it with MPI_Comm_free(). You may do so right
+ * @param group receives the communicator of this rank's group. Free it with MPI_Comm_free(). It is no longer needed
  *     after shampoo_mpi_ops(), because shampoo_mpi_ops() duplicates the communicator.
  * @return MPI_SUCCESS; MPI_ERR_ARG if group is NULL or group_size does not divide the number of ranks; MPI_ERR_COMM if
  *     comm is MPI_COMM_NULL; or the error of an MPI call.

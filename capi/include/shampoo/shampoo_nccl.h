@@ -120,10 +120,10 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
  * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
  * The callback abort is NULL, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of
- * the optimizer fails on a rank, the function of the library returns SHAMPOO_E_COMM at once. The caller must then call
- * ncclCommAbort() on every rank. The caller must also do so if a CUDA call fails on one rank (SHAMPOO_E_DEVICE or
- * SHAMPOO_E_NOMEM), because the other ranks may wait for that rank. With shampoo_nccl_abortable_ops() the library calls
- * ncclCommAbort() itself.
+ * the optimizer fails on a rank, the function of the library returns SHAMPOO_E_COMM at once. If a CUDA call fails on a
+ * rank, the function returns SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. In both cases, the caller must call ncclCommAbort()
+ * on every rank, because the other ranks may wait for the rank that failed. With shampoo_nccl_abortable_ops(), the
+ * library calls ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or of the ranks that hold the shards of one
  *     copy of the parameters. It remains owned by the caller.

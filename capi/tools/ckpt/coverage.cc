@@ -39,7 +39,7 @@ class ElementRanges {
   int64_t count_ = 0, ranges_ = 0, end_ = -1;
 };
 
-// Returns the length of the gap that begins at element `first`. A gap is consecutive elements that are in no block.
+// Returns the number of consecutive elements, from element `first` on, that are in no block.
 int64_t GapAt(const std::vector<const StoredBlock*>& blocks, int64_t first, int64_t elements) {
   int64_t next = elements;
   for (const StoredBlock* block : blocks) {

@@ -90,7 +90,7 @@ class CheckpointDiff {
     }
   }
 
-  // Compares groups in A and B, for each parameter that is in both checkpoints.
+  // Compares a group of A with a group of B if both groups contain a parameter of the same name.
   void DiffGroups() {
     for (const auto& [a_group, b_group] : groups_) {
       const StoredGroup& a = a_.outline.groups[static_cast<size_t>(a_group)];
@@ -113,7 +113,7 @@ class CheckpointDiff {
   }
 
   Status DiffStates(const Batch& batch) {
-    // For each parameter of the batch, the index of the parameter in B, or -1 if B has no such parameter of that shape.
+    // For each parameter of the batch, its index in B, or -1 if B has no parameter of the same name and shape.
     std::vector<int> b_params(batch.size(), -1);
     std::map<int, std::vector<const StoredBlock*>> b_blocks;
     for (size_t position = 0; position < batch.size(); ++position) {

@@ -9,7 +9,7 @@
 namespace shampoo::ckpt {
 namespace {
 
-// The largest number of blocks of a batch. A batch has more blocks only if it is one parameter with more blocks.
+// The largest number of blocks in a batch of several parameters. A batch of one parameter may have more blocks.
 constexpr int64_t kMaxBatchBlocks = 1 << 14;
 
 std::string FileNameOf(const std::string& path) {

@@ -32,8 +32,8 @@ Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<i
 Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const BlockFilter& wants,
                   CheckpointIndex* index);
 
-// The parameters of a checkpoint whose indices are in [first, last). `index` lists all parameters of the checkpoint,
-// but contains only the blocks of the batch, in the sequence in which files store them.
+// Parameters `first` to `last` - 1 of a checkpoint. `index` lists all parameters of the checkpoint, but contains only
+// the blocks of the batch, in the sequence in which files store them.
 struct Batch {
   const CheckpointIndex& index;
   int first;

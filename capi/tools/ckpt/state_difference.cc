@@ -17,7 +17,7 @@ void StateDifference::Add(std::span<const double> a, std::span<const double> b) 
     ++different;
     double distance = std::abs(a[i] - b[i]);
     double ratio = distance / std::max(std::abs(a[i]), std::abs(b[i]));
-    // a[i] or b[i] is NaN or infinite.
+    // If a[i] or b[i] is NaN or infinite, `ratio` is NaN, which std::max would ignore.
     if (!std::isfinite(distance)) distance = ratio = INFINITY;
     absolute = std::max(absolute, distance);
     relative = std::max(relative, ratio);

@@ -31,8 +31,8 @@ class StateComparer {
 
   // Adds to *difference how a state differs between block `a` of A and block `b` of B, which are at the same place.
   Status Compare(const StoredBlock& a, const StoredBlock& b, std::string_view state, StateDifference* difference);
-  // Compares an elementwise state of a parameter that the two checkpoints may divide into different blocks. Each
-  // checkpoint must have all elements of the state, in one dtype.
+  // Compares a state that has one element for each element of a parameter. A and B may divide the parameter into
+  // different blocks. Each checkpoint must have all elements of the state, in one dtype.
   Status CompareWindows(int64_t elements, std::span<const StoredBlock* const> a, std::span<const StoredBlock* const> b,
                         std::string_view state, StateDifference* difference);
 

@@ -28,7 +28,7 @@ std::string_view KindOfState(std::string_view state) { return state.substr(0, st
 
 bool IsTriangle(std::string_view state) {
   const std::string_view kind = KindOfState(state);
-  return kind == "factor" || kind == "inverse";
+  return kind == "factor" || kind == "inverse" || kind == "snapshot";
 }
 
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to) {

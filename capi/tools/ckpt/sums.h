@@ -15,7 +15,8 @@ namespace shampoo::ckpt {
 
 // Returns the name of a state without its dim: "factor" for "factor.1".
 std::string_view KindOfState(std::string_view state);
-// Returns whether the state is a symmetric matrix. Files store only the lower triangle of such a matrix.
+// Returns whether the state is a symmetric matrix: a factor matrix, an inverse root, or a snapshot of a factor matrix.
+// Files store only the lower triangle of such a matrix.
 bool IsTriangle(std::string_view state);
 // Converts `count` elements of type dtype, as a file stores them, to doubles.
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to);
@@ -24,8 +25,8 @@ void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<dou
 struct StateSum {
   Dtype dtype = Dtype::kF32;
   int64_t entries = 0;
-  double squares = 0;  // the sum of the squares of all elements, including both triangles of symmetric matrices
-  double trace = 0;    // the sum of the traces of symmetric matrices
+  double squares = 0;  // the sum of squares of all elements; for factor matrices and inverse roots, of both triangles
+  double trace = 0;    // the sum of the traces of factor matrices or inverse roots
   bool damaged = false;
 
   double norm() const;

@@ -76,7 +76,7 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
     Real* const m = has_momentum ? momentum.Open(at, n) : nullptr;
     Real* const written = exchanged ? exchange.OpenNew(at) : out.OpenNew(at, n);
     if (tracks) std::copy(w, w + n, old);
-    // This call may overwrite W, because `out` may be the same memory. W is not read afterwards.
+    // This call may overwrite W, because `out` may be the memory of W. W is not read afterwards.
     kernels.apply(scalars, p + at, w, m, updates ? written : unwanted, updates ? unwanted : written, n);
     if (has_momentum) momentum.Close(at, n);
     if (tracks) average.Track(at, n, old, updates ? written : unwanted, updates ? unwanted : written);

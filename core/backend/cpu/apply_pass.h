@@ -12,9 +12,9 @@ namespace shampoo {
 
 inline bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
 
-// Runs the second elementwise pass over a part of a block: applies decoupled weight decay, momentum and the update, and
-// writes `out` and `copy`. With several ranks, it writes the update or the new parameter to item.exchange instead.
-//
+// Runs the second elementwise pass over a part of a block; filter_pass.h has the first pass. Applies decoupled weight
+// decay, momentum and the update, and writes `out` and `copy`. With several ranks, writes the update or the new
+// parameter to item.exchange instead.
 // p: a dense array for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
 // scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are inside it.
 // iterate: see AverageTracker.
@@ -26,7 +26,7 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
 // is the average minus the parameter, by the decay of the average.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
 // Exports the average of a part of a block. Writes W - lr S to the outputs or, with several ranks, -lr S to
-// item.exchange. S is the state of the average, and lr is item.program->lr, which WeightExport sets.
+// item.exchange. S is the block's state average_offset(), and lr is item.program->lr, which WeightExport sets.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped

@@ -16,8 +16,8 @@ namespace shampoo {
 template <typename Real>
 class AverageTracker {
  public:
-  // iterate: with averaging, a dense array of the new iterate minus the old parameter. nullptr if the iterate does not
-  // move or there is no averaging.
+  // iterate: a dense array of the new iterate minus the old parameter. nullptr if the iterate does not move or the key
+  // averaging is not set.
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
       : item_(item),
         iterate_(iterate),
@@ -79,8 +79,8 @@ class AverageTracker {
   MutableOperand<Real> offset_;
 };
 
-// Computes the step of a block with averaging (AveragingStep). Weight decay and the whole step are applied to the
-// newest iterate. The parameter takes a part of the step and moves towards the iterate.
+// Computes the step of a block if the key averaging is set (AveragingStep, core/rules/averages.h). Weight decay and the
+// whole step are applied to the newest iterate. The parameter takes a part of the step and moves towards the iterate.
 template <typename Real>
 class AveragingPass {
  public:

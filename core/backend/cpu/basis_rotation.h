@@ -11,8 +11,8 @@
 namespace shampoo {
 
 // `data` is a tensor of the block's shape after its contraction with eigenbases. own: the buffer that holds the
-// contracted tensor, or nullptr if no dim was contracted. half: if a matrix was contracted along both dims, the buffer
-// with the result of the first contraction, along the last dim.
+// contracted tensor, or nullptr if no dim was contracted. half: used only for a matrix that was contracted along both
+// dims; the buffer that holds this matrix after its contraction along the last dim.
 template <typename Real>
 struct Contracted {
   BlockData<Real> data;

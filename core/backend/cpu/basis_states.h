@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Gives access to the states of a block whose method is soap or kl_shampoo. All states are in the computation dtype.
-// Factor matrices are unpacked to the worker's memory. All other states are used directly in the arena.
+// Gives access to states of a block with method soap or kl_shampoo. Factor matrices are unpacked to the worker's
+// memory, in the computation dtype. The other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
  public:

@@ -54,8 +54,8 @@ class BasisStep {
   Real* Buffer(int64_t offset) const { return context_.At(offset); }
   Real* spare() const { return Buffer(context_.layout.spare); }
 
-  // With basis_order before: updates the factor matrices, then the eigenbases. Then computes the direction from the
-  // same gradient.
+  // Makes a step with basis_order `before`: updates the factor matrices and the eigenbases, then computes the direction
+  // from the same gradient.
   void RunBefore(const BlockData<Real>& g) {
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
     if (!states_.is_kl()) factors_.Update(g, scalars_.factor_weight);
@@ -212,8 +212,8 @@ class BasisStep {
     return *std::max_element(largest, largest + parts);
   }
 
-  // Divides H by the power inverse_exponent of the second moment. If the exponent is 1/2 and the caller does not need
-  // H, FilterGradient divides, and this function is not called.
+  // Divides H by the power inverse_exponent of the second moment. If the exponent is 1/2 and Filter() needs no copy of
+  // H, FilterGradient() divides H, and this function is not called.
   void DivideByPower(Real* h) const {
     Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
                          context_.block.second_moment.dtype);

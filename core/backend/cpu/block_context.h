@@ -18,11 +18,11 @@ struct BlockContext {
         own(step_memory.workspace + layout.ItemAt(step_worker->slot())),
         worker(step_worker) {}
 
-  // Returns the worker's memory at an offset from `layout`, such as layout.gradient.
+  // Returns a pointer into the worker's memory. offset: a member of `layout`, such as layout.gradient.
   Real* At(int64_t offset) const { return reinterpret_cast<Real*>(own + offset); }
   // Returns an object that divides the work of a phase among idle threads, and measures the time of the phase.
   PhaseScope Scope(StepPhase phase) const { return PhaseScope(worker, memory.times, phase); }
-  // Returns the distance in elements between the rows of the block as a dense matrix; 0 if the block is not a matrix.
+  // Returns the number of elements in a row of the block; 0 if the block is not a matrix.
   int64_t row() const { return block.order() == 2 ? block.shape[1] : 0; }
 
   const StepItem& item;

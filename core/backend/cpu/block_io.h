@@ -81,7 +81,7 @@ class BlockIo {
   }
 
  private:
-  // Applies a direction with the keys norm_control and update_floor.
+  // Applies a direction if the key norm_control or update_floor is set.
   void ApplyControlled(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
     const NormControlPass<Real> pass(context_, p, scale);
@@ -94,7 +94,7 @@ class BlockIo {
     if (Subtract(difference, nullptr) && is_on_hyperball) StoreRadius(radius);
   }
 
-  // Applies a direction with averaging.
+  // Applies a direction if the key averaging is set.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
     // One of these buffers may contain p. The step no longer needs the data in the other two.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};

@@ -10,16 +10,16 @@
 
 namespace shampoo {
 
-// How the elements of a block are rounded when they are stored: to nearest, or stochastically if a key selects it and
-// the dtype is bfloat16.
+// Rounds the elements of a block when they are stored. Rounding is stochastic if a key selects this and the dtype is
+// bfloat16, otherwise to nearest.
 class BlockRounding {
  public:
   // Rounds to nearest.
   BlockRounding() = default;
 
   // OfState() returns how the step of an item rounds a state (key state_rounding). OfParam() returns how it rounds the
-  // parameter and the update (key param_rounding). An export of averages is not a step, and rounds the parameter to
-  // nearest.
+  // parameter and the update (key param_rounding). An export of averages is not a step; for an export, OfParam()
+  // returns rounding to nearest.
   static BlockRounding OfState(const StepItem& item, RoundedState state) {
     return item.program->settings->state_rounding == Rounding::kStochastic ? BlockRounding(item, state)
                                                                            : BlockRounding();
@@ -34,7 +34,7 @@ class BlockRounding {
   // Rounds elements [first, first + n) of the block to a dtype, and stores them in contiguous memory.
   template <typename Real>
   void Store(const Real* from, void* to, Dtype dtype, int64_t first, int64_t n) const;
-  // Rounds at most kChunkElements elements in place.
+  // Rounds elements [first, first + n) of the block in place. n must be at most kChunkElements.
   template <typename Real>
   void Round(Dtype dtype, Real* elements, int64_t first, int64_t n) const;
 

@@ -18,8 +18,8 @@
 namespace shampoo {
 namespace {
 
-// Runs the step of one block. Direction is the class for the method of the block, such as ShampooDirection. A state
-// that the arena holds in another dtype is widened when it is read, used unrounded, and rounded once when it is stored.
+// Runs the step of one block. Direction is the class for the method of the block, such as ShampooDirection. If a state
+// is stored in another dtype than Real, the step uses its new values unrounded, and rounds them once to store them.
 template <typename Real, template <typename> class Direction>
 class BlockStep {
  public:

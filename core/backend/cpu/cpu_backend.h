@@ -32,8 +32,8 @@ class CpuBackend {
   // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
   // eigenbases and eigenvalues, and the flags that mark factor matrices as diagonal.
   void InitializeState(const PlanData& plan, char* arena);
-  // Does the same for one block, but only for the states that are not elementwise. settings: the settings of the
-  // block's group.
+  // Sets the states of one block that are not elementwise to their values before the first step. settings: the settings
+  // of the block's group.
   void InitializeFactors(const Block& block, const Settings& settings, char* arena);
 
   // Writes the largest magnitude in span i to largest[i]: NaN if the span contains a NaN, otherwise infinity if it
@@ -46,9 +46,9 @@ class CpuBackend {
   // Writes the hash of the bytes of span i to hashes[i].
   void Hash(std::span<const MemorySpan> spans, uint64_t* hashes);
 
-  // Runs the steps of the items, each of which is a different block. The list should begin with the large blocks,
-  // sorted by decreasing cost; small blocks may follow in any order. Only the computation of roots can fail; item.roots
-  // reports such failures.
+  // Runs the steps of blocks. No block may occur twice. The list should begin with the large blocks, sorted by
+  // decreasing cost; small blocks may follow in any order. Only the computation of roots can fail; item.roots reports
+  // such failures.
   void Step(std::span<const StepItem> items, char* arena);
   // Writes the outputs of blocks from the exchanged data. Sets update_skipped of each block whose owner skipped the
   // update.
@@ -60,7 +60,7 @@ class CpuBackend {
   // does.
   void ApplySlices(std::span<const SliceItem> slices);
 
-  // Lets the averages of weight_ema approach the parameter in blocks that a step does not update. items: these blocks.
+  // Moves the averages of weight_ema toward the parameter in blocks that a step does not update. items: these blocks.
   void AgeAverages(std::span<const StepItem> items, char* arena);
   // Exports averages (shampoo_optimizer_export). Writes W - lr S to the outputs of blocks or, with several ranks, -lr S
   // to the data for other ranks. S is the state of the average, and lr is item.program->lr, which WeightExport sets.

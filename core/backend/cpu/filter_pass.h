@@ -10,9 +10,9 @@
 
 namespace shampoo {
 
-// Runs the first elementwise pass over a part of a block: reads the gradient G once, updates the second moment V of the
-// grafting method and the average E of the gradients in the arena, and computes the filtered gradient H and the
-// direction D of the grafting method. Returns |D|^2 of the part, or 0 without grafting.
+// Runs the first elementwise pass of a step over a part of a block. Reads the gradient G once. Updates the second
+// moment V of the grafting method and the average E of the gradients in the arena. Computes the filtered gradient H and
+// the direction D of the grafting method. Returns |D|^2 of the part, or 0 without grafting.
 //
 // h: receives H; nullptr if H is G itself (key beta1 is 0) and the caller does not need a copy.
 // d: receives D; nullptr if only its norm is needed. It may be the same memory as h.

@@ -70,10 +70,10 @@ void FromRight(const MatrixOperand<Real>& x, int64_t rows, int64_t d, const Real
   }
 }
 
-// The elements of a block with the same index before dim k form a slice, a matrix of d x after. If `after` is less than
-// this limit (such as 9 for 3 x 3 convolution kernels), the product of X with one slice would be narrow, and each
-// product would read X or F again. The slices are transposed instead, so that all their columns become rows of one
-// matrix.
+// The elements of a block with the same indices in the dims before dim k form a slice, a matrix of d x after. If
+// `after` (9 for 3 x 3 convolution kernels) is less than kThin, a product for each slice would be narrow, and would
+// read all of X (in ContractDim) or F (in UpdateFactor) again. The slices are transposed instead, so that all their
+// columns become rows of one matrix.
 constexpr int64_t kThin = 64;
 // The approximate number of rows that the transposed slices of one product have together.
 constexpr int64_t kRowsTogether = 128;

@@ -87,8 +87,8 @@ class MuonDirection {
     });
   }
 
-  // Returns true if the second moment has one mean for each row of the block in memory, and false if the second moment
-  // has one mean for each column of the block in memory.
+  // Returns whether the second moment has one mean for each row of the block, as the block is stored in memory. If not,
+  // the second moment has one mean for each column.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);
@@ -124,7 +124,7 @@ class MuonDirection {
   }
 
   // Updates the second moment of a line (a row or a column) of `count` elements. square: the sum of the squares of
-  // these elements. Returns the square root of the moment plus epsilon.
+  // these elements. Returns epsilon plus the square root of the moment.
   Real NextDivisor(int64_t line, double square, int64_t count) const {
     auto* const moment = reinterpret_cast<Real*>(context_.memory.arena + context_.block.direction_moment.offset);
     const auto mean = static_cast<Real>(square / static_cast<double>(count));

@@ -12,8 +12,8 @@
 
 namespace shampoo {
 
-// Computes the update of a block with the key norm_control or update_floor. NormControlStep (norms.h) has the formulas.
-// The block is a whole tensor.
+// Computes the update of a block if the key norm_control or update_floor is set. Such a block is a whole tensor.
+// NormControlStep (norms.h) has the formulas.
 template <typename Real>
 class NormControlPass {
  public:
@@ -39,8 +39,8 @@ class NormControlPass {
     }));
   }
 
-  // Writes the old parameter minus the new parameter to `difference`, dense. If CanControl() returns false, the
-  // parameter must not change: writes nothing and returns false. radius: the norm that hyperball maintains.
+  // Writes the old parameter minus the new parameter to `difference`, a dense tensor, and returns true. If CanControl()
+  // returns false, Subtract() writes nothing and returns false. radius: the norm that hyperball maintains.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;

@@ -17,7 +17,7 @@
 
 namespace shampoo {
 
-// Computes Shampoo's direction for one block. Its states are the factor matrices F_k, the inverse roots X_k and, with
+// Computes Shampoo's direction for one block. The states are the factor matrices F_k, the inverse roots X_k and, with
 // root_async, snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
 //
 // To add a method, write another class that has the functions Update() and Direction().

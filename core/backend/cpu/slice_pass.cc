@@ -48,8 +48,8 @@ void CopySlice(const SliceCopy& copy, const Range& range) {
       }
       ForEachRunOf(slice, range, [&](int64_t dense, int64_t, int64_t packed, int64_t n) { move(dense, packed, n); });
       // The mark of a skipped update is a NaN with certain bytes. If new parameters are sent instead of updates (key
-      // communicate), their first element may have these bytes, too. Its sign is then changed: it remains a NaN, but
-      // does not equal the mark.
+      // communicate), the first element may have these bytes, too. Its sign is then changed: it remains a NaN, but
+      // differs from the mark.
       if (range.begin == 0 && IsMarkedSkipped(to, size)) to[size - 1] &= 0x7f;
       break;
   }

@@ -27,7 +27,7 @@ struct WorkspaceLayout {
   // methods that work in eigenbases: all F_k. For a direction that is orthogonalized: OrthogonalizeMemory::memory.
   int64_t pairs = 0;
   int64_t vectors = 0;    // for methods that work in eigenbases: a float64 eigenvalue for each row of each F_k
-  int64_t spare = 0;      // for methods that work in eigenbases: another tensor
+  int64_t spare = 0;      // for methods that work in eigenbases: memory for one more tensor
   int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each row
   int64_t item_bytes = 0;
 
@@ -60,7 +60,7 @@ struct WorkspaceLayout {
   int64_t bytes() const { return InspectionAt() + inspection_bytes; }
 };
 
-// Returns the bytes of workspace that the CPU backend allocates for these blocks. For Plan::WorkspaceBytes.
+// Returns the workspace bytes that the CPU backend allocates for these blocks. Has the type Plan::WorkspaceBytes.
 int64_t CpuWorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
 // Returns the length of the longest dim of all blocks of the plan, including the blocks of other ranks.

@@ -33,8 +33,8 @@ struct StepItem {
   bool skip_update = false;  // the step of the block does nothing except report a skipped update
 };
 
-// The elements of a block that one shard rank holds. They may be in the rank's buffer of the parameter, packed in the
-// order of the block for an exchange, or in the whole dense block.
+// The elements of a block that one shard rank holds. They are stored in one of three places: in the rank's buffer of
+// the parameter, in a packed slice for an exchange (in the order of the block), or in the whole dense block.
 struct SliceOfBlock {
   const Block* block;
   const Region* region;  // the region of the parameter that the rank holds

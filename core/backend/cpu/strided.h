@@ -20,9 +20,9 @@ struct BlockView {
   static BlockView Of(const Block& block) { return {&block.shape, &block.stride, block.offset}; }
 };
 
-// Divides a range of a view into consecutive chunks, and calls work(first, count) for each. The elements of the view
-// are contiguous in memory in runs of `run` elements. If `run` is at least kLongRun, each chunk is in one run, so that
-// the elements of the chunk need not be gathered.
+// Divides a range of a view into consecutive chunks, and calls work(first, count) for each. In memory, the view
+// consists of runs of `run` contiguous elements. If `run` is at least kLongRun, each chunk is in one run, so that the
+// elements of the chunk need not be gathered.
 template <typename Work>
 void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
@@ -37,8 +37,8 @@ void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
 }
 
 // Reads the elements of a strided view as Real, chunk by chunk, in the row-major order of the block. A chunk that is
-// contiguous and of dtype Real is used in place. Any other chunk is gathered in a buffer, which may contain many short
-// rows. Operand (chunks.h) does the same for a vector.
+// contiguous and of dtype Real is used in place. Any other chunk is copied to a buffer. For a contiguous vector, use
+// Operand (chunks.h) instead.
 template <typename Real>
 class StridedOperand {
  public:
@@ -94,7 +94,7 @@ class StridedOperand {
 template <typename Real>
 class StridedOutput : public StridedOperand<Real> {
  public:
-  // rounding: how Close() rounds; nullptr: to nearest. block_first: the index of the view's first element in the block.
+  // rounding: see MutableOperand (chunks.h). block_first: the index of the view's first element in the block.
   StridedOutput(void* base, Dtype dtype, const BlockView& view, const BlockRounding* rounding = nullptr,
                 int64_t block_first = 0)
       : StridedOperand<Real>(base, dtype, view), target_(base), rounding_(rounding), block_first_(block_first) {}

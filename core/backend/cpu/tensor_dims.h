@@ -13,7 +13,7 @@ namespace shampoo {
 template <typename Real>
 void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
 
-// sums[i] <- the sum of the squares of all elements with index i along dim k, in float64.
+// Writes to sums[i] the sum of the squares of all elements with index i along dim k, in float64.
 template <typename Real>
 void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
 

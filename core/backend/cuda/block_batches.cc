@@ -26,7 +26,7 @@ int64_t MatrixStride(int64_t d) { return RoundUp(d * d, kElementAlignment); }
 
 int64_t LargerDim(const Block& block) { return std::max(block.shape[0], block.shape[1]); }
 
-// Returns the number of elements between the starts of the Gram matrices of directions that are orthogonalized.
+// Returns the number of elements from the start of one Gram matrix to the start of the next (ShapeGroup::gram_stride).
 int64_t GramStride(const Block& block) {
   return MatrixStride(std::min(block.orthogonal_rows, block.orthogonal_columns()));
 }

@@ -43,8 +43,8 @@ struct ShapeGroup {
   int64_t stride = 0;  // elements between the starts of consecutive tensors
   // Elements between the starts of consecutive matrices, by dim.
   std::array<int64_t, kMaxDims> matrix_stride{};
-  // If the directions are orthogonalized: offset of the shape group's square matrices in the buffer whose size is
-  // BlockBatch::gram_bytes, in bytes. The Gram matrices of all blocks are followed by the polynomials of these matrices
+  // If the directions are orthogonalized: offset in bytes of the shape group's square matrices in the buffer whose size
+  // is BlockBatch::gram_bytes. The Gram matrices of all blocks are followed by the polynomials of these matrices
   // (orthogonalizer.cc).
   int64_t gram_at = 0;
   int64_t gram_stride = 0;  // elements between the starts of consecutive square matrices
@@ -53,8 +53,8 @@ struct ShapeGroup {
 struct BlockBatch {
   int bucket = 0;
   bool in_basis = false;  // the method of the blocks works in eigenbases; all blocks then belong to one group
-  // Method muon orthogonalizes the blocks. A block then has one vector (vector_at[0]) with as many elements as its
-  // larger dim.
+  // Whether method muon orthogonalizes the directions of the blocks. If so, each block has one vector (vector_at[0])
+  // with as many elements as its larger dim.
   bool is_orthogonalized = false;
   Dtype computation = Dtype::kF32;
   std::vector<BatchItem> items;
@@ -63,7 +63,7 @@ struct BlockBatch {
   int64_t matrix_elements = 0;  // in one buffer of matrices
   int64_t vector_elements = 0;  // in one buffer of vectors
   // Bytes of the buffer of Gram matrices. This buffer has two square matrices for each direction that is
-  // orthogonalized. The size of these matrices is the smaller dim of the direction, viewed as a matrix.
+  // orthogonalized. The direction is viewed as a matrix, and its smaller dim is the size of both square matrices.
   int64_t gram_bytes = 0;
   int64_t tiles = 0;         // of all tensors
   int64_t matrix_tiles = 0;  // of all matrices
@@ -79,7 +79,7 @@ constexpr int64_t MatrixTileCount(int64_t d) {
   return rows * (rows + 1) / 2;
 }
 
-// Returns the dtype in which a direction of the group is orthogonalized (Block::has_orthogonal_direction).
+// Returns the dtype in which the direction of a block is orthogonalized. group: the settings of the block's group.
 Dtype IterationDtypeOf(const Block& block, const GroupSettings& group);
 
 // Returns the batches of the blocks, ordered by bucket. groups: the settings of all groups of the plan.

@@ -17,7 +17,7 @@ namespace shampoo::cuda {
 // Returns the settings of a group without bound scalars (DeviceSettings::bound).
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
-// Pinned host memory of an engine. Steps use this memory to exchange data over communicators that take host memory.
+// Pinned host memory of an Engine (interface.h). Steps use it for exchanges over communicators that take host memory.
 // Offsets in this memory are in bytes.
 class ExchangeMemory {
  public:
@@ -34,7 +34,7 @@ class ExchangeMemory {
   Engine* engine_;
 };
 
-// Calls the functions of the plugin for async roots that the library computes on the host. The comment of
+// Calls those functions of the plugin that serve async roots on the host (root_device=host). The comment of
 // HostRootMemory (interface.h) describes the order of the calls.
 class HostRootJobs {
  public:

@@ -31,7 +31,7 @@ struct DeviceLayout {
   int64_t tasks;             // with async roots or a method that works in eigenbases
   int64_t blas, blas_bytes;  // blas_bytes: the size for each handle of cuBLAS
   int64_t root_workspace, root_workspace_bytes;
-  // Memory for async roots: the matrices of all batches that contain a group with root_async, the inputs of the
+  // Memory for async roots: the matrices of all batches for which HasAsyncRoots() is true, the inputs of the
   // computation, and its results. Empty if no group has root_async.
   struct AsyncLayout {
     int64_t matrices, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
@@ -44,11 +44,11 @@ struct DeviceLayout {
     int64_t third, fourth, moved;
     int64_t bases, turns, products, rotated;
   } basis;
-  // Memory for directions that are orthogonalized, with method muon or soap_post:
-  // - grams: the square matrices whose size is BlockBatch::gram_bytes.
+  // Memory for directions that are orthogonalized, with method muon or with the key soap_post:
+  // - grams: the buffer of Gram matrices (see BlockBatch::gram_bytes).
   // - third: a third buffer of tensors. Empty unless dual_norm_scale is true or IterationDtypeOf() is bfloat16.
   // - wide: two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64.
-  // - divisors: the numbers by which rows or columns are divided, if second_moment is row or short.
+  // - divisors: the numbers by which rows or columns are divided, if second_moment is `row` or `short`.
   struct OrthogonalLayout {
     int64_t grams, third, wide, divisors;
   } orthogonal;
@@ -70,7 +70,7 @@ struct PlanCounts {
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
 
-// Returns how many NormControlRow records a step needs for a block. Returns 0 if the step does not control its norm.
+// Returns how many NormControlRow records a step needs for a block: 0 if the step does not control the block's norm.
 int64_t NormRowsOf(const Block& block, const DeviceSettings& group);
 
 // Returns whether refreshes of this group compare eigenbases with their predecessors (basis_tolerance).

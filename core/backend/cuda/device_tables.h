@@ -41,14 +41,14 @@ struct DeviceBlock {
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // as in Block
   int32_t rows_are_contiguous;          // 1: the rows of this matrix are contiguous in the row-major order of the block
-  // The following members are used with method muon and with soap_post.
+  // The following members are used with method muon and with the key soap_post.
   int32_t orthogonalized;
   Dtype iteration_dtype;     // the dtype in which the direction is orthogonalized
-  int32_t starts_in_second;  // 1: the first input of the iteration is in the second buffer of tensors
+  int32_t starts_in_second;  // 1: the first input of the iteration is in BatchTables::second
   NsNorm ns_norm;            // before the iteration, the matrix is divided by this norm and by ns_divisor
   double ns_divisor;
   DirectionMoment moment_of_direction;  // the key second_moment
-  // With second_moment `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
+  // Used if second_moment is `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
   int32_t means_are_of_stored_rows;
   StateSlot direction_moment;
   // With norm_control or update_floor: the number of rows of this block in BatchTables::norm_rows, and the index of the
@@ -73,8 +73,8 @@ struct DeviceBlock {
   int64_t first_scan_tile;      // index of its first tile in Tables::scan_tiles
   int64_t first_matrix_tile;    // index of its first tile in the matrix tiles of all batches
   int64_t tiles;
-  // 1: a direction of rule kPrecondition is in the second buffer of tensors. Directions of all other rules are in the
-  // first buffer.
+  // 1: a direction of rule kPrecondition is in BatchTables::second. Directions of all other rules are in
+  // BatchTables::first.
   int32_t direction_in_second;
   int64_t root_at[kMaxDims];  // by dim: index in the device's roots; the roots of a shape group are consecutive
   int64_t plan_root;          // index of its first root in the order of the plan
@@ -112,7 +112,7 @@ struct DeviceParam {
 };
 
 // One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale`, `output`, `has_gradients`
-// (0) and `is_prepared` are valid.
+// and `is_prepared` are valid, and has_gradients is 0.
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
@@ -157,7 +157,7 @@ struct BlockWork {
 // How a method that works in eigenbases updates a block in the current step. Valid if BlockWork::go is 1.
 struct BasisWork {
   int64_t update;           // the number of the update of the block; 0: the gradient only initializes the block
-  int32_t is_first;         // with basis_order after: the gradient initializes the block
+  int32_t is_first;         // 1: basis_order is `after`, and the gradient is the block's first
   int32_t updates_factors;  // see StepScalars
   double factor_decay, factor_weight, eigenvalue_decay;
   double filter_correction, moment_correction, moment_epsilon;
@@ -217,7 +217,7 @@ struct DeviceSlice {
 // Sums over one tile of a block with norm_control or update_floor.
 struct ControlSums {
   NormSums of_tile;  // 0 with update_floor_rows, because NormControlRow then has the sums
-  double param = 0;  // |W|^2, if norm_control is hyperball and the radius is not known yet
+  double param = 0;  // |W|^2, if norm_control is `hyperball` and the radius is not known yet
 };
 
 // A tile of the lower triangle of the matrix that belongs to one dim of a block.

@@ -97,8 +97,8 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const int64_t owned_at = has_all_to_all_ ? owned_at_ + set * (bytes.owned / sets) : held_at;
   const auto own_replica = static_cast<size_t>(placement.replica_rank);
   const GatherPass& own = passes_[bucket * replicas + own_replica];
-  // With several replicas, the exchange between replicas follows. Updates are therefore delivered to this replica's
-  // segment of the exchange between replicas.
+  // With several replicas, an exchange between replicas follows the delivery. Updates are therefore delivered to this
+  // replica's segment of that exchange.
   const int64_t delivered_at = replicas > 1 ? updates_of_replica(own_replica) : held_at;
   const Places collect(own.collect, has_all_to_all_, placement.shard_rank, held_at, owned_at, held_at);
   const Places deliver(own.deliver, has_all_to_all_, placement.shard_rank, owned_at, delivered_at, held_at);

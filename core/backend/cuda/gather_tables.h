@@ -34,8 +34,8 @@ class GatherTables {
 
   std::vector<GatherPass> passes_;
   bool has_all_to_all_;
-  // Offsets of the buffers for held slices, owned slices and whole blocks. With an all-gather, held and owned slices
-  // share one buffer. There are several sets of the buffers for slices (PlanView::exchange_sets).
+  // Offsets of the buffers for held slices, for slices of owned blocks, and for whole blocks. With an all-gather, all
+  // slices share one buffer. There are PlanView::exchange_sets sets of the buffers for slices.
   int64_t held_at_, owned_at_, whole_at_;
   std::vector<GatherBucket> buckets_;
   std::vector<std::vector<GatherCopy>> copies_;  // by bucket

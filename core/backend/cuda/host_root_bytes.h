@@ -9,13 +9,13 @@
 #include "core/base/round_up.h"
 #include "core/plan/plan.h"
 
-// Sizes of the two pinned buffers for async roots that are computed on the host (root_device host). Matrices are copied
+// Sizes of the two pinned buffers for async roots that are computed on the host (root_device=host). Matrices are copied
 // between these buffers and the device.
 namespace shampoo::cuda {
 
-// Limits of the size of a buffer. A buffer needs no more room than all roots of this rank need. It has room for at most
-// kHostRootsPerThread roots of the largest size per thread, and at most kMaxHostRootBytes bytes, unless a single root
-// needs more. These limits were chosen without measurements.
+// The size of a buffer is the smallest of three numbers: kMaxHostRootBytes, the bytes of all roots of this rank, and
+// the bytes of the largest root times kHostRootsPerThread times the number of threads. If the largest root does not fit
+// this size, the buffer has the size of this root. The two constants were chosen without measurements.
 inline constexpr int64_t kHostRootsPerThread = 2;
 inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
 inline constexpr int64_t kHostRootHeaderBytes = 256;

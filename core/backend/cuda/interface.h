@@ -99,7 +99,7 @@ struct GatherView {
   // block.
   const int64_t* gradient_at;
   const int64_t* param_at;
-  int64_t bytes;  // the size that the exchanges need in the exchange buffers
+  int64_t bytes;  // bytes of the exchange buffers that shard_mode gather uses
 };
 
 // How the directions of a group are orthogonalized, with method muon or with the key soap_post.
@@ -180,8 +180,8 @@ struct StepArgs {
   const void* state_in;          // the arena that the step reads
   void* state_out;               // the arena that the step writes; may be state_in
   const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
-  // By block: the task of the step for its roots; kNone if the block has no gradient or if another rank updates it. The
-  // device rejects the step if the state of the block requires a different task.
+  // By block: what the step does with the roots of the block; kNone if the block has no gradient or if another rank
+  // updates it. The device rejects the step if the state of the block requires a different task.
   const RootTask* tasks;
   const int64_t* block_counters;  // by block: its state snapshot_step or gradient_count before the step
   // 1: a block of this rank has a task, or a block of another rank has a regular task (IsRegularTask). A block of
@@ -376,8 +376,9 @@ struct Table {
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
   // nothing. The number is negative if no parameter of the group had a gradient on this rank. With gathered blocks, it
-  // is negative if no parameter of the group had a gradient on any rank. Valid only with an agreement of shards, which
-  // may activate groups that are not active according to the host, and only for steps that read_report has waited for.
+  // is negative if no parameter of the group had a gradient on any rank. Valid only for steps that read_report has
+  // waited for, and only with an agreement of shards, because only an agreement activates groups that are not active
+  // according to the host.
   const int64_t* (*counted_steps)(Engine*);
   // Returns, by factor matrix in the order of the plan, the status after the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);

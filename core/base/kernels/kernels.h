@@ -61,8 +61,8 @@ struct TridiagonalKernels {
   //   work  4 ld elements
   void (*reduce)(float* a, int64_t ld, int64_t n, double* d, double* e, float* tau, float* work);
 
-  // counts[l] <- the number of eigenvalues of T below shifts[l], for every l < kShifts. A pivot whose magnitude is
-  // below `tiny` is replaced by -tiny.
+  // counts[l] <- the number of eigenvalues of T below shifts[l], for every l < kShifts. The function factorizes
+  // T - shifts[l] I = L D L^T, and replaces each element of D whose magnitude is below `tiny` by -tiny.
   void (*count_below)(const double* d, const double* e, double tiny, int64_t n, const double* shifts, double* counts);
   // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T. D is diagonal, and U is unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
@@ -72,14 +72,14 @@ struct TridiagonalKernels {
   //   scratch   n * kLanes elements
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);
-  // Computes columns [first, first + count) of the weighted inverses G_j = weights[j] (T + shifts[j] I)^-1. count is at
-  // most kColumns. Above the diagonal, column k of G_j is a multiple of column k - 1.
-  //   corner[j]                    on entry: G_j[first - 1, first - 1], or 0 if first is 0; on return: the diagonal
+  // Computes columns [first, first + count) of the weighted inverses R_j = weights[j] (T + shifts[j] I)^-1. count is at
+  // most kColumns. Above the diagonal, column k of R_j is a multiple of column k - 1.
+  //   corner[j]                    on entry: R_j[first - 1, first - 1], or 0 if first is 0; on return: the diagonal
   //                                element of column first + count - 1
-  //   factors[m * poles + j]       G_j[i, first + m] / G_j[i, first - 1] for every i < first
+  //   factors[m * poles + j]       R_j[i, first + m] / R_j[i, first - 1], which is the same for all i < first
   //   growth[j]                    factors[(count - 1) * poles + j], in float64
-  //   generators[j * kColumns + i] G_j[first + i, first + count - 1]
-  //   sums[m * kColumns + i]       the sum of G_j[first + i, first + m] over all j, for every i <= m
+  //   generators[j * kColumns + i] R_j[first + i, first + count - 1]
+  //   sums[m * kColumns + i]       the sum of R_j[first + i, first + m] over all j, for every i <= m
   void (*grow_resolvents)(const double* e, const double* inverses, int64_t first, int64_t count, int64_t poles,
                           const double* weights, double* corner, double* growth, float* factors, double* generators,
                           double* sums);

@@ -171,7 +171,8 @@ final class Network {
     params.get(0, p);
     System.arraycopy(x, 0, outputs[0], 0, count * INPUTS);
     double loss = forward(count, labels, 0);
-    // The gradient with respect to a score is p / count, or (p - 1) / count for the label, where p is the probability.
+    // If q is the probability of a class, the gradient with respect to its score is q / count, or (q - 1) / count for
+    // the class of the label.
     for (int i = 0; i < count * CLASSES; ++i) {
       d[LAYERS][i] = outputs[LAYERS][i] / count;
     }

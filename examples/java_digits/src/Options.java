@@ -23,7 +23,7 @@ final class Options {
         --set KEY=VALUE      sets a hyper-parameter of libshampoo (docs/keys.md lists them); may be repeated
         --data FILE          file of the images (../c_mlp/data/digits.bin)
         --csv FILE           file for the curves, which ../plot.py draws (curves.csv); if "", no file is written
-        --step-losses FILE   file for the loss of the batch before each step
+        --step-losses FILE   file for the loss on the batch of each step, before the update
         --help               this text
       """;
 

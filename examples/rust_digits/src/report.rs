@@ -59,7 +59,7 @@ pub fn times(steps: usize, curves: &[Curve; 2]) {
     }
 }
 
-/// Writes the curves to a CSV file, with a row for the start and for each epoch.
+/// Writes the curves to a CSV file, with one row for the start and one for each epoch.
 pub fn csv(path: &str, curves: &[Curve; 2]) -> Result<()> {
     let mut text =
         String::from("epoch,shampoo_train_loss,adamw_train_loss,shampoo_test_accuracy,adamw_test_accuracy\n");

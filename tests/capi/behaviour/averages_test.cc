@@ -27,8 +27,9 @@ std::vector<Array> Export(Host* host, double blend) {
 }
 
 // One element of a parameter that SGD trains with averaging, by the formulas of Generalized Primal Averaging (GPA) and
-// Schedule-Free. X is the average, Z is the newest iterate, and the parameter is Y = train * X + (1 - train) * Z. With
-// GPA, `power` is -1 and `eval` is the key average_eval. With Schedule-Free, `power` is the key average_lr_power.
+// Schedule-Free. X is the average, Z is the newest iterate, and the parameter is Y = train * X + (1 - train) * Z, where
+// `train` is the key average_train. With GPA, `power` is -1 and `eval` is the key average_eval. With Schedule-Free,
+// `power` is the key average_lr_power.
 struct AveragedElement {
   double x, z, lr_sum = 0;
 

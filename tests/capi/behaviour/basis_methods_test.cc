@@ -371,8 +371,8 @@ TEST_CASE(
       expected[k] = SumOf(0.75, expected[k], 4, GramOf(g[1], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-13);
     }
-    // The eigenvalues average the diagonals that matrices such as `gram` have in the eigenbasis. The test compares only
-    // the sum of the eigenvalues, because the trace of a matrix does not depend on the basis.
+    // A step multiplies the eigenvalues by 0.75 and adds the diagonal of Q^T `gram` Q, where Q is the basis of the dim.
+    // The test compares only the sum of the eigenvalues, because the trace of Q^T `gram` Q does not depend on Q.
     for (size_t k = 0; k < 3; ++k) {
       double trace = 0, sum = 0;
       const BasisVector gram = GramOf(g[1], shape, k, 4 * 0.25 * static_cast<double>(shape[k]) / 24);

@@ -116,7 +116,7 @@ TEST_CASE("with row_sum_epsilon, the epsilon of root_method higher_order is rela
 }
 
 TEST_CASE(
-    "with method shampoo, drop_weighting adds terms with weight 1 and corrects no bias, also in grafting states") {
+    "with drop_weighting, factor matrices and grafting states add new terms with weight 1 and are not bias-corrected") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   const Keys keys = kAverages + "drop_weighting=true";
   Host host(keys, matrix);

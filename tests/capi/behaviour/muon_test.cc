@@ -161,8 +161,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the second moment of the direction has one mean for each row or one for each index of the longer side or one for "
-    "each element") {
+    "second_moment keeps one mean square for each row, each index of the longer side, or each element of the "
+    "direction") {
   const Keys keys = kExactMuon + "beta2=0.75 epsilon=0 shape_scale=none";
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
@@ -197,7 +197,7 @@ TEST_CASE(
   Host of_rows(keys + "second_moment=row", {Param("w", {2, 3}, SHAMPOO_F64)});
   CheckNear(StepTo(&of_rows, Transposed(first, 3)), {-1, 0, 0, 0, -0.6, -0.8});
   CHECK(of_rows.Read("w/0/direction_moment").size() == 2);
-  // With second_moment element, the divided direction is not scaled back to its old norm. An element of the direction
+  // With second_moment=element, the divided direction is not scaled back to its old norm. An element of the direction
   // is 0 if its second moment and epsilon are 0.
   const Keys by_element = keys + "second_moment=element";
   const shampoo_param_desc tall = Param("w", {3, 2}, SHAMPOO_F64);

@@ -91,7 +91,7 @@ TEST_CASE("with skip_step, a step with an invalid gradient succeeds, changes not
   CHECK(host.Steps(0) == 2);
 }
 
-TEST_CASE("a step that skip_step skips writes the unchanged parameter or a zero update to a separate output") {
+TEST_CASE("with skip_step, a skipped step writes the unchanged parameter or a zero update to a separate output") {
   for (const char* output : {"parameters", "updates"}) {
     CAPTURE(output);
     shampoo_param_desc desc = Param("w", {6, 5});

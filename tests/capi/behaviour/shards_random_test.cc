@@ -8,8 +8,8 @@ namespace shampoo_test {
 namespace {
 
 // Divides the elements [first, end) of a flattened tensor into pieces that are arrays, and returns the shapes of the
-// pieces. A piece consists of whole slices of one dim, as many as the range holds. This is the outermost dim with a
-// slice that begins at the start of the piece and does not extend beyond `end`.
+// pieces. Each piece consists of consecutive whole slices of a dim k, as many as fit. Dim k is the outermost dim that
+// has a slice which begins at the start of the piece and does not extend beyond `end`.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {

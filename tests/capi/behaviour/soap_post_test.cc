@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The key soap_post, which orthogonalizes the directions of method soap.
+// Tests of the key soap_post, which orthogonalizes the directions of method soap.
 #include <vector>
 
 #include "tests/capi/behaviour/basis_host.h"

@@ -87,7 +87,8 @@ TEST_CASE("only the states of the configured method have entries; groups and sta
                       {"v/0/diagonal", {1}, SHAMPOO_I32, -1, false}});
 }
 
-TEST_CASE("factor matrices of a new optimizer are 0 and inverse roots are the identity or 0 and diagonal flags are 1") {
+TEST_CASE(
+    "a new optimizer has factor matrices of 0, inverse roots that are 0 or the identity, and diagonal flags of 1") {
   for (const char* initial : {"identity", "zero"}) {
     const Host host(kEveryState + Keys{{"initial_inverse", initial}}, {Param("m", {6, 3})});
     for (const Host::Entry& entry : host.Entries()) {
@@ -132,7 +133,7 @@ TEST_CASE("reading or writing a range of a state entry transfers exactly the ele
         const Array written = host.Read(entry);
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
-          // A symmetric entry stores nothing above the diagonal. A read returns the stored element `kept` as i.
+          // A symmetric entry stores nothing above the diagonal. A read returns the stored element `kept` as element i.
           const size_t kept = entry.info.symmetric == 1 && i / n < i % n ? i % n * n + i / n : i;
           const bool is_new = kept >= first && kept < first + count;
           const char* const expected = is_new ? fresh.bytes().data() : whole.data();

@@ -72,7 +72,7 @@ struct TensorReference {
   bool nesterov = false, coupled = false, bias_correction = true;
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
-  bool spread = false;  // refreshes are at start, start + frequency, ... instead of at multiples of frequency
+  bool spread = false;  // after start, refreshes are at start + i * frequency, not at multiples of frequency
   int async = 0;        // steps from a refresh to the use of its roots; the first roots are used at once
 
   std::vector<double> e, v, m;

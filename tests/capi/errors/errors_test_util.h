@@ -22,7 +22,8 @@ inline std::string MissingWord(std::initializer_list<std::string> words) {
 }
 
 // Checks that a call returns a status code and that its error contains words: CHECK_ERROR(call, code, {"words", "of the
-// message"}). The failed shampoo_set_log() replaces the last error, so that the error of an earlier call cannot match.
+// message"}). Before the call, a failing shampoo_set_log() replaces the last error, so that an older error cannot
+// match.
 #define CHECK_ERROR(call, expected, ...)                          \
   do {                                                            \
     REQUIRE(shampoo_set_log(nullptr, nullptr, 77) != SHAMPOO_OK); \

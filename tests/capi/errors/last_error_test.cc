@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("each thread has its own last error that only its failed calls change") {
+TEST_CASE("each thread has its own last error, which only failed calls of this thread change") {
   CHECK_INVALID(shampoo_config_create(nullptr), "out is NULL");
   const std::string here = shampoo_last_error();
   std::string fresh = "not read";

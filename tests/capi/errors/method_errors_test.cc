@@ -11,7 +11,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("the error names the method and the key and its value if the method does not read the key") {
+TEST_CASE("if the method of a group does not read a key, the error names the method, the key and the value") {
   const struct {
     const char* method;
     std::vector<std::string> keys;

@@ -16,14 +16,14 @@ void CheckCreateRefused(const PlanPtr& plan, const shampoo_optimizer_desc& desc,
   CHECK(optimizer == untouched);
 }
 
-// The user struct of a test allocator, which records its allocations here. Calls of Allocate() are numbered from 0. The
+// The user struct of a test allocator, with a record of the allocations. Calls of Allocate() are numbered from 0. The
 // call with the number fail_at fails, and the call with the number misalign_at returns a misaligned pointer.
 struct Account {
   int fail_at = -1;      // -1: no call fails
   int misalign_at = -1;  // -1: all returned pointers are aligned
   int calls = 0;
   int released = 0;
-  std::map<void*, std::pair<void*, size_t>> allocated;  // maps each returned pointer to start and size
+  std::map<void*, std::pair<void*, size_t>> allocated;  // by returned pointer: the pointer to free, and the size
 };
 
 void* Allocate(void* user, size_t bytes, size_t align, int32_t, int32_t, void*) {

@@ -29,7 +29,7 @@ class AllocationWatch {
   bool has_failed() const;
 };
 
-// Number of allocations of all threads that have not been freed.
+// Returns how many allocations, of all threads together, have not been freed.
 int64_t LiveAllocations();
 
 }  // namespace shampoo_test

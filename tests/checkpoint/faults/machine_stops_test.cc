@@ -89,7 +89,7 @@ class Disk {
       }
     }
   }
-  void Forget() { seen_.clear(); }  // makes the next call visit all outcomes again
+  void Forget() { seen_.clear(); }  // makes the next ForEachOutcome() visit all outcomes again
 
  private:
   struct Content {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes allocations of one rank fail during a save or a load. In each mode (see kModes), a different set
-// of allocations fails. Checks that all ranks return the same code, and that no rank times out.
+// Makes allocations of one rank fail during a save or a load. In each mode (see kModes), a different set of
+// allocations fails. Checks that all ranks return the same code, and that no rank times out.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -19,8 +19,9 @@ struct Mode {
   int64_t count;
   size_t least_bytes;
 };
-constexpr Mode kModes[] = {
-    {"one", 1, 0}, {"all from an allocation on", INT64_MAX, 0}, {"large ones from an allocation on", INT64_MAX, 2048}};
+constexpr Mode kModes[] = {{"one allocation", 1, 0},
+                           {"an allocation and all later ones", INT64_MAX, 0},
+                           {"a large allocation and all later large ones", INT64_MAX, 2048}};
 
 // Makes allocations of one rank fail during the next saves or loads of the job. `first` is the number of the first
 // allocation that fails. Each save or load sets *failed to whether an allocation failed.

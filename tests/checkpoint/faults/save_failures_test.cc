@@ -90,7 +90,7 @@ TEST_CASE("a save continues after a short write or read, and fails after a write
   }
 }
 
-// Repeats the save for each of its file calls. From that call on, all calls that need space fail.
+// For each file call of a save, makes a save in which this call and all later calls fail if they need space.
 TEST_CASE("a save fails if the disk becomes full, and the next save succeeds when there is space") {
   Saves saves;
   ForEachCall(&saves, [&](int rank, const FileCall& first, const std::vector<FileCall>& calls) {
@@ -109,9 +109,9 @@ TEST_CASE("a save fails if the disk becomes full, and the next save succeeds whe
   });
 }
 
-// Repeats the save for each of its file calls. From that call on, all calls fail, so a failed save cannot remove its
-// files. If the index already has its final name and cannot be removed, the newer checkpoint is complete, and the save
-// succeeds.
+// For each file call of a save, makes a save in which this call and all later calls fail. A failed save therefore
+// cannot remove its files. If the index already has its final name and cannot be removed, the newer checkpoint is
+// complete, and the save succeeds.
 TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();

@@ -39,7 +39,8 @@ class SavingJob {
   // Save and Load run on all ranks at once.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // If set, Save and Load run around(rank, call) on each rank. It must call `call`, which saves or loads.
+  // If `around` is set, Save and Load call around(rank, call) on each rank. This function must call `call`, which saves
+  // or loads.
   std::function<void(int rank, const std::function<void()>& call)> around;
   // Passes the file calls of a rank to the handler until Undisturbed is called.
   void WatchFiles(int rank, FileWatch::Handler handler);

@@ -75,7 +75,7 @@ TEST_CASE("blocks without factor matrices keep their number of gradients when th
     RequireSave(&whole, scratch / "checkpoints");
     RequireLoad(&halves, scratch / "checkpoints");
     halves.SetParams(whole[0].w);
-    // With another number of gradients, the bias corrections would be different, or the next update would be skipped.
+    // The bias corrections depend on gradient_count. If gradient_count were 0, step 4 would not update the parameter.
     for (int rank = 0; rank < 2; ++rank) {
       const States states = StatesOf(halves[rank]);
       CHECK(states.at("bias/0/gradient_count") == std::vector<char>{3, 0, 0, 0, 0, 0, 0, 0});

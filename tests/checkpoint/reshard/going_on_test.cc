@@ -58,8 +58,9 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
   }
 }
 
-// A parameter of one element, whose gradients are 0. With epsilon 1e-12, its inverse root would be (1e-12)^-5. That
-// number does not fit float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
+// A parameter of one element, whose gradients are 0. The preset shampoo_2024 sets epsilon to 1e-12, so the inverse root
+// of the parameter would be (1e-12)^-5. This number does not fit into float32, the dtype of inverse roots, so every
+// rung of the recovery ladder fails.
 const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {

@@ -178,7 +178,7 @@ TEST_CASE("a checkpoint of ranks with different parameters can be loaded by one 
   experts.CheckParams(one);
 }
 
-TEST_CASE("ranks with identical states write them once") {
+TEST_CASE("states that are identical on all ranks are written once") {
   const Scratch scratch;
   const std::string directory = scratch / "checkpoints";
   World world(3);

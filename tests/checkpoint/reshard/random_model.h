@@ -19,7 +19,7 @@ class RandomModel : public RandomShards {
     RankSpec spec;
     int replicas = 1;
     Shards shards;
-    bool drops_momentum = false;  // the job has no momentum, so the momentum of the checkpoint is not loaded
+    bool drops_momentum = false;  // if true, the job has no momentum, so the momentum of the checkpoint is not loaded
   };
   // Draws the layout of a job. drops_momentum can be true only if may_drop is true.
   World DrawWorld(bool may_drop, const char* on_block_mismatch);

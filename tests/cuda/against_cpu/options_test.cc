@@ -74,7 +74,7 @@ TEST_CASE("factor_correction kl has the same effect as on the CPU") {
   }
 }
 
-TEST_CASE("with factor_correction kl, a block whose gradient is too large after whitening is skipped as on the CPU") {
+TEST_CASE("with factor_correction kl, a block is skipped as on the CPU if its whitened gradient is too large") {
   Course course{.steps = 9};
   course.spec.keys =
       "factor_correction=kl epsilon=1e-30 use_merge_dims=false precondition_frequency=2 grafting=adam root_async=1 "

@@ -63,8 +63,8 @@ std::string Differing(const Results& device, const Results& host, double fractio
   return text;
 }
 
-// A GPU and the CPU may round intermediate results differently. This seldom changes a rounded state, so on a GPU a
-// tenth of the elements may differ.
+// A GPU and the CPU may round intermediate results differently. This seldom changes a rounded state, so on a GPU up to
+// a tenth of the elements may differ.
 void CheckSameBits(const Course& course) {
   CHECK(Differing(Run(course, SHAMPOO_CUDA), Run(course, SHAMPOO_CPU), OnFake() ? 0 : 0.1) == "");
 }
@@ -118,7 +118,7 @@ TEST_CASE(
 }
 
 TEST_CASE("with skipped steps, skipped blocks and missing gradients, rounded averages are those of the CPU") {
-  // With count_empty_steps, a step without gradients has its own number, which determines its random numbers.
+  // With count_empty_steps, a step without gradients increases the step counter, which selects the random numbers.
   for (const Keys& more : Combinations("on_nonfinite=skip_block|skip_step count_empty_steps=false|true")) {
     CAPTURE(more);
     Course course = RoundedCourse(kRoundedMethods[1] + kNarrowEma + more);

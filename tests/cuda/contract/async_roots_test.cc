@@ -157,8 +157,8 @@ void CheckCourse(const std::function<void(uint64_t t, Model* model)>& before, co
   for (const auto& root_device : kRootDevices) CheckCourseOn(root_device, before, more);
 }
 
-// Makes and checks the steps of CheckCourse(). Calls work(model) before step `when`, which is after a refresh and not
-// later than the first use of its roots.
+// Makes and checks the steps of CheckCourse(). Calls work(model) before step `when`. At that time, the roots of step 10
+// must be pending: no step has used them.
 void CheckBetween(uint64_t when, const std::function<void(Model* model)>& work) {
   CheckCourse([&](uint64_t t, Model* model) {
     if (t == when) work(model);
@@ -201,7 +201,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
       CheckCourse(
           [&](uint64_t t, Model* model) {
             if (t == at) model->SpoilGradient(3, 7, NAN);
-            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);  // p3 uses roots at step 14 if `at` is 13
+            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);  // p3 skips step 13 if `at` is 13
           },
           {{"on_nonfinite", "skip_block"}});
     }
@@ -315,7 +315,7 @@ void CheckCaptures(const Keys& more) {
   CHECK(model.State("group.0/step")[0] == 17);
 }
 
-TEST_CASE("a step that takes a snapshot or uses its roots is neither captured nor replayed") {
+TEST_CASE("a step that takes a snapshot or first uses pending roots is neither captured nor replayed") {
   for (const auto& root_device : kRootDevices) CheckCaptures({root_device});
 }
 

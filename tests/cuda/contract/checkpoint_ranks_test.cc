@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests checkpoints of jobs with several ranks, which are saved on devices or CPUs and loaded on either. The ranks hold
-// replicas, shards (with both values of shard_mode), or replicas of shards.
+// Tests checkpoints of jobs with several ranks. A checkpoint that is saved on devices or CPUs can be loaded on either.
+// The ranks hold replicas, shards (with both values of shard_mode), or replicas of shards.
 #include <tuple>
 
 #include "tests/core/temporary_directory.h"

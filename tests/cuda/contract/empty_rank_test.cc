@@ -82,7 +82,8 @@ TEST_CASE("a rank without elements can capture steps and replays advance its ste
       model.Step();
       model.Wait();
     }
-    // The host has not read yet that rank 0 has made steps of the group, so the capture fails.
+    // The host has not read the report of step 2 yet, so it does not know that rank 0 had gradients in this step.
+    // Therefore the capture fails.
     if (keys == Keys("shard_mode=gather status_lag=1")) {
       const Graph rejected(&model, SHAMPOO_E_STATE, "shampoo_optimizer_status");
     }

@@ -71,7 +71,7 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
   soap.keys = "method=soap precondition_frequency=3";
   soap.groups = {counts};
   for (ParamSpec& param : soap.params) {
-    // Steps that compute eigenbases cannot be captured, so group 0 has parameters without eigenbases.
+    // Steps that compute eigenbases cannot be captured, so group 0 has only parameters without eigenbases.
     if (param.group == 0) param.role = SHAMPOO_EMBEDDING;
   }
   CheckReplaysCount(soap);
@@ -171,7 +171,8 @@ TEST_CASE("all ranks count empty steps; replicas and gathered shards make the sa
 }
 
 TEST_CASE(
-    "local shards that count empty steps have the parameters and averages of one rank if the method is elementwise") {
+    "local shards that count empty steps have the same parameters and averages as one rank if the method is "
+    "elementwise") {
   const Keys narrow = "average_dtype=bf16 state_rounding=stochastic";
   for (const Keys& average :
        {Keys("averaging=schedule_free momentum=0"), Keys("weight_ema=0.75"), Keys("weight_ema=0.75") + narrow}) {
@@ -211,7 +212,7 @@ TEST_CASE("ranks reject a step if their step counters of a group without gradien
   }
 }
 
-TEST_CASE("a rejected step does not count in a group without gradients") {
+TEST_CASE("a group without gradients does not count a rejected step") {
   for (const RankKind& kind : {RankKind{"local", 1, 1},
                                {"gather", 1, 1},
                                {"local", 2, 1},

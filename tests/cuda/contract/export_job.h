@@ -78,7 +78,7 @@ class Exported {
   std::vector<void*> addresses_;
 };
 
-// The ranks of a job, and an optimizer of one rank that makes the same steps.
+// The ranks of a job, and an optimizer without other ranks (`alone`), which makes the same steps.
 struct ExportJob {
   ExportJob(const RankKind& kind, const ModelSpec& spec) : ranks(spec, kind), alone(spec), shards(kind.shards) {
     alone.FillGradients(1);
@@ -139,7 +139,7 @@ struct ExportJob {
     for (size_t p = 0; p < alone.params(); ++p) {
       const bool is_average = expected.Values(alone, p) != alone.ParamValues(p);
       const bool has_average = blend > 0 && alone.spec(p).group != 2;
-      // After the first step, most averages equal the parameter.
+      // After the first step, most averages equal their parameters.
       CHECK((is_average == has_average || (has_average && alone.Stat("step.0") == 1)));
     }
   }

@@ -79,7 +79,7 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
         sharded.Drop(6, t == 2);  // its only element is on one shard
         sharded.Step(t);
       }
-      // States in 16 bits that are rounded to another neighbor change the next steps.
+      // A GPU may round a bf16 state on a shard and in `whole` to two different numbers. Then later steps differ more.
       sharded.CheckEqual(options.Value("factor_dtype") == "bf16" ? 1e-2 : 1e-4);
       CHECK(sharded.ranks[0].Stat("step.0") == 5);
       CHECK(sharded.ranks[0].Stat("step.1") == 4);

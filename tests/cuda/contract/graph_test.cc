@@ -122,8 +122,8 @@ TEST_CASE("functions that would wait for a captured stream fail, and the capture
   CHECK(model.Stat("step.0") == 2);
 }
 
-// In the global capture mode, which PyTorch uses, a call of any thread that might wait for the captured stream
-// invalidates the capture. In this test, the captured stream synchronizes with the legacy default stream. The stream of
+// In the global capture mode, which PyTorch uses, a capture becomes invalid if any thread makes a call that might wait
+// for the captured stream. In this test, the captured stream synchronizes with the legacy default stream. The stream of
 // the optimizer does not synchronize with the legacy default stream.
 TEST_CASE("no call except destroy invalidates a capture of another thread") {
   const Stage stage;

@@ -61,8 +61,8 @@ TEST_CASE("steps of several ranks load no kernel" * NeedsFake()) {
   CHECK(fake_cuda_count(FAKE_CUDA_LOADS) == 0);
 }
 
-// A StreamComm that stores in *loads how many kernels were loaded before the first collective. Communicators that share
-// `loads` store the number before the first collective of any of them.
+// A StreamComm that stores in *loads how many kernels were loaded before the first collective. If communicators
+// share `loads`, this is the first collective of any of them.
 class CommAfterLoading : public StreamComm {
  public:
   CommAfterLoading(int world, int64_t* loads) : StreamComm(world), loads_(loads) {}
@@ -133,7 +133,7 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
 
 // Method eigen computes the roots of the tensor of order 3, and method cans computes the roots of the matrix. The roots
 // have the same sizes and dtype.
-TEST_CASE("create loads the solvers of all root methods even if only some blocks use a method") {
+TEST_CASE("create loads the solver of every root method that at least one block uses") {
   ModelSpec spec;
   spec.keys = "root_method=cans use_merge_dims=false epsilon=1e-2 status_lag=0";
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3}, {3, 2, 2}}) {

@@ -23,9 +23,9 @@ ModelSpec SpecOfBuckets(const RankKind& kind, const Keys& more = {}) {
   return spec;
 }
 
-// A communicator that records two events for each exchange. The first is recorded in the caller's stream before the
-// exchange is enqueued, and the second in the stream of the exchange after the exchange. The communicator can also
-// return an error for an exchange that it has enqueued.
+// A communicator that records two events for each exchange. Before it enqueues the exchange, it records the first event
+// in the caller's stream. Afterwards, it records the second event in the stream of the exchange. The communicator can
+// also return an error for an exchange that it has enqueued.
 class MarkedComm {
  public:
   struct Mark {

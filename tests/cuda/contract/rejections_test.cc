@@ -124,7 +124,7 @@ TEST_CASE("device and CPU derive the valid range of a bound hyper-parameter from
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
-      // one.group has the dtypes of group 0. Parameters of other dtypes are in group 1, which does not affect group 0.
+      // The bits of one.group are the dtypes of the parameters in group 0. The range does not depend on group 1.
       spec.keys = lag + Keys("on_nonfinite=skip_block epsilon=0.1");
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {

@@ -116,7 +116,8 @@ TEST_CASE("only the roots of groups that set track_root_residuals are measured")
   if (OnFake()) CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
 }
 
-TEST_CASE("a root that is computed again after a solver failed is measured too" * NeedsFake()) {
+TEST_CASE("if a root is computed again after a solver failed then the residual of the new root is measured" *
+          NeedsFake()) {
   for (const int how : {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_WRONG_VECTORS}) {
     for (const auto& [recovered_by_host, trace] :
          {std::pair{false, "0"}, std::pair{true, "0"}, std::pair{false, "0.5"}, std::pair{true, "0.5"}}) {

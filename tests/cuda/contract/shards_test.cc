@@ -13,7 +13,7 @@ constexpr RankKind kGrids[] = {{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3
 constexpr RankKind kShards[] = {{"local", 1, 3}, {"gather", 1, 3}};
 constexpr RankKind kCopies[] = {{"local", 2, 2}, {"gather", 2, 2}};
 
-// Calls run(kind, reporting) for each kind of ranks and all keys of kReporting.
+// Calls run(kind, reporting) for each kind of ranks and each set of keys in kReporting (rank_steps.h).
 template <typename Run, size_t kKinds>
 void ForEachReporting(const RankKind (&kinds)[kKinds], const Run& run) {
   for (const RankKind& kind : kinds) {
@@ -54,7 +54,7 @@ const std::vector<ShardFault> kShardFaults = {
      [](Model* model) { model->SetState("group.0/step", {2}); }},
 };
 
-TEST_CASE("if one shard finds an error or has different inputs then all shards of all replicas report it") {
+TEST_CASE("if one shard finds an error or has different inputs then all shards of all replicas report an error") {
   for (const ShardFault& fault : kShardFaults) {
     CAPTURE(std::string(fault.what));
     ForEachReporting(kGrids, [&](const RankKind& kind, const Keys& reporting) {

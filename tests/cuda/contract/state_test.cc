@@ -148,7 +148,7 @@ TEST_CASE("state entries can be copied to and from host memory and device memory
     std::vector<char> on_host(bytes);
     Must(read(0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU));
     CHECK(on_host == whole);
-    // Copies the entry to `second`: the second half from device memory, and the first half from host memory.
+    // Copies the entry to the other model. Elements below `half` come from host memory, the others from device memory.
     const int64_t half = entry.elements / 2;
     const size_t cut = static_cast<size_t>(half) * entry.size;
     std::vector<char> part(bytes - cut);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the key track_times on the device: events in the stream measure the times, and the host reads them with the
-// report of each step (see HostReport in device_tables.h).
+// Tests the key track_times on the device: events in the stream measure the times of the phases. The host reads these
+// times when it reads the report of the step (see HostReport in device_tables.h).
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
 

@@ -54,8 +54,8 @@ TEST_CASE("verify_replicas n compares parameters at every nth step") {
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
-// A communicator of two ranks for tests that run only one of them. An all-gather enqueues a copy of this rank's segment
-// in place of the segment of the other rank.
+// A communicator of two ranks for tests that run only one of the ranks. An all-gather enqueues a copy, after which both
+// segments contain the bytes that this rank has sent.
 struct Echo {
   char* received = nullptr;  // the receive buffer of the last all-gather
 

@@ -49,7 +49,7 @@ enum fake_cuda_order {
 // These numbers also select the order of the CTAs (thread blocks) and of the loop iterations of each kernel.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_order(int order, uint64_t seed);
 // Sets the number of operations that run before each query of a stream or an event. The default is 0. If the number is
-// negative, a query first runs all work for which it asks, so the query never reports cudaErrorNotReady.
+// negative, all work of the stream, or all work before the event, runs first, and no query reports cudaErrorNotReady.
 SHAMPOO_FAKE_EXPORT void fake_cuda_set_query_progress(int operations);
 // Runs up to `operations` operations, as if the device had progressed. Returns how many operations ran.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_progress(int64_t operations);
@@ -109,8 +109,8 @@ enum fake_cuda_kind {
 // Returns the count of a kind since the last fake_cuda_mark(). Launches, products, eigenproblems and copies in a graph
 // are counted when they are captured, not when the graph is launched.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_count(int kind);
-// Returns the number of launches since the last fake_cuda_mark() of all kernels whose name contains `part_of_name`. The
-// name of a kernel is the type name of its body; see core/backend/cuda/plugin/cta.h.
+// Counts the launches of all kernels whose name contains `part_of_name`, since the last fake_cuda_mark(). The name of a
+// kernel is the type name of its body; see core/backend/cuda/plugin/cta.h.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_launches_of(const char* part_of_name);
 // Sets all counts to 0.
 SHAMPOO_FAKE_EXPORT void fake_cuda_mark(void);

@@ -212,8 +212,9 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
       types.a == CUDA_R_64F);
 }
 
-// Returns the status of a batch solver for whose call call.over() is true. If a failure was injected, also enqueues
-// work that overwrites the matrices with NaN, because cuSOLVER may overwrite the matrices before it fails.
+// Returns the status of a failed or skipped call (call.over() is true) of a batch solver. If a failure was injected,
+// also enqueues work that overwrites the matrices with NaN, because cuSOLVER may overwrite the matrices before it
+// fails.
 cusolverStatus_t FailBatch(const Call& call, cusolverDnHandle_t handle, void* a, int64_t elements, size_t element) {
   const std::shared_ptr<SolverHandle> solver = TheState().solvers.Find(handle);
   const cusolverStatus_t status = call.Solver();

@@ -42,7 +42,7 @@ class Memory {
   void Begin(void* data);
   void Free(void* data);
 
-  // Returns the allocation that contains the address, or nullptr. The end of an allocation is not part of it.
+  // Returns the allocation that contains the byte at the address, or nullptr.
   Allocation* Find(const void* address);
   Place PlaceOf(const void* address);
   // Returns whether work of the device may access these bytes. If not, writes the reason to *why.

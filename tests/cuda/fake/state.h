@@ -145,8 +145,8 @@ State& TheState();
 void ResetState();
 std::recursive_mutex& TheMutex();
 // Waits until is_done() returns true. Each NotifyAll() of another thread causes another call of is_done(). The calling
-// thread must have locked TheMutex() exactly once; the mutex is unlocked during the wait. After a minute, records a
-// misuse and returns. The record says that the caller waited for `what`.
+// thread must have locked TheMutex() exactly once; the mutex is unlocked during the wait. After a minute, records the
+// misuse "waited too long for `what`" and returns.
 void WaitUntil(const std::function<bool()>& is_done, const char* what);
 void NotifyAll();
 // Waits while calls are held (FAKE_CUDA_SOLVER_IS_HELD). A function that can be held must call WaitWhileHeld() before

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // in ranks_test.cc, rank 1 fails
 
-TEST_CASE("each rank fails in turn in a step or in create of replicas: all ranks return" *
+TEST_CASE("each rank except rank 1 fails in turn in a step or in create of replicas: all ranks return" *
           doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
     for (FaultyJob job : kReplicaJobs) {

@@ -30,7 +30,7 @@ struct Log {
 
 // Makes the eigenproblem of p1/0/factor.1 (the factor matrix of dim 1 in block 0 of parameter p1) fail in the next
 // step. A step runs the eigensolver for the first dims of the three blocks, and then for the second dims. Spoil() first
-// waits for earlier steps, because the fake would also count the eigensolvers of these steps.
+// waits for earlier steps, because the fake would otherwise also count the runs of eigensolvers in these steps.
 void Spoil(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);

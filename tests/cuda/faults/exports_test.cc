@@ -37,7 +37,7 @@ TEST_CASE("on each rank in turn, a call of CUDA fails in an export of replicas: 
   }
 }
 
-TEST_CASE("a call of CUDA fails in an export of shards: all shards of all copies return" * NeedsFake()) {
+TEST_CASE("a call of CUDA fails in an export of shards: all shards of all replicas return" * NeedsFake()) {
   ForEachExport(false, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
@@ -46,7 +46,7 @@ TEST_CASE("a call of CUDA fails in an export of shards on each rank that the sho
   ForEachExport(true, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("two calls of CUDA fail in an export of shards: all shards of all copies return" *
+TEST_CASE("two calls of CUDA fail in an export of shards: all shards of all replicas return" *
           doctest::test_suite("long")) {
   for (const int64_t distance : {1, 2, 7}) {
     ForEachExport(false, [&](const FaultyJob& job) {

@@ -109,9 +109,11 @@ int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   const bool gathers = kind.gathers();
   const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
   const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
-  // Copies exchange updates. If blocks are gathered or updates are divided, copies agree before anything is written.
+  // Copies exchange the updates of each bucket. If blocks are gathered or updates are divided, copies first agree on
+  // the step in a separate exchange.
   if (!of_shards) return buckets + (gathers || divided ? 1 : 0);
-  // Shards agree about the step. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
+  // Shards agree on the step: twice if blocks are gathered, otherwise once, and once more if there are several copies.
+  // If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
   return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
@@ -193,8 +195,8 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     }
     if (is_reported) CHECK(ranks.SameParams());
   }
-  // If the exchange is divided, the replicas agree before they write anything, so the faulty rank can report fewer
-  // errors. An export makes fewer calls of CUDA than a step.
+  // If the exchange is divided, the replicas agree on the step before they compute updates. The faulty rank cannot
+  // report later errors, so it reports fewer errors. An export makes fewer calls of CUDA than a step.
   const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);

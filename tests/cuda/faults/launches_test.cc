@@ -175,8 +175,8 @@ std::vector<Trial> Trials() {
       {.name = "higher order", .spec = spec(higher + Keys("root_max_iterations=6"), {{3, 4}}), .target = 2},
       {.name = "cans", .spec = spec("root_method=cans", {{3, 4}}), .target = 2},
       {.name = "diagonal by cans", .spec = spec("root_method=cans", {{3, 3}}), .diagonal = true},
-      // When the host first polls, the iteration of the first matrix has converged, and the iteration of the second has
-      // not.
+      // When the host first checks whether iterations still run, the iteration of the first matrix has converged, and
+      // the iteration of the second has not.
       {.name = "slow newton",
        .spec = spec(newton + Keys("root_max_iterations=40 epsilon=1e-4"), {{1}, {3}}),
        .target = 2},

@@ -24,7 +24,7 @@ TEST_CASE("a rank fails, with other kinds of exchanges: all ranks return" * doct
 
 // If a rank fails in a collective, or after the ranks have agreed to make the step, the library aborts both
 // communicators of the rank, so that no rank waits.
-TEST_CASE("a shard fails: all shards of all copies return, and later steps fail on all of them" *
+TEST_CASE("a shard fails: all shards of all replicas return, and later steps fail on all of them" *
           doctest::test_suite("long")) {
   ForEachKindOfShards([](const RankKind& kind) {
     if (kind.copies > 1 || !kind.on_host.of_shards) FailInStepOfShards({kind, kFaulty});
@@ -61,7 +61,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a collective of a shard fails: all shards of all copies return, and later steps fail on all of them" *
+TEST_CASE("a collective of a shard fails: all shards of all replicas return, and later steps fail on all of them" *
           NeedsFake()) {
   ForEachKindOfShards([](const RankKind& kind) { FailCollectivesOfShards({kind, kFaulty}); });
 }

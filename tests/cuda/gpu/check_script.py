@@ -160,7 +160,7 @@ def check_stages(folder: str, build: str) -> None:
     found = results(out)
     require(done.returncode == 0 and sorted(found) == ["2", "3"], done.stdout)
     for item in ("trajectory", "trajectory: both runs have equal bits", "trajectory, 3 ranks, params",
-                 "trajectory: 3 results within tolerance", "3 shards, 2 copies: 3 results within tolerance"):
+                 "trajectory: 3 results within tolerance", "3 shards, 2 replicas: 3 results within tolerance"):
         require(found["3"].get(item) == ["passed", ""], f"{item}: {done.stdout}")
     with open(os.path.join(out, "summary.md"), encoding="utf-8") as summary:
         require("| 2 | probe | passed |" in summary.read(), "the table lacks the probe")

@@ -49,8 +49,8 @@ class DeviceRanks {
   int64_t TryToSaveOrLoad(
       bool saves, const std::string& directory,
       const std::function<void(ThreadComm* comm)>& prepare = [](ThreadComm*) {});
-  // Copy the parameters and gradients, or only the gradients, from a model without shards. Apart from the shards, the
-  // plans must be equal.
+  // Copy the parameters and gradients, or only the gradients, from a model without shards. The ModelSpec of this
+  // model must have the same `params` as the ModelSpec of the ranks.
   void SetFrom(const Model& whole);
   void SetGradientsFrom(const Model& whole);
   // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, their
@@ -75,7 +75,8 @@ class DeviceRanks {
   std::vector<std::vector<char>> Bits() const;
   // Returns the parameters of rank 0, then those of rank 1, and so on.
   std::vector<std::vector<double>> Params();
-  // Return the callbacks of a communicator of the rank, or nullptr if no rank has a communicator of this kind.
+  // Return the callbacks with which the rank exchanges data with the other replicas or the other shards. Return nullptr
+  // if the ranks have no such communicators.
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
   int timeouts();

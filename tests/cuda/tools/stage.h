@@ -17,8 +17,8 @@
 
 namespace shampoo_test {
 
-// Returns a doctest decorator for test cases that count calls of CUDA or inject failures. The decorator puts them into
-// the test suite "fake", which does not run on a GPU.
+// Returns a doctest decorator for test cases that count calls of CUDA or inject failures. The decorator puts
+// these test cases into the test suite "fake", which does not run on a GPU.
 inline doctest::test_suite NeedsFake() { return {"fake"}; }
 
 // Returns whether calls of CUDA reach the fake CUDA instead of a GPU.

@@ -181,7 +181,8 @@ static void check_failing_exchange(const shampoo_comm_ops* ops) {
   const int error = failing_exchange(ops);
   if (rank == 0) MPI_Error_class(error, &class_of_error);
   REQUIRE(rank == 0 ? class_of_error == MPI_ERR_TRUNCATE : error == 0);
-  // Rank 0 must not mistake a message that the last rank sends in a later exchange for the missing message.
+  // If the last rank has not sent the expected message, its next message belongs to a later exchange. Rank 0 must
+  // receive this message only in that exchange.
   gather(ops, 0, 0, 1, 1);
   exchange_often(ops, 0);
 }

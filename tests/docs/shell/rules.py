@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of rules that change, skip or check commands of a page. A rule of a page that matches nothing is an error."""
+"""Kinds of rules that change, skip or check commands of a page. Each rule of a page must match something."""
 import re
 from collections.abc import Iterable
 from pathlib import Path

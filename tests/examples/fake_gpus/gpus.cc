@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes an example run on fake GPUs: before main(), libshampoo loads the plugin that uses the fake CUDA. The
+// Makes an example run on fake GPUs: before main(), libshampoo loads the CUDA backend that uses the fake CUDA. The
 // environment variable FAKE_GPUS sets the number of GPUs; the default is 4. If the fake CUDA has detected misuse or
 // memory that was not freed, the process exits with status 3.
 #include <cublas_v2.h>
@@ -28,7 +28,7 @@ void End() {
 __attribute__((constructor)) void Begin() {
   const char* const gpus = std::getenv("FAKE_GPUS");
   fake_cuda_set_system(gpus != nullptr ? std::atoi(gpus) : 4, CUDART_VERSION, CUDART_VERSION);
-  fake_cuda_begin_loading();  // the kernels of an example are loaded when they are first used
+  fake_cuda_begin_loading();  // never ended, because an example loads a kernel when it first uses it
   if (shampoo_backend_load(SHAMPOO_TEST_CUDA_PLUGIN) != SHAMPOO_OK) {
     std::fprintf(stderr, "%s\n", shampoo_last_error());
     std::exit(EXIT_FAILURE);

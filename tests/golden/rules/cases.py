@@ -11,8 +11,8 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Default values of the cases, for every key that model.py reads. Only the library reads the keys "preset" and
-# "root_dtype". Numbers that multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
+# Default values of the cases, for every key that model.py reads, and for "preset" and "root_dtype", which only the
+# library reads. Numbers that multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,

@@ -23,7 +23,7 @@ import numpy as np
 
 TOLERANCE = 1e-11  # largest relative error of a parameter; ill-conditioned factor matrices amplify rounding errors
 VISIBLE = 1e-6  # if a constant is changed, parameters of at least one trajectory must differ by more than this
-MARGIN = 1e-9  # least distance of an error from root_tolerance, so that rounding does not decide when to stop
+MARGIN = 1e-9  # least distance of an iteration's error from root_tolerance, so rounding cannot decide when to stop
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -33,7 +33,10 @@ MARGIN = 1e-9  # least distance of an error from root_tolerance, so that roundin
 
 @dataclasses.dataclass(frozen=True)
 class Constants:
-    """The constants of both iterations: numbers in formulas, factors (normally 1), and flags for wrong formulas."""
+    """The constants of newton() and higher_order(): numbers in formulas, multipliers (normally 1), and flags.
+
+    Each flag selects between the right formula (the default) and a wrong one.
+    """
 
     epsilon: float = 1.0
     tolerance: float = 1.0
@@ -476,7 +479,7 @@ def trajectories() -> list[Trajectory]:
         higher_order_case("merged", [(3, 4, 5)], scale=3.0, epsilon=1e-3, root_tolerance=0.05, root_order=4,
                           use_merge_dims=True, max_preconditioner_dim=12, inverse_root_override="3", momentum=0.8,
                           beta2=0.99, use_bias_correction=False),
-        # epsilon is so small that c has its least value, 1.001, in the first root of a vector.
+        # epsilon is so small that c has its least value, 1.001, when higher_order() computes the root of the vector.
         higher_order_case("override_list", [(7,), (5, 6), (3, 4, 5)], epsilon=1e-4, root_tolerance=0.04, beta2=0.9,
                           inverse_root_override="0,1,3"),
         higher_order_case("late_start", [(6, 5), (4,)], epsilon=1e-5, root_tolerance=0.05, root_order=5, grafting="sgd",
@@ -496,7 +499,10 @@ def trajectories() -> list[Trajectory]:
 
 
 def changes() -> list[tuple[str, str, Constants]]:
-    """Return tuples (method, name of the change, constants); one of the constants is wrong."""
+    """Return tuples (method, name of the change, constants); one of the constants is wrong.
+
+    In the names, lambda is the variable `bound` of higher_order(), and r is also its argument p.
+    """
 
     def changed(**fields: Any) -> Constants:
         return dataclasses.replace(EXACT, **fields)

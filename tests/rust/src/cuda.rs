@@ -163,7 +163,7 @@ fn steps_on_a_stream() {
     assert!(error.message().contains("use bind_raw() and export_raw()"), "{error}");
 }
 
-/// Returns which of the `count` elements of a flattened parameter the shard rank `rank` holds.
+/// Returns the range of elements that the shard rank `rank` holds of a flattened parameter with `count` elements.
 fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> {
     let most = (count + shards - 1) / shards;
     (rank * most).min(count)..((rank + 1) * most).min(count)

@@ -82,7 +82,7 @@ class Checkpoint:
                 if state.split(".")[0] == kind]
 
     def places(self, block):
-        """Returns the indices, in the flattened parameter, of the elements of a block in row-major order."""
+        """Returns, for each element of a block in row-major order, its index in the flattened parameter."""
         count = self.elements(block["parameter"])
         piece = block.get("piece", {"shape": [count], "offset": [0], "extent": [count]})
         within = block["offset"] + sum(

@@ -10,7 +10,7 @@ WEIGHT = "encoder/layer.0/weight"
 
 
 def differences(a, b):
-    """Return the numbers that diff should print for a state that has the values a in A and b in B.
+    """Return the numbers that diff should print for a state with values `a` in one checkpoint and `b` in the other.
 
     The numbers are: number of elements, number of different elements, largest difference, largest relative difference.
     """

@@ -92,6 +92,20 @@ class Inspect(Case):
             with self.subTest(name):
                 self.check(make(self.folder / name, *options))
 
+    def test_snapshots_are_symmetric_matrices(self):
+        make(self.folder, "--steps", 3, "--set", "root_async=2", "--set", "precondition_frequency=3")
+        checkpoint = Checkpoint(self.folder)
+        for param in self.inspect(self.folder)["parameters"]:
+            matrices = [square(entry.values()) for entry in checkpoint.entries(param["name"], "snapshot")]
+            if not matrices:
+                continue
+            state = param["states"]["snapshot"]
+            norm = np.linalg.norm(np.concatenate([matrix.ravel() for matrix in matrices]))
+            np.testing.assert_allclose(state["norm"], norm, rtol=1e-12)
+            np.testing.assert_allclose(state["trace"], sum(np.trace(matrix) for matrix in matrices), rtol=1e-12)
+            self.assertGreater(norm, 0)
+        self.assertGreater(len(checkpoint.entries("wide", "snapshot")), 0)
+
     def test_more_blocks_than_are_held_at_a_time(self):
         self.check(make(self.folder, *MANY_BLOCKS))
 

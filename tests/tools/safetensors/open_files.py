@@ -68,8 +68,8 @@ def expected_tensors(dump, shapes):
     for entry in entries:
         block, state = entry["key"].rsplit("/", 1)
         param = block.rsplit("/", 1)[0]
-        # In a key, blocks of a shard are numbered from 0 on each rank. In a file, the index of the first element
-        # replaces this number.
+        # In the key of a state entry, blocks of a shard are numbered from 0 on each rank. In the name of a tensor in a
+        # file, the index of the block's first element replaces this number.
         is_part = held[param, entry["rank"]] < int(np.prod(shapes[param], dtype=np.int64))
         if entry["piece"] and is_part:
             block = f"{param}/@{first[block, entry['rank']]}"

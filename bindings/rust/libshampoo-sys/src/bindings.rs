@@ -824,7 +824,7 @@ extern "C" {
         value: *const c_void,
     ) -> shampoo_status;
     /// Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
-    /// state, including step counters; its layout depends on the plan alone, and a copy of its bytes is a snapshot.
+    /// state, including step counters. Its layout depends on the plan alone, so a copy of its bytes can restore the state.
     ///
     /// The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
     /// reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the

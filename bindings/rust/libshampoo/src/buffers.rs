@@ -71,7 +71,7 @@ impl Slot {
 /// # Ok::<(), libshampoo::Error>(())
 /// ```
 ///
-/// While `Buffers` exist, the borrowed slices cannot be accessed directly:
+/// While `Buffers` exist, mutably borrowed slices cannot be accessed directly:
 ///
 /// ```compile_fail,E0502
 /// # use libshampoo::Buffers;

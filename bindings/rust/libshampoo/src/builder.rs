@@ -111,8 +111,8 @@ impl<'a> OptimizerBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// - [`Code::Invalid`]: the rank or world of a communicator differs from the plan, or the plans of two ranks
-    ///   differ.
+    /// - [`Code::Invalid`]: the rank or the number of ranks in a communicator differs from that in the plan, or the
+    ///   plans of two ranks differ.
     /// - [`Code::OutOfMemory`]: memory or threads ran out; the message has the requested number of bytes or threads.
     /// - [`Code::Comm`]: a collective failed.
     /// - [`Code::Unsupported`]: CUDA cannot be used; [`backends`](crate::backends) reports the reason.

@@ -63,7 +63,7 @@ pub fn load(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: 
 }
 
 impl Optimizer {
-    /// Saves a checkpoint, like [`save`](crate::save) if this is the only optimizer of this rank.
+    /// Saves a checkpoint: calls [`save`](crate::save) with this optimizer as the only optimizer of this rank.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Optimizer {
         save(&mut [self], world, directory)
     }
 
-    /// Loads the last checkpoint of a directory, like [`load`](crate::load) if this is the only optimizer of this rank.
+    /// Loads a checkpoint: calls [`load`](crate::load) with this optimizer as the only optimizer of this rank.
     ///
     /// # Errors
     ///

@@ -33,15 +33,15 @@ pub trait Communicator: Send + Sync {
     /// The implementation may return any error. The call of the optimizer then returns an error that contains it.
     fn all_gather(&self, segments: &mut [u8]) -> std::result::Result<(), BoxError>;
 
-    /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented, which must be the same on all ranks.
-    /// [`Comm::new`] calls this method once.
+    /// Returns whether [`all_to_all`](Communicator::all_to_all) is implemented. The result must be the same on all
+    /// ranks. [`Comm::new`] calls this method once.
     fn has_all_to_all(&self) -> bool {
         false
     }
 
     /// Sends `send_bytes[r]` bytes to each rank r, including this rank, and receives `recv_bytes[r]` bytes from rank r.
     /// In `send` and in `recv`, the data of the ranks are in the order of the ranks, without gaps. A number of bytes
-    /// may be 0. This method is optional, and is only called for shards with "shard_mode" gather.
+    /// may be 0. This method is optional. It is only called for shards, if the key "shard_mode" is "gather".
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ pub trait Communicator: Send + Sync {
         Err("has_all_to_all() returns true, but all_to_all() is not implemented; implement all_to_all()".into())
     }
 
-    /// Reports an earlier exchange whose failure was detected only after its call had returned. This method is
-    /// optional. The library calls it before each exchange.
+    /// Reports the failure of an earlier exchange, if the failure was detected only after that exchange had returned.
+    /// This method is optional. The library calls it before each exchange.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Comm {
         ops.all_gather = Some(all_gather);
         ops.all_to_all = if communicator.has_all_to_all() { Some(all_to_all) } else { None };
         ops.async_error = Some(async_error);
-        // Only without an abort callback, the library reports a failure to the other ranks in one more exchange. With a
+        // The library reports a failure in one more exchange only if there is no abort callback. With an abort
         // callback that does nothing, the other ranks would keep waiting.
         ops.abort = if communicator.has_abort() { Some(abort) } else { None };
         ops.release = Some(release);
@@ -236,8 +236,8 @@ impl Comm {
         Ok(Comm::own(handle))
     }
 
-    /// Creates a communicator for an `ncclComm_t`. It uses the copy of NCCL that the process has loaded from the file
-    /// `libnccl`; None means libnccl.so.2.
+    /// Creates a communicator for an `ncclComm_t`. `libnccl` is the path or the soname of the file from which the
+    /// process has loaded NCCL; None means libnccl.so.2.
     ///
     /// # Safety
     ///

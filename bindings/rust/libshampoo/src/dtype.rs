@@ -44,7 +44,7 @@ impl Dtype {
         Dtype::ALL[self as usize].2
     }
 
-    /// Returns the name that values of keys contain, such as "f32" or "bf16".
+    /// Returns the name of the dtype in values of keys, such as "f32" or "bf16".
     pub fn name(self) -> &'static str {
         Dtype::ALL[self as usize].3
     }

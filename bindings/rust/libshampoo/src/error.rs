@@ -139,19 +139,19 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char) -> &'a str {
     }
 }
 
-/// Converts a string to a C string. The error message names the string `what`.
+/// Converts a string to a C string. `what` is the name of the string in the error message.
 pub(crate) fn c_string(what: &str, value: &str) -> Result<CString> {
     CString::new(value).map_err(|_| {
         Error::invalid(format!("{what} {value:?} contains a zero byte; expected none, because it ends a C string"))
     })
 }
 
-/// Converts a count to 32 bits. The error message names the count `what`.
+/// Converts a count to 32 bits. `what` is the name of the count in the error message.
 pub(crate) fn to_i32(what: &str, value: usize) -> Result<i32> {
     i32::try_from(value).map_err(|_| Error::invalid(format!("{what} is {value}: expected at most {}", i32::MAX)))
 }
 
-/// Converts a count to 64 bits. The error message names the count `what`.
+/// Converts a count to 64 bits. `what` is the name of the count in the error message.
 pub(crate) fn to_i64(what: &str, value: usize) -> Result<i64> {
     i64::try_from(value).map_err(|_| Error::invalid(format!("{what} is {value}: expected at most {}", i64::MAX)))
 }

@@ -69,7 +69,7 @@ pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
 
 /// Drops the executor of a struct that [`describe`] returned.
 pub(crate) fn discard(desc: &sys::shampoo_executor) {
-    // SAFETY: describe created the executor, and the library has not released it.
+    // SAFETY: describe set desc.user, and the library has not released the executor.
     unsafe { release(desc.user) }
 }
 

@@ -22,7 +22,7 @@ pub struct Key {
     pub doc: &'static str,
     /// Whether parameter groups can have different values.
     pub per_group: bool,
-    /// Whether [`Optimizer::set`](crate::Optimizer::set) can change it.
+    /// Whether [`Optimizer::set`](crate::Optimizer::set) can change the key.
     pub changeable: bool,
     /// Whether the key exists only to reproduce other implementations.
     pub for_replay: bool,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const HEADER: (i32, i32, i32) = (sys::SHAMPOO_VERSION_MAJOR, sys::SHAMPOO_VERSION_MINOR, sys::SHAMPOO_VERSION_PATCH);
 
-/// Checks the version of the library. Functions that create objects call `start` first.
+/// Checks that the version of the loaded library matches this crate.
 pub(crate) fn start() -> Result<()> {
     static CHECKED: AtomicBool = AtomicBool::new(false);
     if CHECKED.load(Ordering::Relaxed) {
@@ -72,7 +72,7 @@ pub struct Backend {
     pub unavailable_reason: &'static str,
     /// Whether optimizers in this process can use the backend.
     pub usable: bool,
-    /// Number of devices of the backend. The CPU counts as one device. 0 if `usable` is false.
+    /// Number of devices of the backend, or 0 if `usable` is false. The CPU counts as one device.
     pub device_count: usize,
 }
 

@@ -51,8 +51,8 @@ fn replace(callback: Option<Callback>) {
     drop(previous); // after the lock was released, because the destructor may log, too
 }
 
-/// Sets the callback that receives log messages, and replaces the previous callback. Messages whose level is above
-/// `max_level` are discarded. If no callback is set, all messages are discarded.
+/// Sets the callback that receives log messages, and replaces the previous callback. Messages that are less severe
+/// than `max_level` are discarded. If no callback is set, all messages are discarded.
 ///
 /// The callback runs on the thread that called the library, possibly on several such threads at the same time. The
 /// callback must not use the object of that call, such as the optimizer. If the callback panics, the call of the

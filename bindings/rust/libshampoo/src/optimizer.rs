@@ -136,7 +136,7 @@ impl Optimizer {
     /// let (mut w, mut average) = ([1.0f32; 4], [0.0f32; 4]);
     /// opt.step(&mut [Buffers::new(&mut w).with_grad(&[0.5f32; 4])])?;
     /// opt.export(1.0, &mut [Buffers::read_only(&w).with_out(&mut average)])?;
-    /// assert_eq!(average, w); // the average starts after the first step
+    /// assert_eq!(average, w); // the average starts from the parameter after step 1
     /// # Ok::<(), libshampoo::Error>(())
     /// ```
     ///
@@ -198,7 +198,7 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: the value is out of range, or too large for the arithmetic of a group. No group has changed.
+    /// [`Code::Invalid`]: the value is out of range for "lr" or the "computation_dtype" of a group. No group changes.
     pub fn set_lr(&mut self, lr: f64) -> Result<()> {
         let groups = 0..self.info.updates.len();
         let before = groups.map(|group| self.get(group, "lr")).collect::<Result<Vec<f64>>>()?;

@@ -135,8 +135,8 @@ impl Param {
         self
     }
 
-    /// Sets the number of the parameter's group, as [`PlanBuilder::group`](crate::PlanBuilder::group) returned it. The
-    /// default is 0, the group that uses the config of the plan.
+    /// Sets the group of the parameter to a number that [`PlanBuilder::group`](crate::PlanBuilder::group) has returned.
+    /// The default is 0, the group that uses the config of the plan.
     pub fn group(mut self, group: usize) -> Self {
         self.group = group;
         self
@@ -262,7 +262,7 @@ pub(crate) struct ParamInfo {
     pub grad_dtype: Dtype,
     pub out_dtype: Dtype,
     pub copy_dtype: Dtype,
-    /// Whether the key "output" is set to updates.
+    /// Whether the key "output" is "updates".
     pub updates: bool,
 }
 

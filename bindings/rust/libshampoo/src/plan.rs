@@ -78,7 +78,7 @@ impl Drop for Handle {
 #[derive(Debug)]
 pub(crate) struct PlanInfo {
     pub params: Vec<ParamInfo>,
-    /// For each group, whether the key "output" is set to updates.
+    /// For each group, whether the key "output" is "updates".
     pub updates: Vec<bool>,
     pub device: Device,
 }
@@ -87,7 +87,7 @@ fn has_updates(config: &Config) -> bool {
     config.get("output").as_deref() == Some("updates")
 }
 
-/// A plan that is not finished yet, so that groups and parameters can be added.
+/// A plan that is not finished yet: groups and parameters can still be added.
 #[derive(Debug)]
 pub struct PlanBuilder {
     handle: Handle,
@@ -99,7 +99,7 @@ unsafe impl Send for PlanBuilder {}
 
 impl PlanBuilder {
     /// Creates a plan. The config contains the hyper-parameters of group 0 and of the whole optimizer. The plan copies
-    /// its values.
+    /// the config.
     ///
     /// # Errors
     ///
@@ -149,9 +149,9 @@ impl PlanBuilder {
         Ok(index as usize)
     }
 
-    /// Declares which part of a parameter another shard rank holds. This is only needed for "shard_mode" gather, if the
-    /// library cannot infer the parts of all ranks. `shampoo_plan_add_shard` in the C header describes which shards the
-    /// library infers. All ranks must declare the same shards.
+    /// Declares which part of a parameter another shard rank holds. This is only needed if the key "shard_mode" is
+    /// "gather" and the library cannot infer the parts of all ranks. `shampoo_plan_add_shard` in the C header describes
+    /// which shards the library infers. All ranks must declare the same shards.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl PlanBuilder {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`](crate::Code::Invalid): for example, a block is too large, or the value of a key is out of the
-    /// range of the arithmetic of a parameter.
+    /// [`Code::Invalid`](crate::Code::Invalid): for example, a block is too large, or the value of a key is out of
+    /// range for the "computation_dtype" of a parameter.
     pub fn finish(self) -> Result<Plan> {
         // SAFETY: the plan is not finished.
         check(unsafe { sys::shampoo_plan_finish(self.handle.0.as_ptr()) })?;
@@ -257,8 +257,8 @@ impl Plan {
             .collect()
     }
 
-    /// Returns how many bytes an optimizer allocates on this rank if `what` is "state", "workspace" or "total". If
-    /// `what` is "comm", returns how many bytes this rank sends in a step.
+    /// Returns a number of bytes, which `what` selects: "state", "workspace" or "total" for the memory that an
+    /// optimizer allocates on this rank, "comm" for the data that this rank sends in a step.
     ///
     /// # Errors
     ///
@@ -267,8 +267,8 @@ impl Plan {
         self.bytes_of(-1, what)
     }
 
-    /// Returns the number of bytes for another rank, like [`bytes`](Plan::bytes). `rank` is the replica rank or, with
-    /// "shard_mode" gather, replica rank * shard world + shard rank.
+    /// Returns the number of bytes for another rank, like [`bytes`](Plan::bytes). `rank` is the replica rank. If
+    /// the key "shard_mode" is "gather", `rank` is replica rank * shard world + shard rank instead.
     ///
     /// # Errors
     ///

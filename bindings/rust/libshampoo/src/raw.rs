@@ -59,8 +59,8 @@ impl Optimizer {
     /// # Safety
     ///
     /// The bound memory must still meet the requirements of `bind_raw`. Each address that is not NULL must point to
-    /// memory for all elements of the parameter. This memory must not overlap the parameter. On CUDA, the stream of the
-    /// last call must still exist.
+    /// memory for all elements of the parameter that this rank holds. This memory must not overlap the parameter. On
+    /// CUDA, the stream of the last call must still exist.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Optimizer {
     }
 
     /// Makes each step read "lr", "beta1", "weight_decay" or "gradient_scale" of a group from a number in memory. On
-    /// CUDA, the number is in device memory. beta1 must be above 0 in the plan. If `value` is NULL, steps no longer
+    /// CUDA, the number is in device memory. "beta1" must be above 0 in the plan. If `value` is NULL, steps no longer
     /// read memory: they use the number that was read last (CPU) or the value that was set last (CUDA).
     ///
     /// # Safety

@@ -38,7 +38,8 @@ pub struct RootInfo {
     /// Number of further attempts after the first one failed.
     pub retried: usize,
     /// Largest element of |A X^p - I|, computed in f64. A is the matrix including epsilon, X is its inverse root, and p
-    /// is `root.0 / (root.1 * exponent_multiplier)`. NaN if X^p cannot be computed.
+    /// is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of [`inverse_root`]. NaN if X^p cannot be
+    /// computed.
     pub residual: f64,
 }
 
@@ -97,8 +98,8 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
 /// Orthogonalizes a `rows` x `columns` matrix as a step of method muon does: if `a = U diag(s) V^T`, then `x` is close
 /// to `U V^T`.
 ///
-/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. To change these keys, set
-/// the key "method" of the config to "muon".
+/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. They can differ from their
+/// defaults only if the method of the config reads them, so set the key "method" to "muon".
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;

@@ -3,7 +3,8 @@
 //
 // A batch uses four buffers of tensors. The table shows their contents after each operation of a step with
 // basis_order=after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and
-// KL-Shampoo whiten the gradient; with other methods, the operation `factors` leaves `third` unchanged.
+// KL-Shampoo whiten the gradient (UpdateKlFactors). With other methods, the operation `factors` leaves `third`
+// unchanged.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -345,8 +346,9 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
 }
 
 // With kl_eigenvalues ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
-// k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). Whitening and the next
-// eigenvalues use the old bases and eigenvalues.
+// k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). To whiten a gradient is
+// to contract it with the matrices that LoadBases() writes to `turns`. These matrices and the next eigenvalues are
+// computed from the old bases and eigenvalues.
 Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;

@@ -24,7 +24,7 @@ struct BasisTables {
   void* bases;     // Q; after StoreBases(): Q'
   void* turns;     // Q^T Q', which converts states; outside of a refresh: see LoadBases()
   void* products;  // intermediate results
-  void* rotated;   // Q^T F Q, to check a basis; empty if basis_tolerance is 0
+  void* rotated;   // q^T A q, to check a basis (CompareBases); empty if basis_tolerance is 0
 };
 
 struct BasisArgs {
@@ -104,8 +104,8 @@ cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 // negligible matrices and 1 x 1 matrices are treated like all other matrices; if false, their bases are the identity.
 cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
 // Sets BasisMember::is_reached for the bases of a run that are accurate enough (basis_tolerance). `rotated` contains
-// Q^T F Q for each basis Q. is_previous: whether Q is the previous basis. If so, an accurate basis is also marked as
-// kept.
+// q^T A q for each basis q, where A is the matrix that ScaleFactors() has computed. is_previous: whether q is the
+// previous basis. If so, an accurate basis is also marked as kept.
 cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_previous);
 // Completes the new bases of a run in the batch's matrices: copies the previous basis if it is kept or if no new
 // basis was computed. Also completes the root statuses. is_solved: whether an eigensolver has already written these
@@ -118,7 +118,7 @@ cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun&
 cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Stores the new bases of the selected blocks, and copies them to `bases`.
 cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection);
-// Sets the eigenvalues of a run to the diagonal of Q^T F Q (kl_eigenvalues=basis). `products` contains F Q.
+// Sets the eigenvalues of a run to the diagonal of Q'^T F Q' (kl_eigenvalues=basis). `products` contains F Q'.
 cudaError_t TakeEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Writes the ticket to the root statuses of all selected blocks.
 cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, int64_t ticket);
@@ -126,8 +126,8 @@ cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection 
 // basis_qr.cu
 enum class ColumnOrder : int32_t { kDecreasing, kIncreasing };
 // Writes to BasisTables::orders the order that sorts the columns of the bases of a run by their estimated eigenvalues.
-// The estimates are the diagonal of Q^T A Q, where A is the factor matrix of the basis Q. q and product: the buffers
-// that contain Q and A Q.
+// The estimates are the diagonal of q^T A q for each basis q, where A is the matrix that ScaleFactors() has computed.
+// `q` and `product` are the buffers that contain q and A q.
 cudaError_t OrderColumns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q,
                          const void* product, ColumnOrder order);
 // Copies the columns of each matrix in the order that OrderColumns() has computed.

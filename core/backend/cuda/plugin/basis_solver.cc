@@ -81,8 +81,8 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
 }
 
 // Computes bases by orthogonal iteration. The first iterate is the previous basis, in the buffer `bases`. Later
-// iterates and the products A q alternate between the buffers `turns` and `products`. A is the factor matrix, and q is
-// the current iterate.
+// iterates and the products A q alternate between the buffers `turns` and `products`. A is the matrix that
+// ScaleFactors() has computed, and q is the current iterate.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
   const BasisArgs& args = factors.args;

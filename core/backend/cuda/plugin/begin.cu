@@ -186,9 +186,9 @@ struct EndStepBody {
     const int64_t first = cta.First(blocks, is_skipped);
     cta.Once([&] {
       StepReport& report = tables.state->report;
-      // In an export, the host of every rank waits for this report and returns the error. Later replays therefore need
-      // no other acknowledgement. If some rank made a step instead (exports is 2), the host of that rank may see the
-      // error later. The rejection is then not acknowledged here.
+      // If all ranks export (exports is 1), every host waits for this report and returns the rejection as an error. The
+      // rejection is therefore acknowledged here. If another rank makes a step (exports is 2), the host of that rank
+      // may read the rejection later. The rejection is then not acknowledged here.
       if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
         tables.state->acknowledged_rejections = report.rejections;
       }

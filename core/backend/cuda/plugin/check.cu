@@ -136,8 +136,8 @@ class BlockCheck {
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // Returns an upper bound of |G|. Returns NaN if the gradient contains a NaN or, with coupled weight decay, if the
-  // parameter contains a NaN.
+  // Returns an upper bound of the magnitudes of all elements of G. Returns NaN if the gradient contains a NaN or, with
+  // coupled weight decay, if the parameter contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {

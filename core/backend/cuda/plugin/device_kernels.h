@@ -115,8 +115,9 @@ cudaError_t StoreRoots(cudaStream_t stream, const Tables& tables, const BatchTab
 cudaError_t FindFlags(cudaStream_t stream, const Tables& tables, const int32_t** flags);
 
 // direction.cu
-// Updates V and the filtered gradient E (StepScalars), and replaces G by H or, if the step does not precondition the
-// block, by the direction. With method sign, also writes the signs of H to the second buffer of tensors.
+// Updates V and the average E of the gradients (StepScalars). Replaces G by the filtered gradient H or, if the step
+// does not precondition the block, by the direction. With method sign, also writes the signs of H to the second buffer
+// of tensors.
 cudaError_t FilterGradients(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Computes the norm of P and the scale of grafting, and checks whether the direction can be applied.
 cudaError_t CheckDirections(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);

@@ -389,7 +389,7 @@ Status Engine::Staging(int64_t bytes, void** out) {
     const int64_t grown = std::max(bytes, 2 * staging_bytes_);
     SHAMPOO_RETURN_IF_ERROR(
         made->Allocate(MemorySource(copies_.get()), DeviceMemory::Access::kPeers, grown, "exchange buffers"));
-    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));  // the caller's allocator may use stream order
+    SHAMPOO_CUDA_TRY(cudaStreamSynchronize(copies_.get()));  // the caller's allocator may allocate in stream order
     staging_.push_back(std::move(made));
     staging_bytes_ = grown;
   }

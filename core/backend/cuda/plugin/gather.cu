@@ -32,8 +32,8 @@ struct TakeAgreedGradientsBody {
       const unsigned char agreed = segments.AgreedGradientOf(block.param);
       const bool is_used = block.owned != 0 && agreed >= kGradient;
       char* const gradient = BufferAt(tables, block.gradient_at, is_used);
-      // The update is written over the gradient. Kernels never write the copy of a whole block. They only test whether
-      // the address of the copy is nullptr, so any other address suffices.
+      // The update is written over the gradient. For a whole block, kernels never write to the address Buffers::copy.
+      // They only test whether it is nullptr, so any other address suffices.
       tables.buffers[block.buffers] = {BufferAt(tables, block.param_at, is_used), gradient, gradient,
                                        agreed == kGradientAndCopy ? gradient : nullptr};
     });

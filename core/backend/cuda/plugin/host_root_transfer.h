@@ -16,8 +16,8 @@ namespace shampoo::cuda {
 
 // The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
 // priority copies factor matrices to pinned memory, and copies roots back to the device. Events order the work of this
-// stream and the work of steps. The library calls this class from the thread that makes the steps and, for each job,
-// from another thread. A job computes the roots of all snapshots that one step has taken.
+// stream and the work of steps. A job computes the roots of all snapshots that one step has taken. The library calls
+// this class from the thread that makes the steps and, for each job, from another thread.
 class HostRootTransfer {
  public:
   // The device memory of one root.

@@ -21,7 +21,7 @@ struct InitializeFactorsBody {
     };
     clear(block.gradient_count);
     clear(block.radius);
-    // Do not clear lr_sum: loading a checkpoint may initialize blocks, but also loads lr_sum.
+    // Do not clear lr_sum: a checkpoint load that initializes a block also loads the lr_sum of this block.
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
       const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {

@@ -8,7 +8,7 @@ namespace shampoo::cuda {
 
 // An entry of the list of all kernels. CUDA loads a kernel onto a device when the kernel is first used. Loading may
 // wait for work that is running on the device. If this work is a collective that waits for another rank of the same
-// process, both wait forever. So all kernels are loaded when an Engine is created.
+// process, the load and the collective both wait forever. So all kernels are loaded when an Engine is created.
 class KernelEntry {
  public:
   using LoadFunction = cudaError_t();

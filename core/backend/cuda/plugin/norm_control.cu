@@ -80,8 +80,8 @@ SHAMPOO_DEVICE inline bool NeedsParamNorm(const Tables& tables, const DeviceBloc
   return IsOnHyperball(block) && KnownRadius(tables, block) == 0;
 }
 
-// Computes the NormSums of a tile. With update_floor_rows, RowSumsBody computes NormSums instead. With hyperball, also
-// computes |W|^2 of the tile if the norm to maintain is not known yet.
+// Computes the NormSums of a tile, unless update_floor_rows is set (see RowSumsBody). Also computes |W|^2 of the tile
+// if norm_control is `hyperball` and the norm to maintain is not known yet.
 template <typename Real>
 struct TileSumsBody {
   Tables tables;

@@ -12,15 +12,16 @@ namespace shampoo::cuda {
 struct OrthogonalizeArgs {
   Tables tables;
   BatchTables batch;
-  void* source;  // the buffer of tensors with the matrices to orthogonalize
-  void* spare;   // a buffer of tensors that may be overwritten; it may be the same buffer as `source`
+  void* source;  // contains the matrices to orthogonalize, one for each block of the batch
+  void* spare;   // a buffer of the same layout that may be overwritten; may be `source`
   void* third;   // `third` and `wide`: see DeviceLayout::OrthogonalLayout
   void* wide;
   Dtype computation;
 };
 
-// Divides the matrices in `source` by a power of two and by their norms, and writes the quotients to the buffers in
-// which the iteration begins. Overwrites BatchTables::sums[2 i + 1] and BatchTables::products[i] for each tile i.
+// Divides each matrix in `source` by its Frobenius norm and, with ns_norm=frobenius, by DeviceBlock::ns_divisor. Writes
+// the quotient to the buffer that contains X when the iteration begins (orthogonalizer.cc). Overwrites
+// BatchTables::sums[2 i + 1] and BatchTables::products[i] for each tile i.
 cudaError_t ScaleForIteration(cudaStream_t stream, const OrthogonalizeArgs& args);
 
 // The matrices of a shape group, all of the same size, in the dtype of the iteration.

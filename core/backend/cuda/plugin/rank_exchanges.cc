@@ -31,7 +31,8 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   const int64_t bytes = gather_at + (gathers() ? plan_.gather->bytes : 0);
   if (bytes == 0) return {};
   SHAMPOO_RETURN_IF_ERROR(buffers_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  // Clear the buffers, because gaps in messages and slices of parameters without a gradient are sent but not written.
+  // Clear the buffers, because some bytes are sent without ever being written: gaps in messages, and the slices of
+  // parameters that have no gradient.
   if (gathers()) {
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;

@@ -375,7 +375,7 @@ Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, co
   const auto count = static_cast<size_t>(chunk.count);
   const size_t vector_bytes = static_cast<size_t>(chunk.n) * SizeOf(chunk.root_dtype);
   SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers.vectors[0], 0, count * vector_bytes, handles.stream));
-  // Until a solver writes an element of `info`, the element is not 0, which means failure.
+  // In `info`, 0 means success. No element is 0 until a solver writes it.
   SHAMPOO_CUDA_TRY(cudaMemsetAsync(chunk.info, 1, count * sizeof(int32_t), handles.stream));
   for (int64_t i = 0; i < chunk.count && kind.has_single; ++i) {
     (void)SolveOne(chunk, i, handles, buffers, kind.solver_bytes);

@@ -28,7 +28,7 @@ struct RootBatch {
   int64_t root = 1;                 // r in the exponent -exponent_multiplier / r
   // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
   void* matrices = nullptr;
-  const double* divisor = nullptr;                  // on the device: A = F / *divisor, before trace_scaling
+  const double* divisor = nullptr;                  // on the device: F is divided by *divisor, then by TraceDivisor()
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of the matrix's flag
   const int32_t* active = nullptr;                  // on the device; if 0, the step was rejected: nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
@@ -55,9 +55,9 @@ struct RunningCount;
 // Computes the roots of whole batches with the group's method:
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (trace_scaling, clamp,
 // diagonal shortcut, relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports
-// a root that the method cannot compute, that is not finite, that is above `limit`, or that is not a root of its
-// matrix. Solvers receive the identity instead of a matrix that is not finite. With track_root_residuals, the roots are
-// also compared with roots that are computed in float64.
+// a failure if the method cannot compute a result, or if the result is not finite, exceeds `limit` or is not a root of
+// its matrix. Solvers receive the identity instead of a matrix that is not finite. With track_root_residuals, the roots
+// are also compared with roots that are computed in float64.
 class RootSolver {
  public:
   // Creates a solver for batches of these sizes. Allocates the host memory that cuSOLVER requests for them.
@@ -112,8 +112,8 @@ class RootSolver {
   Status MemoryOfOne(const RootSizes& sizes, const Handles& handles, SolverMemory* memory) const;
   Status RootsOfChunk(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status EigenRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
-  // Writes the eigenvectors to the rows of matrices[0], and the eigenvalues to vectors[0]. Also computes the vectors
-  // with which DecompositionFits (roots_rules.h) checks the decomposition.
+  // Writes the eigenvectors to the rows of buffers.matrices[0], and the eigenvalues to buffers.vectors[0]. Also
+  // computes the vectors with which DecompositionFits (roots_rules.h) checks the decomposition.
   Status Decompose(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers, const Kind& kind);
   Status BasesOfChunk(const RootChunk& chunk, bool ascending, const Handles& handles, const RootBuffers& buffers,
                       const Kind& kind);

@@ -63,8 +63,8 @@ class CansIteration {
     return Status();
   }
 
-  // Checks X, which should be B^(-1/p). B is the scaled matrix with its shift. The check multiplies the vector of signs
-  // kCansProducts times by I - X^(p/2) B X^(p/2). Overwrites Y.
+  // Checks X, which should be B^(-1/power). B is the scaled matrix with its shift. The check multiplies the vector of
+  // signs kCansProducts times by I - X^(power/2) B X^(power/2). Overwrites Y.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     const int64_t n = chunk_.n;

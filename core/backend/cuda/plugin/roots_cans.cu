@@ -8,9 +8,10 @@
 namespace shampoo::cuda {
 namespace {
 
-// Records the norm of Y, which is the largest row sum of magnitudes, in RootMember::z. The last pass also records the
-// factor between Z and X in RootMember::start. If there are two passes, the first pass records the square root of its
-// norm in `start`. The last pass computes the factor from this square root and the new norm.
+// Records the norm of Y, which is the largest row sum of magnitudes, in RootMember::z. The last pass also records, in
+// RootMember::start, the factor by which Z must be multiplied to obtain X. If there are two passes, the first pass
+// records the square root of its norm in `start`. The last pass computes the factor from this square root and the new
+// norm.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;

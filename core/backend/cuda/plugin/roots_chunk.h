@@ -43,9 +43,9 @@ static_assert(sizeof(RootMember) <= kRootMemberBytes);
 //
 //                       first_magnitude               second_magnitude
 //   InspectRoots        elements off the diagonal     elements on the diagonal
-//   SumRows             row sums of A                 row sums of A^4
+//   SumRows             row sums (fourth is false)    row sums (fourth is true)
 //   RecordErrors        X - X64                       X64 (RootResiduals)
-//   RecordResiduals     X^(1 / exponent) - (A + s I)  A + s I
+//   RecordResiduals     X^(1 / exponent) - A'         A' = A + shift I (RootResiduals)
 //   all others          X, Y - I or X^p B - I         (none)
 struct RootPartial {
   union {
@@ -125,7 +125,8 @@ cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const vo
 
 // roots_coupled.cu
 // Records the largest row sum of the magnitudes in `a`, for RecordNorm or StartCoupled. With method higher_order,
-// StartCoupled needs a sum for A (fourth is false) and one for A^4 (fourth is true).
+// StartCoupled needs two sums: one for the scaled matrix (fourth is false), and one for its fourth power (fourth is
+// true).
 cudaError_t SumRows(cudaStream_t stream, const RootChunk& chunk, const void* a, bool fourth);
 // Computes the squared Frobenius norm of y + shift I, which StartCoupled uses with method newton.
 cudaError_t SumSquares(cudaStream_t stream, const RootChunk& chunk, const void* y);
@@ -151,7 +152,7 @@ cudaError_t RecordNorm(cudaStream_t stream, const RootChunk& chunk, const void* 
 cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, void* p);
 // Computes p <- a p + b I and, if z is not nullptr, z <- p.
 cudaError_t CansFactor(cudaStream_t stream, const RootChunk& chunk, void* p, void* z, double a, double b);
-// Computes x <- (z + z^T) / 2. with_factor: multiplies x by the factor between Z and X.
+// Computes x <- (z + z^T) / 2. with_factor: if true, also multiplies x by RootMember::start.
 cudaError_t Symmetrize(cudaStream_t stream, const RootChunk& chunk, const void* z, void* x, bool with_factor);
 // Computes r <- v - w. v is the old r or, if is_first is true, the vector of signs. If is_last is true, a member fails
 // if |r| / |v| is above the chunk's largest_residual.

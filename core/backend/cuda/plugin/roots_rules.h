@@ -76,7 +76,7 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
 // the kernel processes member i.
 //   eigenvalues  l, which must be ascending
 //   product      A v
-//   returned     pairs of an element of Q^T Q v and the same element of Q^T diag(l) Q v
+//   returned     pairs: element i of Q^T Q v, and element i of Q^T diag(l) Q v
 template <typename Root>
 SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
                                              const void* product, const void* returned) {

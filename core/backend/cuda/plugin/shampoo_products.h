@@ -24,9 +24,9 @@ class ShampooProducts {
   Status MultiplyGradients(cudaStream_t stream, const BlockBatch& batch) const;
 
   // Updates the factor matrices of blocks with factor_correction kl (KL-Shampoo, arXiv 2509.03378):
-  // F_k <- factor_decay F_k + factor_weight C_k. Here C_k belongs to the gradient after contraction with the inverse
-  // roots of all dims except k. Afterwards, the first buffer of tensors contains the gradients again. Does nothing if
-  // the batch has no block with factor_correction kl.
+  // F_k <- factor_decay F_k + factor_weight C_k. Here C_k is computed from the gradient after its contraction with the
+  // inverse roots of all dims except k. Afterwards, the first buffer of tensors contains the gradients again. Does
+  // nothing if the batch has no block with factor_correction kl.
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 

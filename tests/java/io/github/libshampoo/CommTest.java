@@ -308,7 +308,7 @@ class CommTest {
         ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // comm is closed
   }
 
-  /** A communicator has one buffer of the library, to which two simultaneous exchanges would both write. */
+  /** Two simultaneous exchanges of one communicator would write to the same buffers. */
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];

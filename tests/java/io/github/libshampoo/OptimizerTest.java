@@ -76,7 +76,7 @@ class OptimizerTest {
     }
   }
 
-  /** Returns the loss of a linear model, and writes the gradients. Certain parameters from -1/2 to 1/2 have loss 0. */
+  /** Returns the loss of a linear model, and writes the gradients. The minimum is 0, at parameters in [-1/2, 1/2]. */
   private static double lossOf(FloatBuffer w, FloatBuffer b, FloatBuffer ofW, FloatBuffer ofB) {
     double loss = 0;
     for (int i = 0; i < 3; ++i) {
@@ -130,7 +130,7 @@ class OptimizerTest {
     }
   }
 
-  /** Checks that Memory has the address of the buffer at its position. A copy would have another address. */
+  /** Checks that Memory has the address of the element at the buffer's position. A copy would have another address. */
   @Test
   void addressesAreThoseOfTheBuffers() {
     ByteBuffer bytes = Buffers.bytes(64);
@@ -368,7 +368,7 @@ class OptimizerTest {
     }
   }
 
-  /** Checks that buffers of the class Shampoo can be bound without changes, and are aligned as an arena must be. */
+  /** Checks that buffers from Shampoo.floats and similar methods can be bound directly, and are aligned like arenas. */
   @Test
   void allocatedBuffersAreDirectNativeAndZero() {
     FloatBuffer floats = Shampoo.floats(6);

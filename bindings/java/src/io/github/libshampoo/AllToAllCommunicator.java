@@ -5,14 +5,14 @@ package io.github.libshampoo;
 import java.nio.ByteBuffer;
 
 /**
- * A communicator with an all-to-all exchange, for shards with the key "shard_mode" set to gather. If a communicator
- * does not implement this interface, the library calls {@link #allGather} instead, which needs more memory and sends
- * more data. The communicators of either all ranks or no rank must implement this interface.
+ * A communicator with an all-to-all exchange, for shards with "shard_mode=gather". If a communicator does not implement
+ * this interface, the library calls {@link #allGather} instead, which needs more memory and sends more data. If the
+ * communicator of one rank implements this interface, the communicators of all ranks must implement it.
  */
 public interface AllToAllCommunicator extends Communicator {
   /**
-   * Sends one part of send to each rank, including this rank, and receives one part of recv from each rank. In both
-   * buffers, the parts are in the order of the ranks, without gaps. Parts may be empty.
+   * Sends one part of {@code send} to each rank, including this rank, and receives one part of {@code recv} from each
+   * rank. In both buffers, the parts are in the order of the ranks, without gaps. Parts may be empty.
    *
    * @param send the data to send, read-only.
    * @param sendBytes number of bytes to send to each rank.

@@ -12,15 +12,15 @@ import java.nio.Buffer;
  * @param param the parameter, which a step reads. It may be null only if grad, out and copy are null, too.
  * @param grad the gradient, which a step reads. If grad is null, a step does not change the parameter. Of the states of
  *     the parameter, the step then changes only averages (keys "weight_ema" and "averaging").
- * @param out receives the new parameter or, if the key "output" is set to updates, the update to be added to the
- *     parameter. It may be null only if grad is null.
+ * @param out receives the new parameter or, with "output=updates", the update to be added to the parameter. It may be
+ *     null only if grad is null.
  * @param copy receives a copy of the new parameter, for example in bfloat16 for the model if out is in float32. It may
  *     be null.
  */
 public record Binding(Memory param, Memory grad, Memory out, Memory copy) {
   /**
-   * Returns a binding of a parameter that steps update in place. Do not use it with the key "output" set to updates,
-   * because updates need separate memory.
+   * Returns a binding of a parameter that steps update in place. Do not use this method with
+   * "output=updates", because updates need separate memory.
    *
    * @param param direct buffer of the parameter.
    * @param grad direct buffer of the gradient, or null.

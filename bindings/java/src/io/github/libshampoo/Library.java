@@ -23,7 +23,7 @@ final class Library {
   static final String PROPERTY = "io.github.libshampoo.library.path";
   static final String NATIVE = "libshampoo_java.so";
 
-  /** Libraries in the jar. They search their own folder for each other. The last library is optional. */
+  /** Libraries in the jar. The first and the last are found in the folder of NATIVE. The last is optional. */
   private static final List<String> FILES = List.of("libshampoo.so.0", NATIVE, "libshampoo_cuda.so");
 
   private Library() {}
@@ -77,7 +77,7 @@ final class Library {
     }
   }
 
-  /** Returns the message of the dynamic linker. If the file system is mounted noexec, adds what to do. */
+  /** Returns the dynamic linker's message and `from`. If the file system is mounted noexec, adds the remedy. */
   static String explain(String message, Path file, String from) {
     String text = message + from;
     if (message.contains("failed to map segment")) {

@@ -16,8 +16,8 @@ import java.util.stream.LongStream;
 import java.util.stream.Stream;
 
 /**
- * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps bound buffers alive until other
- * memory is bound or the optimizer is closed.
+ * A Shampoo optimizer. Steps read and write bound memory in place. The optimizer keeps bound buffers alive until others
+ * are bound in their place or the optimizer is closed.
  *
  * <p>Only one thread at a time can use an optimizer. While a call runs, calls on other threads throw
  * {@link ShampooException.State}, except {@link #close}, which waits. Different threads can use different optimizers at
@@ -46,8 +46,8 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param plan a finished plan. The plans of all ranks must be equal.
    * @param options communicators, memory and device.
-   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if the rank
-   *     or the number of ranks of a communicator differs from that in the plan, or if the plans of the ranks differ.
+   * @throws ShampooException.Invalid if the memory for the state has the wrong size or alignment, if a communicator and
+   *     the plan differ in the rank or the number of ranks, or if the plans of the ranks differ.
    * @throws ShampooException.State if the plan is not finished.
    * @throws ShampooException.Unsupported if CUDA cannot be used in this process.
    * @throws ShampooException.Collective if an exchange failed.
@@ -154,7 +154,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param index index of the parameter in the plan.
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient, or null.
+   * @param grad direct buffer of the gradient; null if there is no gradient.
    * @throws ShampooException.Invalid if a buffer does not match the plan; the message names the parameter.
    */
   public void bind(int index, Buffer param, Buffer grad) {
@@ -166,7 +166,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param name name of the parameter.
    * @param param direct buffer of the parameter.
-   * @param grad direct buffer of its gradient, or null.
+   * @param grad direct buffer of the gradient; null if there is no gradient.
    * @throws ShampooException.Invalid if there is no such parameter, or a buffer does not match the plan.
    */
   public void bind(String name, Buffer param, Buffer grad) {
@@ -180,7 +180,7 @@ public final class Optimizer implements AutoCloseable {
    * @param first index of the first parameter.
    * @param bindings memory of each parameter.
    * @throws ShampooException.Invalid if memory does not match the plan, is misaligned or overlaps other memory, or if
-   *     updates would overwrite the parameter; the message names the parameter.
+   *     steps with "output=updates" would overwrite the parameter; the message names the parameter.
    */
   public void bind(int first, List<Binding> bindings) {
     List<Binding> copy = List.copyOf(bindings);
@@ -201,13 +201,13 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Binds memory from which each step reads a hyper-parameter. The value in memory overrides that of {@link #set}.
+   * Binds memory from which each step reads a hyper-parameter. The value in memory overrides the value of {@link #set}.
    *
    * @param group number of the parameter group.
    * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
    * @param dtype type of the number, F32 or F64. Ignored if value is null.
-   * @param value memory of one number. If it is null, later steps do not read memory: on the CPU, they use the number
-   *     that was read last until the key is set; on CUDA, they use the number that was set last.
+   * @param value memory of one number. If value is null, later steps do not read memory. On the CPU, they use the
+   *     number that was read last, until the key is set. On CUDA, they use the number that was set last.
    * @throws ShampooException.Invalid if there is no such group, or the key or dtype is not supported.
    */
   public void bindScalar(int group, String key, DType dtype, Memory value) {
@@ -262,7 +262,7 @@ public final class Optimizer implements AutoCloseable {
    *
    * @param blend a number in [0, 1]: the result is (1 - blend) * parameter + blend * average.
    * @param weights one element for each parameter, in the order of the plan: memory for the result, or null to skip the
-   *     parameter. The memory has the out dtype of the parameter, and must not overlap the parameter.
+   *     parameter. The memory has the type that {@link Param#outDtype} sets, and must not overlap the parameter.
    * @throws ShampooException.Invalid if blend is out of range, or memory does not match the plan or overlaps the
    *     parameter.
    * @throws ShampooException.State if a parameter has not been bound, or another rank calls step() instead.
@@ -502,17 +502,17 @@ public final class Optimizer implements AutoCloseable {
    * @param directory directory in which checkpoints were saved.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
    *     change, unless the load fails after it has begun to write states (docs/checkpoints.md).
-   * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
+   * @throws ShampooException.Invalid if checkpoint and optimizer differ in parameters, dtypes, grafting or blocks.
    */
   public void load(Path directory) {
     Shampoo.load(List.of(this), directory, null, 0);
   }
 
   /**
-   * Frees the memory and threads of the optimizer, and releases bound memory. If a call runs on another thread, waits
-   * until that call has returned. Closing a second time has no effect.
+   * Frees the memory and threads of the optimizer, and releases bound memory. If a call runs on another thread, this
+   * method waits until that call has returned. Closing a second time has no effect.
    *
-   * @throws ShampooException.State if a callback of this optimizer calls close(), such as a method of a communicator.
+   * @throws ShampooException.State if a callback of this optimizer, such as a method of a communicator, calls close().
    */
   @Override
   public void close() {

@@ -19,7 +19,7 @@ public final class OptimizerOptions {
    * Sets the communicator of the ranks that hold the same parameters. The plan must have as many replicas as the
    * communicator has ranks.
    *
-   * @param communicator an implementation in Java, which is used until its {@code release()} is called.
+   * @param communicator an implementation in Java, which is used until the library calls its {@code release()}.
    * @return this.
    */
   public OptimizerOptions replicas(Communicator communicator) {
@@ -45,7 +45,7 @@ public final class OptimizerOptions {
    * Sets the communicator of the ranks that hold the shards of one copy of the parameters. The plan must have as many
    * shards as the communicator has ranks.
    *
-   * @param communicator an implementation in Java, which is used until its {@code release()} is called.
+   * @param communicator an implementation in Java, which is used until the library calls its {@code release()}.
    * @return this.
    */
   public OptimizerOptions shards(Communicator communicator) {

@@ -53,7 +53,7 @@ public final class Param implements Cloneable {
   }
 
   /**
-   * Sets the element type. The gradient, out and copy have the same type unless another type is set for them.
+   * Sets the element type, which is also the default for the gradient, {@link Binding#out} and {@link Binding#copy}.
    *
    * @param value F32 (default), F64, F16 or BF16.
    * @return the changed copy.
@@ -227,7 +227,7 @@ public final class Param implements Cloneable {
     return group;
   }
 
-  /** Throws if this is a rectangle without an offset and an extent for each dim. */
+  /** Throws if this is a rectangle and does not have exactly one offset and one extent for each dim. */
   private void checkRectangle(int dims) {
     if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
       throw new ShampooException.Invalid(
@@ -236,7 +236,7 @@ public final class Param implements Cloneable {
     }
   }
 
-  /** Returns the struct for the library. dims is the number of dims of the whole parameter. */
+  /** Returns the struct that describes the parameter. dims is the number of dims of the whole parameter. */
   shampoo_param_desc toRaw(int dims) {
     checkRectangle(dims);
     shampoo_param_desc desc = new shampoo_param_desc();

@@ -17,7 +17,7 @@ public final class Plan implements AutoCloseable {
   final DeviceType device;
   private final List<Param> params = new ArrayList<>();
 
-  /** For each group, whether the key "output" is set to updates. */
+  /** For each group, whether its config sets "output=updates". */
   private final List<Boolean> updates = new ArrayList<>();
 
   /**
@@ -62,7 +62,7 @@ public final class Plan implements AutoCloseable {
    * @param config hyper-parameters of the group; copied. If it sets a key of the whole optimizer, the value must be the
    *     same as in the config of the plan.
    * @return number of the group: 1 for the first group that is added.
-   * @throws ShampooException.Invalid if values of the config contradict each other or those of the plan.
+   * @throws ShampooException.Invalid if values of the config contradict each other or the config of the plan.
    * @throws ShampooException.State if the plan is finished.
    */
   public int addGroup(Config config) {
@@ -115,13 +115,14 @@ public final class Plan implements AutoCloseable {
   }
 
   /**
-   * Declares which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the shards
+   * Declares which part of a parameter another shard rank holds. With "shard_mode=gather", a plan must know the shards
    * of all ranks. The library infers them if every rank holds the whole parameter, or if the ranks hold equal chunks of
-   * the flattened parameter or of its first dim. In all other cases, every rank must declare the shards of all others.
+   * the flattened parameter or of its first dim. Otherwise every rank must declare the shards of all other ranks.
    *
    * @param index index of a parameter that has been added.
    * @param shardRank the other rank, in [0, number of shards).
-   * @param shard the shard of that rank. Only its flat shard or rectangle is read.
+   * @param shard description of the shard of that rank. Only the values of {@link Param#flatShard} or
+   *     {@link Param#rectangle} are read.
    * @throws ShampooException.Invalid if the index or the rank is out of range, or the shard is not inside the
    *     parameter.
    * @throws ShampooException.State if the plan is finished.
@@ -141,9 +142,9 @@ public final class Plan implements AutoCloseable {
    * Computes the blocks, owners and memory. The plan cannot be changed afterwards.
    *
    * @return this plan.
-   * @throws ShampooException.Invalid if a block is too large, or there are too many blocks. If "shard_mode" is
-   *     gather, it is also thrown if a shard is not known, or if the shards overlap or leave gaps, unless each shard is
-   *     the whole parameter.
+   * @throws ShampooException.Invalid for example if a block is too large, or there are too many blocks. With
+   *     "shard_mode=gather", also if a shard is not known, or the shards of a parameter leave gaps or overlap. Shards
+   *     may overlap only if each of them is the whole parameter. The C header lists all causes.
    * @throws ShampooException.State if the plan is already finished.
    */
   public Plan finish() {
@@ -169,7 +170,7 @@ public final class Plan implements AutoCloseable {
     return handle.read(this, plan -> updates.size());
   }
 
-  /** Returns for each parameter whether the key "output" of its group is set to updates. */
+  /** Returns for each parameter whether the config of its group sets "output=updates". */
   List<Boolean> updates() {
     return handle.read(this, plan -> params.stream().map(param -> updates.get(param.group())).toList());
   }
@@ -209,7 +210,7 @@ public final class Plan implements AutoCloseable {
    *
    * @param what "state", "workspace", "total" (the sum of state and workspace), or "comm" (what the rank sends in a
    *     step).
-   * @param rank the replica rank or, with "shard_mode" gather, replica rank * shards + shard rank; -1 is this rank.
+   * @param rank replica rank or, with "shard_mode=gather", replica rank * number of shards + shard rank; -1: this rank.
    * @return the number of bytes.
    * @throws ShampooException.Invalid if what is unknown, or the rank is out of range.
    * @throws ShampooException.State if the plan is not finished.

@@ -10,7 +10,7 @@ package io.github.libshampoo;
  * @param converged 1 if the iteration reached root_tolerance, and always for methods 0, 1, 2 and 5. 0 if the iteration
  *     stopped at root_max_iterations: check residual. -1 if it stopped earlier because the error no longer decreased.
  * @param retried number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
- * @param residual largest element of |A x^p - I|, computed in float64. A is a + e I, where a, e and the root x are
- *     those of {@link Shampoo#inverseRoot}. p is rootNum / (rootDen * exponent_multiplier).
+ * @param residual largest element of |(a + e I) x^p - I|, computed in float64, with the matrix a, the number e and the
+ *     root x of {@link Shampoo#inverseRoot}. The exponent p is rootNum / (rootDen * exponent_multiplier).
  */
 public record RootInfo(int method, int iterations, int converged, int retried, double residual) {}

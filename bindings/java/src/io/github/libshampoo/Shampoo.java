@@ -25,7 +25,7 @@ public final class Shampoo {
    * address that is a multiple of 64.
    *
    * @param count number of elements.
-   * @return the buffer, from position 0 to the limit count.
+   * @return the buffer, with position 0 and limit {@code count}.
    * @throws ShampooException.Invalid if count is negative, or the buffer would exceed 2 GiB.
    */
   public static FloatBuffer floats(long count) {
@@ -159,19 +159,19 @@ public final class Shampoo {
 
   /**
    * Computes the inverse root of a symmetric matrix in the same way as a step: x = (a + e I)^(-exponent_multiplier *
-   * rootDen / rootNum). e is root_relative_epsilon times the mean eigenvalue of a (its trace divided by n) or,
-   * if the key epsilon is set instead, epsilon.
+   * rootDen / rootNum). If the key epsilon is set, e is epsilon. Otherwise e is root_relative_epsilon times the mean
+   * eigenvalue of {@code a}, which is the trace divided by n.
    *
    * @param config config whose keys "epsilon", "exponent_multiplier" and "root_..." are used.
    * @param n number of rows and of columns of the matrix, 1 to 32750.
-   * @param dtype type of a and x: F32 or F64.
+   * @param dtype type of {@code a} and {@code x}: F32 or F64.
    * @param a direct buffer of n * n elements, row-major. Elements above the diagonal are not read.
-   * @param x direct buffer of n * n elements, which receives the root. It may be the same buffer as a.
+   * @param x direct buffer of n * n elements, which receives the root. It may be the buffer {@code a}.
    * @param rootNum numerator of the root, at least 1; 4 for the inverse fourth root.
    * @param rootDen denominator of the root, at least 1.
    * @return how the root was computed.
    * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
-   * @throws ShampooException.Numeric if a contains NaN or infinity, or the root is not finite. x does not change.
+   * @throws ShampooException.Numeric if {@code a} contains NaN or infinity, or the root is not finite; x is unchanged.
    */
   public static RootInfo inverseRoot(Config config, int n, DType dtype, Buffer a, Buffer x, int rootNum, int rootDen) {
     Memory from = Memory.of(a);
@@ -200,11 +200,11 @@ public final class Shampoo {
    *     key "method" to "muon".
    * @param rows number of rows, at least 1.
    * @param columns number of columns, at least 1. The smaller of rows and columns is at most 32750.
-   * @param dtype type of a and x: F32 or F64.
+   * @param dtype type of {@code a} and {@code x}: F32 or F64.
    * @param a direct buffer of rows * columns elements, row-major.
-   * @param x direct buffer of rows * columns elements, which receives the result. It may be the same buffer as a.
+   * @param x direct buffer of rows * columns elements, which receives the result. It may be the buffer {@code a}.
    * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
-   * @throws ShampooException.Numeric if a contains NaN or infinity, or the iteration diverged. x does not change.
+   * @throws ShampooException.Numeric if {@code a} contains NaN or infinity, or the iteration diverged; x is unchanged.
    */
   public static void orthogonalize(Config config, int rows, int columns, DType dtype, Buffer a, Buffer x) {
     Memory from = Memory.of(a);
@@ -234,7 +234,7 @@ public final class Shampoo {
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
    * @throws ShampooException.Invalid if two optimizers have parameters with the same name, or if an optimizer has more
-   *     ranks than world.
+   *     ranks than {@code world}.
    * @throws ShampooException.Files if a file could not be written; the message names the file and the reason.
    * @throws ShampooException.Collective if an exchange failed.
    */
@@ -249,7 +249,7 @@ public final class Shampoo {
    * @param directory directory in which checkpoints were saved, or the index file of one checkpoint.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
-   * @throws ShampooException.Invalid if the checkpoint has other parameters, dtypes, grafting or blocks.
+   * @throws ShampooException.Invalid if checkpoint and optimizers differ in parameters, dtypes, grafting or blocks.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change,
    *     unless the load fails after it has begun to write states (docs/checkpoints.md).
    * @throws ShampooException.Collective if an exchange failed.

@@ -86,7 +86,7 @@ public class ShampooException extends RuntimeException {
     }
   }
 
-  /** A step or a matrix function found NaN or infinity. The call changed no parameter, and training can continue. */
+  /** A call, such as a step, found NaN or infinity. The call changed no parameter, and training can continue. */
   public static final class Numeric extends ShampooException {
     private static final long serialVersionUID = 1;
 

@@ -11,9 +11,9 @@ import java.util.List;
  * @param key name of the entry, such as "w/0/factor.1"; docs/checkpoints.md lists the names.
  * @param shape shape in elements, outermost dim first.
  * @param dtype type of the elements that are read and written.
- * @param flatOffset for an entry whose elements correspond to those of its block, the index of the block's first
- *     element in the flattened parameter; -1 for all other entries, including those whose elements are coordinates in
- *     an eigenbasis.
+ * @param flatOffset index of the block's first element in the flattened parameter, if the elements of the entry
+ *     correspond to the elements of its block. -1 for all other entries, such as entries whose elements are coordinates
+ *     in an eigenbasis.
  * @param storedBytes size in the arena in bytes.
  * @param symmetric whether the entry is a symmetric matrix. The arena may store only one triangle of such a matrix.
  * @param owner replica rank that stores the entry, which is this rank.

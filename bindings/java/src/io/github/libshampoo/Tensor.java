@@ -19,8 +19,8 @@ public final class Tensor {
    * @param name a name that is unique and the same in every run, because checkpoints identify parameters by name.
    * @param data direct buffer of the parameter, which steps update: a {@code FloatBuffer} or {@code DoubleBuffer}.
    * @param grad direct buffer of the gradient, of the same type as data; null if there is no gradient yet.
-   * @param shape shape in elements, outermost dim first, with at most 8 dims. Row-major. A scalar has no dims.
-   * @throws ShampooException.Invalid if the type of data does not determine the element type, or there are too many dims.
+   * @param shape shape in elements, outermost dim first; at most 8 dims, none for a scalar. Buffers are row-major.
+   * @throws ShampooException.Invalid if the type of data does not imply the element type, or there are too many dims.
    */
   public Tensor(String name, Buffer data, Buffer grad, long... shape) {
     this(dtypeOf(name, data), name, data, grad, shape);
