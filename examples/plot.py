@@ -78,7 +78,7 @@ class Axis:
         return (value - self.least) / (self.most - self.least)
 
     def ticks(self, intervals: int = 7) -> Sequence[float]:
-        """Return `marks` or, if it is empty, round values: on a linear axis, at most intervals + 1."""
+        """Return `marks`. If `marks` is empty, return round values; for a linear axis, at most intervals + 1 values."""
         if self.marks:
             return self.marks
         if not self.logarithmic:

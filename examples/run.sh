@@ -9,9 +9,9 @@
 # and builds and runs examples/c_mlp. Curves are written to out/, and logs to build/log/. Options such as --epochs 5 are
 # passed to the trainer. c_mlp/README.md lists the options.
 #
-# With "cuda", the script builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp. Building needs nvcc.
-# Running needs a GPU that libshampoo can use. The last lines of the output list each program that was not built or not
-# run, and the reason.
+# With "cuda", the script builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp, and passes the options
+# to cuda_mlp. Building needs nvcc. Running needs a GPU that libshampoo can use. The last lines of the output list each
+# program that was not built or not run, and the reason.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

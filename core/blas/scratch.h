@@ -12,8 +12,8 @@ namespace shampoo::blas {
 // The part of a Scratch that BLAS calls write.
 //
 // OpenBLAS computes a product from copies of parts of its operands, called panels. The panel of the first operand is at
-// the beginning of the scratch memory. The panel of the second operand comes after the space for the largest first
-// panel, which has up to 2 MiB. The offset of the second panel depends on the kernel and the element type. If the
+// the beginning of the scratch memory. Up to 2 MiB are reserved for this panel, and the panel of the second operand
+// comes after them. The offset of the second panel depends on the kernel and the element type. If the
 // panels are small, Scratch::Create() populates (makes resident) the panels, but not the gaps between them.
 class ScratchExtent {
  public:

@@ -85,8 +85,8 @@ enum class Averaging { kNone, kGpa, kScheduleFree };
 enum class Rounding { kNearest, kStochastic };
 enum class ShapeScale { kNone, kMuon, kRmsAdam, kSpectral, kSqrtMax };
 // The second moment of the direction with method muon (the key second_moment). It is a moving average of the squared
-// elements (kElement), of their mean in each row (kRow), or of their mean in each row or each column, whichever is
-// shorter (kShort).
+// elements (kElement), of their mean in each row (kRow), or (kShort) of their mean in each row if there are at least as
+// many rows as columns, otherwise of their mean in each column.
 enum class DirectionMoment { kNone, kRow, kShort, kElement };
 // Values of keys of the methods in eigenbases, which are soap and kl_shampoo.
 enum class BasisMethod { kEigen, kQr };
@@ -99,9 +99,9 @@ enum class FactorStart { kZero, kFirst };
 enum class FactorTerm { kGradient, kKl };  // the key factor_correction
 enum class KlEigenvalues { kEma, kBasis };
 
-// The keys of a group that the rules of a step (core/rules) read. The values are checked, and every default is
-// resolved. Each field has the name of its key, except direction_moment, whose key is second_moment. The struct is
-// trivially copyable, so that it can be copied to a device.
+// The keys of a group that the rules of a step (core/rules) read. The values are checked. The value auto is resolved,
+// except in the fields whose comments give a number for auto. Each field has the name of its key, except
+// direction_moment, whose key is second_moment. The struct is trivially copyable, so that it can be copied to a device.
 struct GroupSettings {
   double lr = 0;
   double beta1 = 0;
@@ -135,7 +135,7 @@ struct GroupSettings {
   double update_floor = 0;
   double beta3 = -1;   // -1: auto, which depends on beta1 (Beta3Of in step_scalars.h)
   double peak_lr = 0;  // auto is resolved to lr
-  double adam_lr = 0;  // with method muon: the lr of the blocks that method adam updates, if lr equals peak_lr
+  double adam_lr = 0;  // with method muon: the blocks that method adam updates have the lr adam_lr * lr / peak_lr
   double adam_beta1 = 0;
   double adam_beta2 = 0;
   double adam_epsilon = 0;

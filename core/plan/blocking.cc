@@ -302,7 +302,7 @@ Status AppendViews(const Param& param, const std::vector<TensorBlock>& views, co
                    const TensorPlace& place, std::vector<Block>* blocks) {
   if (static_cast<int64_t>(views.size()) > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
     return Invalid("the plan would have more than ", kMaxBlocks,
-                   " blocks: expected fewer parameters, stacked tensors or parts of row_splits");
+                   " blocks: expected fewer parameters, fewer stacked tensors, or fewer parts in row_splits");
   }
   for (const TensorBlock& view : views) {
     SHAMPOO_RETURN_IF_ERROR(CheckBlock(view, tensor));

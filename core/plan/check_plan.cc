@@ -120,7 +120,8 @@ Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {
   }
   const std::string context = Cat("parameter \"", desc.name, "\"");
   if (!IsUtf8(desc.name)) {
-    return Invalid("name is not valid UTF-8: checkpoints store names as UTF-8").Within(context);
+    return Invalid("name is not valid UTF-8: expected UTF-8, because checkpoints store names in this encoding")
+        .Within(context);
   }
   SHAMPOO_RETURN_IF_ERROR(CheckShape("shape", desc.shape, elements).Within(context));
   if (desc.stack_dims < 0 || desc.stack_dims > desc.shape.ndim) {

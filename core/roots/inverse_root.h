@@ -12,15 +12,16 @@ namespace shampoo {
 
 struct RootResult {
   RootOutcome outcome;
-  // max |(A + shift I) X^(-1 / exponent) - I|. With pseudo_inverse, I is replaced by the projector on the directions
-  // that are kept. The residual is NaN if the power of X cannot be computed.
+  // The largest magnitude in (A + s I) X^p - I, where s is outcome.shift and p is numerator / (denominator *
+  // exponent_multiplier). With pseudo_inverse, I is replaced by the projector on the directions that are kept. The
+  // residual is NaN if X^p cannot be computed.
   double residual = 0;
 };
 
 // Computes x = A^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory, as the optimizer
-// does for a factor matrix. Unlike the optimizer, this function does not check the result of a coupled iteration that
-// stops at root_max_iterations with a finite error. `a` is row-major, and its lower triangle is read. Allocates its own
-// workspace. On failure x is unchanged.
+// does for a factor matrix, which includes adding epsilon to the eigenvalues. Unlike the optimizer, this function does
+// not check the result of a coupled iteration that stops at root_max_iterations with a finite error. `a` is row-major,
+// and its lower triangle is read. Allocates its own workspace. On failure x is unchanged.
 template <typename Real>
 Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, const Real* a, Real* x,
                    RootResult* result);

@@ -84,7 +84,7 @@ class Ablation:
               flush=True)
 
     def final_runs(self) -> list[plan.Run]:
-        """Returns all runs, ordered by seed, so that a temporary load slows all configurations equally."""
+        """Returns the runs with the best rates, ordered by seed, so that temporary load slows all configurations."""
         rates = {config: plan.choose_rate(config, self.results)[0] for config in plan.CONFIGS}
         return [plan.Run(config, rates[config], seed) for seed in plan.SEEDS for config in plan.CONFIGS]
 

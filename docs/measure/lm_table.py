@@ -23,8 +23,8 @@ def losses(records: list[dict]) -> list[float]:
 def row(records: list[dict], tuning: list[int]) -> list[Any]:
     """Returns the cells of a row, which summarizes runs that differ only in rate and seed.
 
-    Chooses the rate with the lowest mean loss of the tuning seeds. If no run has a tuning seed, chooses the rate of the
-    first record. The cells have the losses and times of the runs with this rate.
+    Chooses the rate whose runs with a seed in `tuning` have the lowest mean loss. If no run has such a seed, chooses
+    the rate of the first record. The cells have the losses and the lowest times of the runs with this rate.
     """
     by_rate: dict[float, list[dict]] = {}
     for record in records:

@@ -43,7 +43,7 @@ LAYOUTS = [
     Layout("FSDP, shard_mode gather", "blocks of the whole parameters: bit-identical to a run without shards",
         [{0}, {1}, {2}, {3}], [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("shard_comm", "gradients and parameters to owners, updates back", [[0, 1, 2, 3]])]),
-    Layout("HSDP", "two copies of two shards; copies divide a shard's blocks",
+    Layout("HSDP", "two copies, each in two shards; copies of a shard divide its blocks",
         [{0, 1}, {2, 3}, {0, 1}, {2, 3}], [{0, 2}, {4, 6}, {1, 3}, {5, 7}],
         [("shard_comm", "within a copy: as with FSDP", [[0, 1], [2, 3]]),
          ("replica_comm", "between copies: an all-gather of updates", [[0, 2], [1, 3]])]),

@@ -92,8 +92,8 @@ class Header:
 def tidy(xml: Path) -> None:
     """Change the XML so that Breathe shows it well.
 
-    Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. An @since
-    list, which has the version in which an item first appeared, becomes a sentence to save room.
+    Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. Each @since
+    command, which names the version in which an item first appeared, becomes a sentence, which is shorter than a list.
     """
     for path in xml.glob("*.xml"):
         tree = ElementTree.parse(path)

@@ -24,7 +24,8 @@ enum { kTaps = 9 };  // weights of a 3x3 filter
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
 // Computes dw, db and dx, the gradients with respect to w, b and x, from dy, the gradient with respect to y. `columns`
-// must contain the patches that conv_forward() wrote. dx may be NULL. Otherwise, the call overwrites `columns`.
+// must contain the patches that conv_forward() wrote. dx may be NULL. If dx is not NULL, the call overwrites
+// `columns`.
 void conv_backward(const Conv* conv, int images, const real* w, const real* dy, real* columns, real* dw, real* db,
                    real* dx);
 

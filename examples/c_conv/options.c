@@ -42,7 +42,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--evaluate-every", &options->evaluate_every, 0, INT_MAX,
                      "steps between evaluations; 0: once per epoch"),
       option_number("--target", &options->target_loss,
-                    "the program reports when the training loss first falls to this value"),
+                    "a training loss; the summary has the steps and the seconds until it is reached"),
       option_text("--data", "FILE", &options->data, "the images"),
       option_text("--csv", "FILE", &options->csv, "receives a row for each evaluation; by default no file is written"),
       {0}};

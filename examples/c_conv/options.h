@@ -20,7 +20,7 @@ typedef struct {
   int seed;
   int threads;
   int evaluate_every;  // steps between evaluations; if 0, the network is evaluated once per epoch
-  double target_loss;  // the program reports when the training loss first falls to this value
+  double target_loss;  // a training loss; the summary has the steps and the seconds until it is reached
   const char* data;
   const char* csv;    // path of the CSV file; if NULL, no file is written
   Settings settings;  // values of --set

@@ -223,7 +223,7 @@ TEST_CASE("the value 0 turns off kl_cap, relative_epsilon and skip_dim_size") {
   CHECK(Resolved("method=kl_shampoo relative_epsilon=0 grafting=none").relative_epsilon == 0);
 }
 
-TEST_CASE("basis_order=before replaces start_preconditioning_step=-1 by precondition_frequency and the value 0 by 1") {
+TEST_CASE("with basis_order=before, start_preconditioning_step -1 means precondition_frequency, and 0 means 1") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("method=soap basis_order=before start_preconditioning_step=", start))
         .start_preconditioning_step;
@@ -417,9 +417,7 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("method=muon second_moment=row second_moment_dtype=bf16 beta2=0.999").beta2 == 0.999);
 }
 
-TEST_CASE(
-    "a factor_dtype whose rounding undoes the decay is rejected with any state_rounding, which factor matrices "
-    "ignore") {
+TEST_CASE("a factor_dtype whose rounding undoes the decay is rejected even with state_rounding=stochastic") {
   for (const char* const rounding : {"nearest", "stochastic"}) {
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
@@ -478,7 +476,7 @@ TEST_CASE("setting epsilon or root_relative_epsilon turns the other key off and 
   CheckRejected("epsilon=1e-6 root_relative_epsilon=1e-3", "1e-06 and 0.001 are both set");
 }
 
-TEST_CASE("start_preconditioning_step is 1 by default with refresh_growth") {
+TEST_CASE("start_preconditioning_step is 1 by default if refresh_growth is above 0") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("precondition_frequency=50 start_preconditioning_step=", start)).start_preconditioning_step;
   };

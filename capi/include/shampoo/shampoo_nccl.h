@@ -12,9 +12,9 @@
  * @file
  * shampoo_nccl.h - communicators of libshampoo over NCCL: fills shampoo_comm_ops from an ncclComm_t.
  *
- * This header is an adapter in C99 and C++ for NCCL 2.14 and later. The caller compiles the header with any <nccl.h>,
- * and the adapter calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so the process never has a
- * second copy of NCCL. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
+ * This header is an adapter in C99 and C++ for NCCL 2.14 and later. It is compiled with the caller's <nccl.h>, and
+ * calls the caller's copy of NCCL. libshampoo neither links nor ships NCCL, so the process never has a second copy of
+ * NCCL. Callers that cannot compile C use shampoo_comm_from_nccl() instead.
  *
  * @code{.c}
  * shampoo_comm_ops ops;
@@ -119,11 +119,11 @@ static inline int32_t shampoo_nccl_async_error(void* user) {
 /**
  * Fills ops for shampoo_comm_from_ops() from an NCCL communicator.
  *
- * The callback abort is NULL, because ncclCommAbort() frees the communicator, which the caller owns. If a collective of
- * the optimizer fails on a rank, the function of the library returns SHAMPOO_E_COMM at once. If a CUDA call fails on a
- * rank, the function returns SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. In both cases, the caller must call ncclCommAbort()
- * on every rank, because the other ranks may wait for the rank that failed. With shampoo_nccl_abortable_ops(), the
- * library calls ncclCommAbort() itself.
+ * The callback abort is NULL, because ncclCommAbort() frees the communicator, which the caller owns. If a collective
+ * fails on a rank, the call of the optimizer returns SHAMPOO_E_COMM on this rank at once. If a CUDA call fails on a
+ * rank, the call of the optimizer returns SHAMPOO_E_DEVICE or SHAMPOO_E_NOMEM. In both cases, the caller must call
+ * ncclCommAbort() on every rank, because the other ranks may wait for the rank that failed. With
+ * shampoo_nccl_abortable_ops(), the library calls ncclCommAbort() itself.
  *
  * @param comm a communicator of the ranks that hold the same parameters, or of the ranks that hold the shards of one
  *     copy of the parameters. It remains owned by the caller.
@@ -175,8 +175,8 @@ static inline void shampoo_nccl_abort(void* user) {
 
 /**
  * Fills ops as shampoo_nccl_ops() does, and also sets the callback abort, which calls ncclCommAbort() and sets *comm to
- * NULL. The library calls abort if a collective of the optimizer fails on this rank, or if this rank fails where other
- * ranks would wait for it.
+ * NULL. The library calls abort if a collective of the optimizer fails on this rank, if this rank receives invalid
+ * data, or if this rank fails at a point where other ranks would wait for it.
  *
  * Ranks that are connected to the aborted rank over a network then receive ncclRemoteError. NCCL does not always inform
  * ranks on the same machine: on these ranks, the caller must limit the waiting time.

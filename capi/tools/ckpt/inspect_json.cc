@@ -54,7 +54,8 @@ OrderedJson JsonOf(const StoredBlock& block, const CheckpointIndex& outline) {
   return json;
 }
 
-// Writes JSON parameter by parameter, because one JSON value for the whole checkpoint would take much more memory.
+// Writes the JSON of one parameter after another, because one JSON value for the whole checkpoint would take much more
+// memory.
 class JsonReport : public Report {
  public:
   explicit JsonReport(const Arguments& arguments) : arguments_(arguments) {}

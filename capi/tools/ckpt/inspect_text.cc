@@ -21,7 +21,7 @@ std::string Listed(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-// Returns the hyper-parameters kMain, then all others that differ from their defaults.
+// Returns the values of the hyper-parameters in kMain, then of all others that differ from their defaults.
 std::string ConfigText(const StoredGroup& group) {
   constexpr const char* kMain[] = {"lr",           "beta1",    "beta2",
                                    "epsilon",      "momentum", "max_preconditioner_dim",

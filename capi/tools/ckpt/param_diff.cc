@@ -112,7 +112,7 @@ class ParamComparer {
     std::string text;
     for (const std::string& state : from) {
       // If the checkpoints divide the parameter into different blocks, the blocks may have different numbers of dims. A
-      // state of one dim, such as factor.2, may then be missing in one checkpoint, which is not reported.
+      // state that belongs to a dim, such as factor.2, may then be missing in one checkpoint. This is not reported.
       if (!in.contains(state) && (IsElementwise(state) || !blocks_differ_)) text += " " + state;
     }
     if (!text.empty()) diff_->notes.push_back(Cat("states that are not in ", name, ":", text));

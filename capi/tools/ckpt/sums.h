@@ -25,8 +25,8 @@ void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<dou
 struct StateSum {
   Dtype dtype = Dtype::kF32;
   int64_t entries = 0;
-  double squares = 0;  // the sum of squares of all elements; for factor matrices and inverse roots, of both triangles
-  double trace = 0;    // the sum of the traces of factor matrices or inverse roots
+  double squares = 0;  // the sum of squares of all elements; for symmetric matrices, of both triangles
+  double trace = 0;    // the sum of the traces, if the states are symmetric matrices
   bool damaged = false;
 
   double norm() const;

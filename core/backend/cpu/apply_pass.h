@@ -26,15 +26,16 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
 // is the average minus the parameter, by the decay of the average.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
 // Exports the average of a part of a block. Writes W - lr S to the outputs or, with several ranks, -lr S to
-// item.exchange. S is the block's state average_offset(), and lr is item.program->lr, which WeightExport sets.
+// item.exchange. S is the block's state average_offset(), and lr is item.program->lr, which WeightExport
+// (core/step/weight_export.h) sets.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped
 // in item.exchange.
 void SkipUpdate(const StepItem& item);
 
-// Marks an update in the exchange as skipped. The mark replaces the first element of the block, which has element_bytes
-// bytes.
+// Marks the update of a block as skipped. exchange: the data of the block in the exchange; the mark replaces its first
+// element. element_bytes: the size of an element.
 void MarkSkipped(void* exchange, size_t element_bytes);
 // Returns whether MarkSkipped has marked the update.
 bool IsMarkedSkipped(const void* exchange, size_t element_bytes);

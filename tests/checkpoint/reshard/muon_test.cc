@@ -28,7 +28,8 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
 // Returns the state direction_moment (the second moment of the direction) of a block of "weight".
 std::vector<float> MomentOf(const Rank& rank, int block) {
   const std::vector<char> bytes = StatesOf(rank).at("weight/" + std::to_string(block) + "/direction_moment");
-  std::vector<float> moment(bytes.size() / sizeof(double));  // StatesOf returns 8 bytes for each element
+  // StatesOf returns 8 bytes for each element. The first half of all bytes contains the float32 values.
+  std::vector<float> moment(bytes.size() / sizeof(double));
   std::memcpy(moment.data(), bytes.data(), moment.size() * sizeof(float));
   return moment;
 }

@@ -80,7 +80,7 @@ TEST_CASE("a name that is not valid UTF-8 is rejected") {
     spec.params[1].name = name;
     const Rank rank(spec);
     CHECK(rank.status == SHAMPOO_E_INVALID);
-    CHECK(MissingWord(rank.error, {"name is not valid UTF-8", "store names as UTF-8"}) == "");
+    CHECK(MissingWord(rank.error, {"name is not valid UTF-8", "store names in this encoding"}) == "");
   }
 }
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares courses (see course.h) on the device and on the CPU: with missing, invalid and changing gradients, and with
-// changed hyper-parameters.
+// Compares training on the device with training on the CPU. The sequences of steps (Course in course.h) have missing,
+// invalid and changing gradients, and changed hyper-parameters.
 #include <cmath>
 #include <limits>
 

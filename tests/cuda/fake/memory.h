@@ -19,14 +19,14 @@ struct Allocation {
   size_t block_bytes;  // bytes of the allocation and its guards
   int device;
   Place place;
-  bool live;     // work may use the memory: it is not pooled, or the stream has reached the allocation (Begin())
+  bool live;     // whether work may use the memory: pooled memory becomes live when the stream reaches the allocation
   bool pooled;   // the memory is from the stream-ordered pool of its device
   bool leaving;  // the host has called a function that frees the memory, even if the stream has not reached that call
 };
 
-// Allocates device memory and pinned host memory. The host can access device memory only while work of the device runs.
-// Freed memory, memory that was not written yet, and the guards around allocations contain fixed patterns. All patterns
-// are NaN in all floating-point formats, and negative as integers.
+// Allocates device memory and pinned host memory. The CPU can access device memory only while it runs work of the
+// device. Freed memory, memory that was not written yet, and the guards around allocations contain fixed patterns. All
+// patterns are NaN in all floating-point formats, and negative as integers.
 class Memory {
  public:
   Memory();

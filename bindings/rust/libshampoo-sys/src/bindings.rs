@@ -1061,8 +1061,8 @@ extern "C" {
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
-    ///   the same name. Equal names on different ranks mean one parameter: its dtype, shape, step and hyper-parameters
-    ///   must be equal on these ranks. Ranks that keep states of the same elements need equal plans and equal states.
+    ///   the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
+    ///   hyper-parameters. Copies of an optimizer that share no communicator must have equal plans and equal states.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.

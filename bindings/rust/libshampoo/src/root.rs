@@ -98,8 +98,8 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
 /// Orthogonalizes a `rows` x `columns` matrix as a step of method muon does: if `a = U diag(s) V^T`, then `x` is close
 /// to `U V^T`.
 ///
-/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. They can differ from their
-/// defaults only if the method of the config reads them, so set the key "method" to "muon".
+/// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. These keys can differ
+/// from their defaults only if the method of the config reads them, so set the key "method" to "muon".
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;

@@ -64,7 +64,7 @@ struct BlockMagnitudeBody {
   }
 };
 
-// Real is the type in which kernels compute with elements that have the type Stored in memory.
+// Kernels load elements of type `Stored` and compute with them in type `Real`.
 template <typename Stored>
 struct ArithmeticOf {
   using Real = Stored;
