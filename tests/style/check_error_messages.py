@@ -44,7 +44,6 @@ GUIDANCE = re.compile(r"\b(expected|must|needs?|takes|accepts|only|starts at|lis
 MAX_EXCEPTIONS = 10
 EXCEPTIONS = {
     'there is no key "{}": {}': "the second value is the advice, see kAbsentOptions",
-    "checkpoints store names as UTF-8": "the text names UTF-8, which is the expected encoding",
     "key root_rank_rtol is auto": "the text explains why a query has no number to return",
 }
 
