@@ -15,8 +15,8 @@
 // Determines which elements of a parameter each shard rank holds, and which of these elements belong to a block.
 namespace shampoo {
 
-// A rectangle of a row-major tensor: the elements that one rank holds, described with as few dims as possible.
-// Elements that are consecutive in the tensor are described by one dim.
+// A rectangle of a row-major tensor: the elements that one rank holds. If the region has one dim after dims have been
+// merged (see `shape`), its elements are consecutive in the tensor.
 struct Region {
   Shape shape;  // of the tensor; a dim that the rectangle covers completely is merged into the dim before it
   Shape offset;

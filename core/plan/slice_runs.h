@@ -11,14 +11,14 @@ namespace shampoo {
 
 struct Region;
 
-// Equally long runs of consecutive elements of a slice, at equal distances. A slice consists of the elements of a block
-// that one shard rank holds, packed in the order of the block. With a short table of series, a device finds the place
-// of an element without visiting all elements of the block.
+// Runs of consecutive elements of a slice, at equal distances. All runs except the last one have the same length. A
+// slice consists of the elements of a block that one shard rank holds, packed in the order of the block. With a short
+// table of series, a device finds the place of an element without visiting all elements of the block.
 struct RunSeries {
   int64_t packed;  // index of the first element in the packed slice; the series ends where the next begins
   int64_t dense;   // index of the first element in the dense block
   int64_t local;   // index of the first element in the buffer of the rank that holds the slice
-  int64_t length;  // number of elements of each run; the last run may be shorter
+  int64_t length;  // number of elements of each run, except that the last run may be shorter
   int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 

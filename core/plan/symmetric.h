@@ -18,9 +18,9 @@ enum class SymmetricForm : int8_t {
   kPackedUpper,  // the upper triangle, row after row
 };
 
-// The least size of factor matrices and inverse roots of which only one triangle is stored. From this size on, products
-// with a triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a tenth
-// faster, and the second triangle takes little memory. Methods soap and kl_shampoo store one triangle of a factor
+// If a factor matrix or inverse root has at least this size, only one of its triangles is stored. From this size on,
+// products with a triangle are as fast as those with a full matrix. Below it, products with a full matrix are up to a
+// tenth faster, and the second triangle takes little memory. Methods soap and kl_shampoo store one triangle of a factor
 // matrix of any size. Snapshots have the form kSquare.
 inline constexpr int64_t kPackedFrom = 128;
 
@@ -66,7 +66,8 @@ constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }
 
-// Returns the index at which element (row, column) is stored. The element may be in either triangle.
+// Returns the index of element (row, column) or of the equal element (column, row): of the one in the upper triangle in
+// the forms kUpper and kPackedUpper, and of the one in the lower triangle in all other forms.
 constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
   const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
   if (upper == (row > column)) {

@@ -30,8 +30,8 @@ class CansIteration {
   double* z() const { return z_; }
   double* spare() const { return s_; }
 
-  // Divides Y by its largest row sum of magnitudes, runs all steps on the quotient B, and returns the row sum. If
-  // is_inverse, sets Z <- B^(-1/2) and leaves Y undefined. Otherwise sets Y <- B^(1/2) and leaves Z undefined.
+  // Divides Y by its largest row sum of magnitudes, runs all steps on the quotient C, and returns the row sum. If
+  // is_inverse, sets Z <- C^(-1/2) and leaves Y undefined. Otherwise sets Y <- C^(1/2) and leaves Z undefined.
   double Run(bool is_inverse) {
     const double norm = LargestRowSum();
     for (int64_t i = 0; i < n_ * n_; ++i) y_[i] /= norm;

@@ -61,7 +61,8 @@ class Iteration {
     AddToDiagonal(t_, NewtonDiagonal(p));
   }
 
-  // T <- the sum of b_i (I - Y)^i for i < order, the truncated series of (I - (I - Y))^(-1/p), by Horner's rule.
+  // T <- the sum of b_i (I - Y)^i for i < order, the truncated power series of Y^(-1/p), by Horner's rule. b_i is
+  // SeriesCoefficient(i, p).
   void SeriesFactor(int64_t order, int64_t p) {
     const auto coefficient = [p](int64_t i) { return SeriesCoefficient(i, p); };
     // The first two terms of Horner's rule need no product: b_(order-1) (I - Y) + b_(order-2) I.

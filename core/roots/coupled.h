@@ -29,7 +29,7 @@ template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
 // Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled_scalars.h) determines the shift.
-// X is the inverse root with p = spec.numerator. The caller raises X to the power spec.denominator.
+// X is B^(-1/p) with p = spec.numerator. The caller raises X to the power spec.denominator.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 

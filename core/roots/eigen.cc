@@ -31,14 +31,14 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
-  // If epsilon is 0, every rung after kRequested fails if an eigenvalue is 0 up to rounding.
+  // With epsilon 0, an eigenvalue that is 0 up to rounding makes every rung after kRequested fail.
   const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
-  // X = B^T B, where row i of B is l_i^(exponent / 2) q_i. Computing B^T B takes half the work of a general product,
-  // and the result is exactly symmetric.
+  // X = B^T B, where row i of B is eigenvector i times l_i^(exponent / 2), and l_i is the shifted eigenvalue. Computing
+  // B^T B takes half the work of a general product, and the result is exactly symmetric.
   const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
     const double root = root_of(static_cast<double>(l[i]));
@@ -63,8 +63,7 @@ RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix
   outcome.kind = n == 1 ? RootKind::kScalar : RootKind::kDiagonal;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = outcome.epsilon;
-  // The elements are computed in float64 for every root dtype: float32 would save nothing, and in float64 no element is
-  // out of range.
+  // The elements are computed in float64 for every root dtype: float32 would save nothing, and its range is smaller.
   const auto element = [&matrix, scale](int64_t i) { return std::ldexp(matrix.At(i, i), -scale); };
   double least = 0;
   double largest = -std::numeric_limits<double>::infinity();

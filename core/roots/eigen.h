@@ -9,9 +9,9 @@
 namespace shampoo {
 
 // Computes X = A^exponent by eigendecomposition: A = Q diag(l) Q^T; l <- l - min(min(l), 0) + epsilon;
-// X = Q diag(l^exponent) Q^T. With spec.pseudo_inverse, nothing is added to l, and eigenvectors whose eigenvalue counts
-// as 0 are omitted. On entry, the lower triangle of workspace.Matrix(n) holds A * 2^-scale. The function destroys this
-// matrix.
+// X = Q diag(l^exponent) Q^T. Without spec.clamp, min(min(l), 0) is not subtracted. With spec.pseudo_inverse, nothing
+// is added to l, and eigenvectors whose eigenvalue counts as 0 are omitted. On entry, the lower triangle of
+// workspace.Matrix(n) holds A * 2^-scale. The function destroys this matrix.
 //
 // A check with a probe vector detects a wrong decomposition that the solver does not report. On success *x points to X
 // in the workspace: n x n, exactly symmetric; it may contain NaN or infinities. With a relative epsilon, X is the root

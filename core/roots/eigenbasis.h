@@ -47,10 +47,11 @@ struct BasisOutcome {
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
-// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept.
-// Without a previous basis, methods eigen and qr both compute an eigendecomposition. Signs of the columns are
-// arbitrary. Unless method qr iterates, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the
-// identity. If the eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
+// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept;
+// method qr with BasisSort::kAfter or kAscending still sorts its columns. Without a previous basis, methods eigen and
+// qr both compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr starts from a previous
+// basis, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the eigensolver
+// fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
 // Source: arXiv 2409.11321 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,

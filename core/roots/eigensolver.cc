@@ -22,8 +22,8 @@ constexpr int64_t kMinStagedSize = 33;
 constexpr int64_t ReductionBlock(int64_t n) { return n < 384 ? 16 : 32; }
 
 // Returns whether products of two elements are well within range. If they are not, or if an element is NaN, the caller
-// uses LAPACK's driver, which scales the elements and handles NaN. Without this scaling,
-// the reduction would lose digits.
+// uses LAPACK's driver, which scales the elements and handles NaN. Without this scaling, the reduction would lose
+// digits.
 template <typename Root>
 bool IsOfOrdinaryScale(int64_t n, const Root* a) {
   Root largest = 0;

@@ -19,9 +19,10 @@ struct RootResult {
 };
 
 // Computes x = A^(-exponent_multiplier * denominator / numerator) for one n x n matrix in host memory, as the optimizer
-// does for a factor matrix, which includes adding epsilon to the eigenvalues. Unlike the optimizer, this function does
-// not check the result of a coupled iteration that stops at root_max_iterations with a finite error. `a` is row-major,
-// and its lower triangle is read. Allocates its own workspace. On failure x is unchanged.
+// does for a factor matrix, which includes adding epsilon to the eigenvalues. Unlike the optimizer, this function
+// ignores the key trace_scaling, and does not check the result of a coupled iteration that stops at root_max_iterations
+// with a finite error. `a` is row-major, and its lower triangle is read. Allocates its own workspace. On failure x is
+// unchanged.
 template <typename Real>
 Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denominator, int64_t n, const Real* a, Real* x,
                    RootResult* result);

@@ -29,9 +29,10 @@ struct RootMemory {
 };
 
 // Computes the inverse root of a matrix with the method of `spec`. If this method fails, tries the rungs of the
-// recovery ladder: the same method in float64; eigendecomposition in float64; the other drivers of LAPACK. The matrix
-// is first scaled by a power of two (RootScale), so that no solver reaches the limits of its dtype. x is written only
-// on success. A root that has an element of a magnitude above `limit` counts as a failure.
+// recovery ladder: the same method in float64; eigendecomposition in float64 by divide and conquer, then with the other
+// values of EigenDriver. The matrix is first scaled by a power of two (RootScale), so that no solver reaches the limits
+// of its dtype. x is written only on success. A root that has an element of a magnitude above `limit` counts as a
+// failure.
 template <typename Real>
 RootOutcome ComputeRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, const RootMemory& memory, double limit,
                         const SymmetricTarget<Real>& x);

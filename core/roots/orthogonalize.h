@@ -23,10 +23,10 @@ struct OrthogonalizeMemory {
 // changed. Multiplying X by a power of two does not change the result. The result does not depend on the number of
 // threads.
 //
-// If the key orthogonalization is newton_schulz, X is divided by one of its norms, and each step applies an odd
-// polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982; the coefficients of Polar Express, arXiv
-// 2505.16932). A singular value much smaller than the norm stays small. With coefficients that the user has chosen, the
-// result may contain infinities or NaN.
+// If the key orthogonalization is newton_schulz, X is divided by one of its norms (key ns_norm), and each step applies
+// an odd polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982). The default coefficients are
+// those of Polar Express (arXiv 2505.16932). A singular value much smaller than the norm stays small. With coefficients
+// that the user has chosen, the result may contain infinities or NaN.
 //
 // If the key orthogonalization is exact, U V^T is computed from a singular value decomposition in float64. A singular
 // value below kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other

@@ -6,9 +6,9 @@
 
 namespace shampoo {
 
-// These checks detect a wrong result that a solver returns without an error. They multiply the result by one vector of
-// pseudo-random signs, which takes O(n^2) operations; the solver takes O(n^3). A wrong result passes only if its error
-// happens to be orthogonal to that vector.
+// These checks detect a wrong result of a solver that reports success. They multiply the result by one vector of
+// pseudo-random signs, which takes O(n^2) operations; the solver takes O(n^3). If the result is wrong by a matrix E, it
+// passes only if the product of E and that vector happens to be near 0.
 
 // v <- the signs of ProbeSigns (core/rules/eigenvalue.h).
 template <typename Root>
@@ -35,10 +35,11 @@ class EigenProbe {
   const RootWorkspace<Root>& workspace_;
 };
 
-// Returns |X^i A X^j v - v| / |v| for an inverse root X of A, both stored in full. j is half of `power`, rounded down,
-// and i is power - j. In the product X^i A X^j, rounding errors of X are multiplied by the square root of the condition
-// number of A. In the product A X^power, they would be multiplied by the condition number itself, and a wrong X could
-// not be distinguished from a rounded one. Uses vectors 0 to 2 of the workspace.
+// Returns |X^i A X^j v - v| / |v| for an inverse root X = A^(-1 / power). X and A are stored in full. v is the vector
+// of FillSigns. j is half of `power`, rounded down, and i is power - j. In the product X^i A X^j, rounding errors of X
+// are multiplied by the square root of the condition number of A. In the product A X^power, they would be multiplied by
+// the condition number itself, and a wrong X could not be distinguished from a rounded one. Uses vectors 0 to 2 of the
+// workspace.
 template <typename Root>
 double RootResidual(int64_t n, const Root* a, const Root* x, int64_t power, const RootWorkspace<Root>& workspace);
 

@@ -10,7 +10,7 @@
 
 namespace shampoo {
 
-// The accuracy of a computed root X of a matrix A.
+// The accuracy of a computed root X = (A + shift I)^exponent, with RootOutcome::shift and RootSpec::exponent.
 struct RootResiduals {
   // max |X - X64| / max |X64|, where method eigen computes X64, the root of A + shift I, in float64. Infinity if X64
   // cannot be computed.

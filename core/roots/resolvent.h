@@ -27,13 +27,14 @@ struct EigenvalueBounds {
   double largest;
 };
 
-// Computes the bounds by bisection with several points at a time.
+// Computes `least` by bisection with several points at a time, and `largest` from Gershgorin's circles.
 EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
-// Y = (T + shift I)^(-1/2) as a weighted sum of inverses (T + shift_j I)^-1, which are computed in float64. Each
-// inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never
-// stored. Its columns are computed from generators, one for each of the poles() inverses. A generator consists of the
-// elements on and above the diagonal in the last computed column of the inverse, and grows by one row per column.
+// Y = (T + shift I)^(-1/2) for a tridiagonal T, as a weighted sum of inverses (T + shift_j I)^-1, which are computed in
+// float64. Each inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y
+// is never stored. Its columns are computed from generators, one for each of the poles() inverses. A generator consists
+// of the elements on and above the diagonal in the last computed column of the inverse, and grows by one row per
+// column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;

@@ -37,9 +37,10 @@ bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 //   by_lapack  whether LAPACK reduces A to T even if there is a faster kernel; for tests
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 
-// Computes the same root as EigenRoot() (see eigen.h), from the same input: the workspace contains A * 2^-scale. *x is
-// the root of this scaled matrix, even if epsilon is not relative: the caller multiplies *x by 2^(-scale / 2). If
-// ResolventSum::IsSuitable() is false, sets *suitable to false. Never changes the matrix in the workspace.
+// Computes an inverse square root from the same input as EigenRoot() (see eigen.h): the workspace contains A *
+// 2^-scale. *x is the root of this scaled matrix, so the caller multiplies *x by 2^(-scale / 2). EigenRoot() differs if
+// epsilon is not relative: its *x is then the root of A. If ResolventSum::IsSuitable() is false, sets *suitable to
+// false. Never changes the matrix in the workspace.
 RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
                           float** x, bool* suitable);
 

@@ -155,12 +155,12 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
   return static_cast<double>(d) / static_cast<double>(elements);
 }
 
-// Returns whether the first gradient sets the scale of the eigenvalues for the first whitening, because kl_init is
-// auto. The moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in them.
+// Returns whether kl_init is auto. If it is, the first gradient sets the scale of the eigenvalues for the first
+// whitening. The moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in them.
 //
-// Gradients of zeros are counted but change no eigenvalue, because averages with zeros would make the next direction
-// too large. As long as all factor matrices are negligible, each gradient sets the eigenvalues again, so that they have
-// the right scale when a block gets its first gradient that is not zero.
+// Gradients of zeros are counted but are not added to these averages, because averages with zeros would make the next
+// direction too large. As long as all factor matrices are negligible, each gradient sets the scale again, so that the
+// scale is right when a block gets its first gradient that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
 // The value of all eigenvalues of a block before its first gradient that is not zero, if kl_init is auto.

@@ -41,7 +41,7 @@ constexpr int CansPasses(const RootSpec& spec) { return spec.exponent == -0.25 ?
 inline constexpr int kCansProducts = 4;
 
 // Returns the largest |R r| / |r| at which X counts as a root. If X has the relative error e at an eigenvalue, R has an
-// eigenvalue of about p e. X then differs from the exact root by at most 1e-4, relative to the root's largest element.
+// eigenvalue of magnitude about p e. With this limit, e is therefore at most about 1e-4.
 constexpr double LargestCansResidual(const RootSpec& spec) { return -1e-4 / spec.exponent; }
 
 }  // namespace shampoo

@@ -14,8 +14,9 @@
 // How a matrix is scaled, how its eigenvalues become eigenvalues of the root, and when a result is accepted.
 namespace shampoo {
 
-// The largest |A X^p - I| at which X counts as a root. The reference implementation uses this limit for its
-// higher-order method.
+// The largest residual at which the result X = B^(-1/p) of a coupled iteration counts as a root (B and p: see
+// coupled_scalars.h). The residual is max |B X^p - I| with method higher_order, and RootResidual() with method newton.
+// The reference implementation uses this limit for its higher-order method.
 inline constexpr double kLargestResidual = 0.1;
 
 // Returns the epsilon that is added to the eigenvalues of a matrix with this mean eigenvalue.
@@ -123,7 +124,7 @@ class RootOfEigenvalue {
  public:
   //   epsilon         for the unscaled matrix
   //   least, largest  the least and the largest eigenvalue of the scaled matrix
-  //   smallest        an eigenvalue that is at most `smallest` after the shift has no root
+  //   smallest        if the exponent is negative, an eigenvalue that is at most `smallest` after the shift has no root
   SHAMPOO_HD RootOfEigenvalue(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
                               double largest, double smallest)
       : pseudo_inverse_(spec.pseudo_inverse),

@@ -43,15 +43,17 @@ constexpr NsCoefficients::Entry ExactEntryOf(int64_t step) {
 }
 
 // Returns the exponent of the power of two by which a matrix is divided before the iteration. After the division, the
-// largest magnitude of an element is in [1, 2). The division rounds nothing, so the result does not depend on the scale
-// of gradients. largest: the largest magnitude of an element before the division, which must not be 0.
+// largest magnitude of an element is in [1, 2). The division is exact except for elements that become subnormal, so the
+// result does not depend on the scale of gradients. largest: the largest magnitude of an element before the division,
+// which must not be 0.
 SHAMPOO_HD inline int ScaleExponent(double largest) {
   const bool is_finite = largest - largest == 0;
   return is_finite ? std::ilogb(largest) : 0;
 }
 
-// If the key second_moment is `row` or `short`, the second moment consists of means. Returns whether each mean is over
-// the elements of one output. matrix_rows: the number of outputs.
+// If the key second_moment is `row` or `short`, the second moment consists of means. Returns true if each mean is over
+// the elements of one output of the layer, and false if it is over the elements of one input. matrix_rows: the number
+// of outputs. matrix_columns: the number of inputs.
 constexpr bool MeansAreOfOutputs(DirectionMoment kind, int64_t matrix_rows, int64_t matrix_columns) {
   return kind == DirectionMoment::kRow || matrix_rows >= matrix_columns;
 }

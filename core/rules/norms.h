@@ -54,7 +54,7 @@ SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_
   return {scale.down / scale.size, scale.up * size, size};
 }
 
-// Returns the fraction of W by which weight decay shrinks it, before the direction moves it.
+// Returns the fraction of W that weight decay subtracts from W, before the step subtracts a multiple of the direction.
 constexpr double DecayOf(const StepScalars& step) { return step.shrinkage + step.lr * step.decoupled_decay; }
 
 // Inner products over a tensor or, with update_floor_rows, over one row of the tensor. W is the parameter after weight

@@ -20,10 +20,10 @@ struct ReplicaDifference {
   RankDifference difference = RankDifference::kNone;
 };
 
-// Compares steps, hyper-parameters, inputs and parameters of replicas. No replica may have failed. Different steps or
-// hyper-parameters may be the reason why inputs differ, so steps and hyper-parameters are compared on all ranks before
-// the inputs. The first comparison is whether ranks export averages, because the other values in the headers of an
-// export and of a step cannot be compared.
+// Compares steps, hyper-parameters, inputs and parameters of replicas. Call only if no replica has failed. Different
+// steps or hyper-parameters may be the reason why inputs differ, so steps and hyper-parameters are compared on all
+// ranks before the inputs. Before all other comparisons, the function checks that either all ranks export averages or
+// none does, because the other values in the headers of an export and of a step cannot be compared.
 //   header_of(rank)  returns the SegmentHeader of a rank
 SHAMPOO_CALLS_BACK template <typename HeaderOf>
 SHAMPOO_HD ReplicaDifference FindReplicaDifference(int64_t world, const HeaderOf& header_of) {
@@ -77,8 +77,8 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
 
 // The step number of one group in the step that the shard ranks are about to make.
 struct ShardStep {
-  int64_t step = 0;        // 0: no rank makes a step
-  int64_t first = -1;      // the first rank that makes a step; -1: none
+  int64_t step = 0;        // 0: no rank makes a step of the group
+  int64_t first = -1;      // the first rank that makes a step of the group; -1: none
   int64_t differing = -1;  // the first rank whose step has another number; -1: none
 };
 

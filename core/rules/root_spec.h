@@ -22,7 +22,7 @@ enum class RootFailure {
   kSolver,        // the eigensolver reported a failure
   kWrongResult,   // a solver reported success, but its result does not fit the matrix
   kNotConverged,  // an iteration ended far from a root
-  kSingular,      // a shifted eigenvalue is 0 up to rounding
+  kSingular,      // an eigenvalue is 0 up to rounding, even after epsilon was added
   kOutOfRange,    // the root does not fit its dtype
 };
 
@@ -34,10 +34,10 @@ struct RootSpec {
   double exponent = -1;
   int64_t numerator = 1;
   int64_t denominator = 1;
-  // `epsilon` is added to the eigenvalues. If relative_epsilon is above 0, relative_epsilon times their mean is added
-  // instead: once the matrix is known, `epsilon` is set to that product (ResolvedEpsilon). relative_epsilon stays above
-  // 0, because other functions also depend on it. If relative_epsilon is 0, method higher_order adds `epsilon` times a
-  // bound on the largest eigenvalue.
+  // `epsilon` is added to the eigenvalues, with one exception: if relative_epsilon is 0, method higher_order adds
+  // `epsilon` times a bound on the largest eigenvalue. If relative_epsilon is above 0, `epsilon` is set to
+  // relative_epsilon times the mean eigenvalue once the matrix is known (ResolvedEpsilon). relative_epsilon stays above
+  // 0, because other functions also depend on it.
   double epsilon = 0;
   double relative_epsilon = 0;
   // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). A step does this
@@ -47,7 +47,7 @@ struct RootSpec {
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
   int64_t order = 3;                // method higher_order: the order of convergence
-  bool row_sum_epsilon = false;     // method higher_order: epsilon is relative to the largest row sum of magnitudes
+  bool row_sum_epsilon = false;     // method higher_order: bound the eigenvalues by the largest row sum of magnitudes
   bool accept_unconverged = false;  // accept the result after max_iterations, even if it has not converged
   // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
   // omitted.

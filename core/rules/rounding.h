@@ -66,7 +66,8 @@ SHAMPOO_HD constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, uint32_t key0, 
   return counter;
 }
 
-// Returns the random bits of elements 8 * group to 8 * group + 7 of a parameter, 16 bits for each, in order.
+// Returns the random bits of elements 8 * group to 8 * group + 7 of a parameter, 16 bits for each, in order. `group` is
+// the index of these eight elements, not of a group of parameters.
 SHAMPOO_HD constexpr PhiloxBlock RandomBits(const RoundingKey& key, uint64_t group) {
   const PhiloxBlock counter = {{static_cast<uint32_t>(group),
                                 static_cast<uint32_t>(group >> 32 & 0xFFFFFF) | static_cast<uint32_t>(key.state) << 24,

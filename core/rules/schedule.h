@@ -54,7 +54,7 @@ struct RootSchedule {
 
 // The keys that decide when roots are refreshed.
 struct RefreshKeys {
-  int64_t start = 1;  // start_preconditioning_step, resolved
+  int64_t start = 1;  // start_preconditioning_step; the plan has replaced -1 by a step number
   int64_t frequency = 1;
   int64_t async = 0;  // root_async, which is below the frequency
   double growth = 0;
@@ -135,8 +135,8 @@ constexpr GroupSchedule GroupScheduleOf(const RefreshKeys& keys, int64_t t, Graf
   return {keys, t, LastRefresh(keys, t), LastRefresh(keys, t - keys.async), grafting, initial_inverse};
 }
 
-// Returns by how many steps a block's refresh follows the refresh of its group: floor(phase * interval / frequency),
-// which is less than the interval.
+// Returns by how many steps a block's refresh follows the refresh of its group: 0 without root_spread, otherwise
+// floor(phase * interval / frequency), which is less than the interval. phase: Block::phase, from 0 to frequency - 1.
 constexpr int64_t SpreadOffset(const RefreshKeys& keys, int64_t phase, int64_t interval) {
   if (!keys.spread || interval == keys.frequency) return keys.spread ? phase : 0;
   const double exact = static_cast<double>(phase) * static_cast<double>(interval) / static_cast<double>(keys.frequency);

@@ -12,7 +12,8 @@
 namespace shampoo {
 
 // The scalars of one step of one group, in the order in which a step uses them. Source: Distributed Shampoo
-// (arXiv 2309.06497), algorithm 2 with the options of its release. Elementwise methods use the scalars of grafting.
+// (arXiv 2309.06497), algorithm 2 with the options of its release. The moment_ fields are for grafting or, if the
+// method is not grafted (GraftsDirection), for the second moment of the method itself.
 struct StepScalars {
   int64_t t = 0;  // the group's step, counted from 1
 
@@ -20,7 +21,8 @@ struct StepScalars {
   double gradient_scale = 1;
   double coupled_decay = 0;
 
-  // F_k <- factor_decay * F_k + factor_weight * C_k
+  // F_k <- factor_decay * F_k + factor_weight * C_k, where C_k is the product of G with itself, contracted over all
+  // dims except k, or the method's own form of this product
   double factor_decay = 0;
   double factor_weight = 0;
   bool updates_factors = true;  // false: factor_decay is 1 and factor_weight is 0 (factor_update_frequency)
@@ -63,7 +65,8 @@ struct StepScalars {
   bool nesterov = false;
   bool cautious = false;  // see Decays (core/base/kernels/element.h)
 
-  // Returns whether weight decay makes the update depend on W.
+  // Returns whether weight decay is applied to the direction or the update. Coupled decay does not count, because it is
+  // applied to G.
   constexpr bool decays_parameter() const { return decoupled_decay != 0 || shrinkage != 0; }
 };
 

@@ -57,7 +57,7 @@ class HyperParameters {
  private:
   struct Group {
     Settings settings;
-    Dtype narrowest = Dtype::kF64;  // the narrowest computation dtype of its blocks
+    Dtype narrowest = Dtype::kF64;  // the narrowest computation dtype of the group's blocks
     std::array<BoundScalar, kBindableKeys> bound;
   };
   Status CheckGroup(int group) const;

@@ -79,7 +79,7 @@ class OptimizerState {
   // states of one block that are not elementwise.
   Status Initialize();
   Status InitializeFactors(const Block& block);
-  // Returns whether Initialize() would change nothing.
+  // Returns true only if Initialize() would change nothing.
   bool is_initial() const { return is_initial_; }
 
   // Fails if the arena holds no usable state.

@@ -31,8 +31,8 @@ class StateMemory {
   // the device.
   virtual Status CheckStream(const void* stream) const = 0;
   virtual Status CheckBuffer(const char* name, DeviceType buffer) const = 0;
-  // Fails while the stream is being captured, because memory cannot be read during a capture. what: the name of the
-  // request in the error message.
+  // Fails while the stream is being captured into a CUDA graph, because memory cannot be read during a capture. what:
+  // the name of the request in the error message.
   virtual Status CheckReadable(const std::string& what) const = 0;
 
   // Sets the step counters and all states of this rank's blocks to their values before the first step.
@@ -48,7 +48,8 @@ class StateMemory {
   // To store changes, call Upload() with *mapped as the source.
   virtual Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const = 0;
 
-  // Returns memory for exchanges over a communicator that accepts memory of this device. Returns nullptr on the host.
+  // Returns the device memory through which host buffers are exchanged over a communicator that takes only memory of
+  // this device. Returns nullptr on the host.
   virtual std::unique_ptr<Staging> MakeStaging(void* stream) const = 0;
 };
 

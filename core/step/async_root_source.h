@@ -23,7 +23,7 @@ class AsyncRootSource {
     const std::vector<cuda::DeviceSettings>* settings;  // by group
     const int64_t* steps;                               // by group: the number of the step
     const char* state_in;
-    const int64_t* block_counters;  // by block: snapshot_step or gradient_count in state_in (DeviceCounters)
+    const int64_t* block_counters;  // by block: its snapshot_step or gradient_count in state_in (see DeviceCounters)
     void* stream;
   };
 

@@ -27,8 +27,8 @@ class DeviceCounters {
 
   // Returns whether this copy certainly equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
-  // Does the same as AreKnown(), but assumes that no replay has changed the arena. A replay makes a step that was
-  // captured into a CUDA graph. The program launches the graph without calling the library.
+  // Does the same as AreKnown(), but assumes that no replay has changed the arena. A replay is a launch of a CUDA graph
+  // into which a step was captured. The program launches the graph without calling the library.
   bool AreKnownUnlessReplayed(const char* arena) const { return arena_ == arena && !has_unseen_write_; }
 
   // Call when this copy has been set to the values in the arena.

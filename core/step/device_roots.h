@@ -25,8 +25,8 @@ struct DeviceRootSource {
 };
 
 // Tries to compute the inverse root again, first on the device with other solvers, and then on the host with the
-// recovery ladder. If an attempt succeeds, stores the root in the arena. Replaces *report, the report of the step, by
-// the report of the last attempt.
+// recovery ladder. If an attempt succeeds, stores the root in the arena. *report describes the failed attempt of
+// the step, and is replaced by a description of the last attempt.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

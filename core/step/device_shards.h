@@ -24,7 +24,7 @@ class DeviceShards final : public DeviceRanks {
   int32_t optimizer() const override { return step_.optimizer(); }
   const char* kind() const override { return "shard"; }
   int64_t staging_bytes() const override;
-  // A shard rank may not know that an update of another shard was skipped.
+  // A shard rank does not always know that an update of another shard was skipped.
   bool is_skipped_update_known() const override { return false; }
   // Other shards may make a step of a group of which this rank has no gradient.
   bool IsStepKnown(bool has_gradient) const override { return has_gradient; }

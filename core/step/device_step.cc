@@ -39,8 +39,9 @@ Status UnreportedStep(size_t group) {
 // Returns whether all elements of the parameter are on other ranks, from which its blocks are gathered.
 bool IsUnheld(const Param& param) { return param.elements == 0 && param.block_count > 0; }
 
-// Returns the counter of a block after a pending step that the device makes. The counter is the state gradient_count if
-// the block has this state, otherwise snapshot_step. takes_part: whether the block's parameter takes part in the step.
+// Returns the counter that a block will have if the device makes the pending step. The counter is the state
+// gradient_count if the block has this state, otherwise snapshot_step. takes_part: whether the block's parameter takes
+// part in the step.
 int64_t CounterAfter(const Block& block, RootTask task, int64_t before, int64_t step, bool takes_part) {
   if (block.gradient_count.present()) return step > 0 && takes_part ? before + 1 : before;
   return SnapshotStepAfter(task, before, step);
@@ -419,8 +420,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       report = ReportOfDevice(statuses[k]);
       // from_host: the host computed this async root, and has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
-      // If an eigenbasis could not be computed, the block keeps its old eigenbasis until the next refresh, because the
-      // device has already converted the states to the block's current eigenbases.
+      // The host does not compute an eigenbasis that the device could not compute. The block keeps the old one until
+      // the next refresh, because the device has already converted the states to the eigenbases that the block has now.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // A step that starts to use the roots of a snapshot sets snapshot_step to -s, where s is the step at which the
       // snapshot was taken.

@@ -42,8 +42,8 @@ class StartedRoots {
 };
 
 // The step of an optimizer on a device. The host makes the checks that need no data of the device and enqueues the
-// step. The device makes the other checks and can reject the step on its own (docs/adr/0015). With status_lag 1, the
-// next call returns the error of a step. With status_lag 0, the call that makes the step returns its error.
+// step. The device makes the other checks and can reject the step on its own (docs/adr/0015). With status_lag 0, the
+// call that enqueues a step returns the error of this step. With status_lag 1, the next call returns it.
 class DeviceStep final : public StepStrategy {
  public:
   // memory: the memory of inputs.state, which owns it.
@@ -87,11 +87,11 @@ class DeviceStep final : public StepStrategy {
     std::vector<GroupSchedule> schedules;     // by group
     std::vector<int64_t> steps;               // by group; 0: the group is not active
     std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
-    // By group, constant: whether a parameter of the group has blocks but no elements on this rank.
+    // By group, constant: whether the group has a parameter with gathered blocks and no elements on this rank.
     std::vector<unsigned char> has_unheld_param;
-    // By parameter: whether the parameter takes part in the step, as far as this rank knows. A parameter that has
-    // blocks, but no elements on this rank, may have a gradient on other ranks. The flag of such a parameter is set,
-    // and the devices find out whether there is a gradient.
+    // By parameter: whether the parameter takes part in the step, as far as this rank knows. A parameter with
+    // gathered blocks and no elements on this rank may have a gradient on other ranks. The flag of such a parameter is
+    // set, and the devices find out whether there is a gradient.
     std::vector<unsigned char> takes_part;
     std::vector<RootTask> tasks;                 // by block
     std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step

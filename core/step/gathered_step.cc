@@ -231,14 +231,14 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
   }
 }
 
-// Failure sequences: docs/adr/0022-one-round-protocol.md. After a failed collective, this rank reports at most once
-// over the communicator, so only the first Report...() call has an effect. If this step has no round in which to report
-// the failure, the next step begins with the report (ReportPriorFailure).
+// Failure sequences: docs/adr/0022-one-round-protocol.md. This rank reports the failure of a collective at most
+// once over each communicator that failed, so only the first Report...() call over it has an effect. If this step has
+// no round in which to report the failure, the next step begins with the report (ReportPriorFailure).
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
-  // While the first bucket is shared, the shard ranks agree on the decision. Unless this agreement failed, all shard
-  // ranks know that sharing the bucket has failed.
+  // With several replicas, Share() of the first bucket ends with an agreement of the shard ranks. Unless this agreement
+  // failed, all shard ranks know that sharing the bucket has failed.
   const bool shards_know = phase == Phase::kShare && bucket == 0 && !shards_->comm()->failed();
   if (!shards_know && bucket + 1 < bucket_count()) gather_->ReportInCollect(OwnPass(bucket + 1), failure);
   return failure;

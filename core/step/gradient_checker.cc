@@ -21,7 +21,7 @@ namespace {
 // Returns the larger of two magnitudes; NaN if either is NaN.
 double LargestOf(double largest, double next) { return std::isnan(largest) || next <= largest ? largest : next; }
 
-// Reads the largest magnitudes in the states of a block. state: the arena; nullptr if another rank owns the block.
+// Reads the largest magnitudes in the states of a block. state: the arena; nullptr if the states are not checked.
 struct LargestOfStates {
   CpuBackend* backend;
   const Block* block;

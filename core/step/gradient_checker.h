@@ -41,7 +41,7 @@ class GradientChecker {
   Status CheckGradients(StepContext* context, CheckResult* result);
 
   // Returns whether a gradient of this rank's shards may be unusable. Ignores the states of the blocks. If the result
-  // is true, the owners of the blocks must make the exact check.
+  // is true, whole blocks must be collected for the exact check.
   bool MayReject(StepContext* context);
   // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
   // item in `items`.

@@ -22,9 +22,10 @@
 
 namespace shampoo {
 
-// With root_device host, computes the async roots of an optimizer on a device by the root methods of the CPU. A thread
-// fetches the factor matrices of a step in chunks, computes their roots with the threads of the host, and copies the
-// roots to the device, while steps continue. The fetch of a chunk overlaps the computation of the previous chunk.
+// Computes the async roots of an optimizer on a device if root_device is host. The host computes these roots, with the
+// root methods of the CPU. A thread fetches the factor matrices of a step in chunks, computes their roots with the
+// threads of the host, and copies the roots to the device, while steps continue. The fetch of a chunk overlaps the
+// computation of the previous chunk.
 class HostRoots final : public AsyncRootSource {
  public:
   // Allocates all memory and starts the threads. *out is nullptr if this rank has no async roots.
@@ -39,7 +40,7 @@ class HostRoots final : public AsyncRootSource {
   Status StartFromStep(const StepRoots& step) override;
   bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const override;
 
-  // Describes a job, which computes the roots of some blocks for one step.
+  // Describes a job, which computes the roots of some blocks.
   struct Source {
     const std::vector<RootTask>* tasks;  // by block
     RootTask task;                       // the job has the blocks with this task
@@ -67,7 +68,7 @@ class HostRoots final : public AsyncRootSource {
   struct Job {
     int64_t number = 0;
     std::vector<cuda::DeviceSettings> settings;  // by group
-    std::vector<int64_t> steps;                  // by block: the step of its matrices; 0: the block is not in the job
+    std::vector<int64_t> steps;  // by block: the step of the block's factor matrices; 0: the block is not in the job
   };
   // The memory of a thread that computes roots.
   struct Slot {

@@ -15,7 +15,8 @@
 
 namespace shampoo {
 
-// The base class of all steps on the CPU. All checks that can reject a step come before the first write.
+// The base class of all steps on the CPU. A rank makes all its own checks that can reject a step before its first
+// write.
 class HostStep : public StepStrategy {
  public:
   Status ReportSteps(bool wait, int64_t* failed_call) final;
@@ -40,7 +41,7 @@ class HostStep : public StepStrategy {
   // even if a rank also has an error of its own. *is_forwarded: as in StepDecision.
   Status CheckBeforeListing(Status caller_status, bool* is_forwarded) const;
   // Makes the checks of a step whose blocks are whole on this rank, and sets *decision. The caller logs the messages of
-  // the result when it is certain that the step does not fail.
+  // the result after all checks and agreements of the step have succeeded.
   CheckResult CheckOwnGradients(StepDecision* decision);
 
   StepInputs inputs_;
@@ -50,8 +51,8 @@ class HostStep : public StepStrategy {
   WeightExport export_;
 };
 
-// Returns an error if a collective failed in an earlier step, and reports the failure to ranks that may not know of it.
-// Every step begins with this call.
+// Returns an error if a collective failed in an earlier call, and reports the failure to ranks that may not know of it.
+// Every step on the CPU begins with this call.
 Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
 
 // Returns, by block, targets for steps that read and write the caller's buffers.

@@ -20,7 +20,7 @@ struct RejectedAt {
   int64_t element;
   double value;
 };
-// The value is NaN or infinite. param_at_fault: whether the parameter has this value; otherwise the gradient has it.
+// The value is NaN or infinite. param_at_fault: true if the cause is the parameter, false if it is the gradient.
 Status RejectNotFinite(const RejectedAt& at, bool param_at_fault);
 // The value does not fit the dtype that must hold G.
 Status RejectElement(const RejectedAt& at);
@@ -30,7 +30,7 @@ Status RejectMoment(const RejectedAt& at);
 // factor matrix (core/rules/growth.h), can be computed.
 Status RejectFactor(const RejectedAt& at, int k, bool product_fits);
 
-// Factor matrix k of the state is not finite. largest: NaN, or an infinity.
+// Factor matrix k of the state is not finite. largest: the largest magnitude of its elements, NaN or infinity.
 Status RejectFactorState(const Param& param, const Block& block, size_t k, double largest);
 // The step counter of a group, or the state gradient_count of a block, is out of range.
 Status RejectCounter(size_t group, int64_t counter);

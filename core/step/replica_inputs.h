@@ -74,13 +74,13 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// Part of each error message about a difference between ranks. Ranks look for such differences before a step writes
+// Part of each error message about a difference between replicas. Replicas compare their inputs before a step writes
 // parameters.
 inline constexpr char kParametersUnchanged[] = ". This call has not changed the parameters. ";
 
-// Returns the error of a rank that is at another step than rank 0. step_of_first: the step of rank 0.
+// Returns the error about a rank that is at another step than rank 0. step_of_first: the step of rank 0.
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
-// Returns the error of a rank whose hyper-parameters differ from those of rank 0.
+// Returns the error about a rank whose hyper-parameters differ from those of rank 0.
 Status HyperParametersDiffer(int rank);
 // Returns the error of a step that some replicas rejected. If other replicas had already begun the step, the message
 // says that their states have changed. own_text: the error message of this rank. Collective.

@@ -24,7 +24,8 @@ class RootLedger {
   int64_t FirstFactorOf(int64_t block) const { return first_of_block_[static_cast<size_t>(block)]; }
   RootReport* ReportsOf(int64_t block) { return reports_.data() + FirstFactorOf(block); }
 
-  // Counts and logs the roots of a block. Call after a step for every block whose roots were refreshed. Cannot fail.
+  // Counts the roots of a block, and logs those that failed or were recovered. Call after a step for every block whose
+  // roots were refreshed. Cannot fail.
   void Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
   // Call after all calls of Record() for a step. If `tracked` is true, logs a summary of the residuals of the roots.
   void FinishRefresh(bool tracked) noexcept;

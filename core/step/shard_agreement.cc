@@ -105,7 +105,7 @@ void ShardRounds::Agree(StepDecision* decision, StepContext* context) {
 }
 
 Status ShardRounds::AgreeAgain(Status own) {
-  if (comm()->failed()) return own;  // all shard ranks already know that a collective failed
+  if (comm()->failed()) return own;  // after a failed collective, a rank joins an agreement only in Report()
   Status agreed = AgreeOnError(CopyOf(own));
   return own.ok() ? std::move(agreed) : std::move(own);
 }

@@ -20,9 +20,9 @@ namespace shampoo {
 struct StepDecision {
   Status status;
   bool is_forwarded = false;       // `status` is about a failure of another rank, whose own error has more detail
-  bool skip_step = false;          // the step succeeds without changing anything
+  bool skip_step = false;          // the step succeeds without updating any block
   bool exports = false;            // averages are exchanged instead of updates (shampoo_optimizer_export)
-  bool needs_exact_check = false;  // the owners of blocks must make the exact check before anything is written
+  bool needs_exact_check = false;  // the exact check must be made before anything is written
 
   bool makes_step() const { return status.ok() && !skip_step; }
 };

@@ -216,9 +216,9 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
   }
 }
 
-// Unless the step is skipped, adds the weight of this step's iterate to the lr_sum of all blocks of the active groups,
-// even of blocks without a gradient. Also advances the weight_ema averages of all blocks that this step does not
-// update.
+// Unless the step is skipped, adds the weight of this step's iterate to the state lr_sum of each block in the active
+// groups, even of blocks without a gradient. In each step, even a skipped one, advances the weight_ema averages of the
+// blocks that this step does not update. Both apply only to the blocks that this rank owns.
 void StepContext::UpdateAverages(bool step_is_skipped) {
   if (averaged_.empty()) return;
   std::fill(is_updated_.begin(), is_updated_.end(), char{0});

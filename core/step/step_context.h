@@ -20,7 +20,7 @@ struct GroupStep {
   StepProgram program;
   GroupSchedule schedule;
 
-  // With method muon: settings and program for the blocks of the group that method adam updates (Block::is_routed).
+  // With method muon: settings and program for those blocks of the group that adam updates (Block::is_routed).
   Settings routed_settings;
   StepProgram routed;
 
@@ -52,7 +52,8 @@ class StepContext {
   // Computes the programs of the active groups and lists the blocks, the most expensive first.
   Status List();
   // Activates a group and computes its program for this step. List() calls Activate() for groups in which parameters of
-  // this rank take part. Call Activate() for a group that is active only on other ranks.
+  // this rank take part, and for groups with count_empty_steps. Call Activate() for a group that is active only on
+  // other ranks.
   void Activate(size_t group, int64_t step);
 
   const GroupStep& group(size_t index) const { return groups_[index]; }

@@ -18,8 +18,8 @@ namespace shampoo {
 class StepHistory {
  public:
   struct Counts {
-    int64_t steps = 0;             // steps that changed the state
-    int64_t skipped_steps = 0;     // steps that succeeded without changing anything
+    int64_t steps = 0;             // successful steps that were not skipped
+    int64_t skipped_steps = 0;     // successful steps that updated no block (on_nonfinite skip_step)
     int64_t nonfinite_blocks = 0;  // skipped updates: the gradient or the direction of a block was not usable
   };
 

@@ -28,7 +28,7 @@ struct WorkspaceLayout {
   int64_t pairs = 0;
   int64_t vectors = 0;    // for methods that work in eigenbases: a float64 eigenvalue for each row of each F_k
   int64_t spare = 0;      // for methods that work in eigenbases: memory for one more tensor
-  int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each row
+  int64_t norm_rows = 0;  // with update_floor_rows: a NormControlRow for each of the Block::matrix_rows rows
   int64_t item_bytes = 0;
 
   // Offsets within a slot for one inverse root. root_bytes is the size of the slot.

@@ -53,8 +53,8 @@ class HostRootJobs {
   Engine* engine_;
 };
 
-// Owns an Engine of the plugin (interface.h). Each function calls the function of the plugin's table that has the same
-// purpose, and converts its Result to a Status.
+// Owns an Engine of the plugin (interface.h). Most functions call the function of the plugin's table that has the same
+// purpose. They return a Status where that function returns a Result.
 class DeviceEngine {
  public:
   struct Desc {

@@ -85,7 +85,7 @@ size_t HandleCount(const std::vector<BlockBatch>& batches);
 
 // Returns the layout for the batches of the blocks that this rank updates.
 //
-// least_root_bytes: a lower limit of the memory for roots, for a solver that needs more than the estimate.
+// least_root_bytes: a lower limit of root_workspace_bytes, for a solver that needs more than the estimate.
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,
                           int64_t least_root_bytes);
 

@@ -39,13 +39,14 @@ struct DeviceBlock {
   int32_t dense;  // 1: the elements of the block are contiguous in the caller's buffers
   Dtype computation;
   int64_t phase;
-  int64_t matrix_rows, matrix_columns;  // as in Block
+  int64_t matrix_rows, matrix_columns;  // size, as a matrix, of the tensor to which the block belongs; see Block
   int32_t rows_are_contiguous;          // 1: the rows of this matrix are contiguous in the row-major order of the block
   // The following members are used with method muon and with the key soap_post.
   int32_t orthogonalized;
-  Dtype iteration_dtype;     // the dtype in which the direction is orthogonalized
-  int32_t starts_in_second;  // 1: the first input of the iteration is in BatchTables::second
-  NsNorm ns_norm;            // before the iteration, the matrix is divided by this norm and by ns_divisor
+  Dtype iteration_dtype;  // the dtype of the iteration that orthogonalizes the direction
+  // Used if iteration_dtype is the computation dtype. 1: the first input of the iteration is in BatchTables::second.
+  int32_t starts_in_second;
+  NsNorm ns_norm;  // before the iteration, the direction is divided by its norm of this kind and by ns_divisor
   double ns_divisor;
   DirectionMoment moment_of_direction;  // the key second_moment
   // Used if second_moment is `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
@@ -63,7 +64,7 @@ struct DeviceBlock {
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
-  StateSlot second_moment, grafting;  // `v` equals second_moment if the block has this state, otherwise grafting
+  StateSlot second_moment, grafting;  // `v` equals second_moment if this slot is present, otherwise grafting
   StateSlot radius;
   StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch
@@ -135,20 +136,21 @@ struct BlockWork {
   double divisor;           // the factor matrices are divided by this number before their roots are computed
   int32_t go;               // 1: the step writes the states of the block
   int32_t update_skipped;   // 1: the direction cannot be used, so parameter and momentum do not change
-  int32_t states_fit;       // 0: a state would overflow, so the update is skipped
+  int32_t states_fit;       // 0: a state would overflow or CanControl() is false, so the update is skipped
   int32_t keeps_parameter;  // 1: the gradient only initializes states of the block; the parameter does not change
   // 1: P has been replaced by the old parameter minus the new one, for norm_control, update_floor or averaging.
   int32_t is_difference;
   double radius;                  // the norm that hyperball maintains
-  NormSums control;               // of the whole tensor
+  NormSums control;               // with norm_control or update_floor: sums over the whole block
   double square, product, ratio;  // see NormControlStep
   // With averaging: the coefficients of this step, and the scale that the direction had before it was replaced.
   AveragingStep averaging;
   DirectionScale averaged_scale;
-  // With method muon: before the iteration, the matrix is divided by 2^ns_exponent and multiplied by ns_factor.
+  // With method muon or the key soap_post: before the iteration that orthogonalizes the direction, the direction is
+  // divided by 2^ns_exponent and multiplied by ns_factor.
   int32_t ns_exponent;
   double ns_factor;
-  double orthogonal_norm;  // with second_moment: the norm of the direction before the division by its moment
+  double orthogonal_norm;  // with the key second_moment: the norm of the direction before this key changes it
   FitCheckMode check;
   DirectionRule rule;
   DirectionScale scale;
@@ -211,7 +213,9 @@ struct DeviceSlice {
   int64_t elements;
   int64_t first_series, series_count;
   int64_t gradient_at, param_at;  // in the exchange in which the block is collected
-  int64_t update_at;              // in the exchange in which its update is delivered
+  // For a slice of an owned block: in the exchange that delivers the update. For a slice that this rank holds: in the
+  // last exchange of the update, which is between replicas if there are several replicas.
+  int64_t update_at;
 };
 
 // Sums over one tile of a block with norm_control or update_floor.

@@ -307,10 +307,10 @@ struct RootRetry {
 
 // Async roots that the library computes on the host (root_device=host).
 //
-// A job computes the roots of all snapshots that one step has taken. The thread that makes the steps calls
-// start_host_roots to create the job. If a step needs the roots of snapshots for which there was no job, for example
-// after a checkpoint was loaded, the thread creates a job for these snapshots. Another thread of the library makes the
-// other calls for the job, in this order:
+// A job computes the roots of several snapshots. The thread that makes the steps calls start_host_roots to create a job
+// for all snapshots that one step has taken. If a step needs the roots of snapshots for which there was no job, for
+// example after a checkpoint was loaded, the thread creates a job for these snapshots. Another thread of the library
+// makes the other calls for the job, in this order:
 // - begin_host_roots;
 // - for each chunk of roots: fetch_host_roots, wait_for_host_roots, return_host_roots;
 // - end_host_roots.
@@ -375,10 +375,9 @@ struct Table {
   // 0, does not wait.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. The number is negative if no parameter of the group had a gradient on this rank. With gathered blocks, it
-  // is negative if no parameter of the group had a gradient on any rank. Valid only for steps that read_report has
-  // waited for, and only with an agreement of shards, because only an agreement activates groups that are not active
-  // according to the host.
+  // nothing. The number is negative if no parameter of the group had a gradient: without gathered blocks, on this
+  // rank; with gathered blocks, on any rank. Valid only for steps that read_report has waited for, and only with an
+  // agreement of shards, because only an agreement activates groups that are not active according to the host.
   const int64_t* (*counted_steps)(Engine*);
   // Returns, by factor matrix in the order of the plan, the status after the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);
@@ -397,8 +396,8 @@ struct Table {
   HostRootMemory (*host_root_memory)(Engine* engine);
   Result (*start_host_roots)(Engine* engine, const HostRootStart* start, int64_t* job);
   Result (*begin_host_roots)(Engine* engine, int64_t job);
-  // Enqueues copies of the matrices and of HostRootHeader::may_be_diagonal from the device to `roots`. buffer: the
-  // index in HostRootMemory::buffers of the buffer that contains `roots`.
+  // Enqueues copies of the matrices and of HostRootHeader::may_be_diagonal from the device to the addresses in
+  // `roots`. buffer: the index in HostRootMemory::buffers of the buffer in which these addresses are.
   Result (*fetch_host_roots)(Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer);
   // Waits for the last copies to this buffer.
   Result (*wait_for_host_roots)(Engine* engine, int32_t buffer);

@@ -93,7 +93,7 @@ class Inspect(Case):
                 self.check(make(self.folder / name, *options))
 
     def test_snapshots_are_symmetric_matrices(self):
-        make(self.folder, "--steps", 3, "--set", "root_async=2", "--set", "precondition_frequency=3")
+        make(self.folder, "--steps", 6, "--set", "root_async=2", "--set", "precondition_frequency=3")
         checkpoint = Checkpoint(self.folder)
         for param in self.inspect(self.folder)["parameters"]:
             matrices = [square(entry.values()) for entry in checkpoint.entries(param["name"], "snapshot")]

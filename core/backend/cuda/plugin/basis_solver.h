@@ -20,15 +20,16 @@ class BasisSolver {
     const BlockBatch& batch;
     const ShapeGroup& group;
     BasisRun run;
-    // Device address of the number 1, because the matrices are already divided; nullptr: no basis is computed.
+    // Device address of BlockWork::divisor. This number is 1, because LoadFactors() has already divided the matrices.
     const double* divisor;
   };
 
-  // workspace: device memory that the solver uses.
+  // workspace: device memory that `solver` uses.
   BasisSolver(RootSolver* solver, void* workspace) : solver_(solver), workspace_(workspace) {}
 
-  // Replaces the factor matrices in the batch's matrices by their bases. LoadFactors() must already have divided the
-  // factor matrices by the bias correction. settings: the settings of the group. method: the method of this refresh.
+  // Replaces the factor matrices of a run, in the buffer BatchTables::matrices, by their bases. LoadFactors() must
+  // already have divided the factor matrices by the bias correction. settings: the settings of the group. method: the
+  // method of this refresh.
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 

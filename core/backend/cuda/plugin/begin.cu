@@ -119,8 +119,8 @@ struct BeginGroupsBody {
     step.active = 0;
     step.has_gradients = 0;
     step.is_prepared = 1;
-    // Set the following members for inactive groups, too: other shard ranks may make a step of these groups, and all
-    // ranks compare these members.
+    // Set the following members for inactive groups, too: other shard ranks may make a step of these groups, and shard
+    // ranks compare the settings of all groups.
     step.settings = InForce(settings[i]);
     step.lr = step.settings.lr;
     step.gradient_scale = step.settings.gradient_scale;

@@ -6,9 +6,9 @@
 
 namespace shampoo::cuda {
 
-// Returns whether P, the direction of a block, is in the second of the two buffers of tensors. This depends on whether
-// the step has multiplied P by inverse roots. It also depends on whether the key norm_control, update_floor or
-// averaging has replaced P by a difference in the other buffer.
+// Returns whether P, the direction of a block, is in the second of the two buffers of tensors. This depends on the
+// direction rule (DeviceBlock::direction_in_second). It also depends on whether the key norm_control, update_floor or
+// averaging has replaced P by the old parameter minus the new one, because this difference is in the other buffer.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);

@@ -129,15 +129,15 @@ class BlockCheck {
     return has_tasks_ ? tables_.tasks[index_] : RootTask::kNone;
   }
 
-  // Returns the number by which the factor matrices are divided before this step computes their roots.
+  // Returns the number by which a root solver divides the factor matrices before it computes their roots.
   SHAMPOO_DEVICE double DivisorFor(RootTask task) const {
-    if (block_.is_rotated()) return 1;  // the matrices are divided before a solver reads them
+    if (block_.is_rotated()) return 1;  // LoadFactors() divides the matrices instead
     if (task != RootTask::kFromSnapshot) return group_.factor_correction;
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // Returns an upper bound of the magnitudes of all elements of G. Returns NaN if the gradient contains a NaN or, with
-  // coupled weight decay, if the parameter contains a NaN.
+  // Returns an upper bound of the magnitudes of all elements of G (StepScalars). Returns NaN if the gradient contains a
+  // NaN or, with coupled weight decay, if the parameter contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {
@@ -229,7 +229,7 @@ class BlockCheck {
     Reject(Rejection::kGradientNotFinite, 0, place, ValueAt(bad), false);
   }
 
-  // Returns the largest element on the diagonal of C_k, which is G contracted with itself over all dims except k.
+  // Returns the largest element on the diagonal of C_k. C_k is G contracted with itself over all dims except k.
   SHAMPOO_DEVICE double LargestSliceSquare(int k) const {
     int64_t after = 1;
     for (int i = k + 1; i < block_.order; ++i) after *= block_.shape[i];
@@ -306,7 +306,7 @@ struct DecideBody {
              ChoiceFor(b) == OnNonFinite::kError;
     });
     // With several replicas, only the owner of a block can find a fault in a state of the block. The owner reports such
-    // a fault in the exchange, so it is not counted here.
+    // a fault in the exchange, so the fault is not counted here.
     const auto is_bad = [&](int64_t b) {
       return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };

@@ -28,7 +28,7 @@ SHAMPOO_DEVICE inline Real ReadAs(const void* base, Dtype dtype, int64_t at) {
   }
 }
 
-// Convert a value with a single rounding, to nearest.
+// These functions convert a value with a single rounding, to nearest.
 SHAMPOO_DEVICE inline __half ToHalf(float value) { return __float2half_rn(value); }
 SHAMPOO_DEVICE inline __half ToHalf(double value) { return __double2half(value); }
 SHAMPOO_DEVICE inline __nv_bfloat16 ToBf16(float value) { return __float2bfloat16_rn(value); }

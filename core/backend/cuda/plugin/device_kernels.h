@@ -19,9 +19,9 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 // acknowledged an earlier rejection (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
 // Computes the scalars of the groups. Rejects the step if a step counter or the value of a bound key is out of range.
-// expected: by group, the step number for which the host has prepared the step. Also rejects the step if its actual
-// step number may require other root tasks or direction rules. narrowest: by group, the narrowest computation dtype of
-// the blocks of the group. any_task: see StepArgs.
+// expected: by group, the step number for which the host has prepared the launches; 0: the group is not active. Also
+// rejects the step if the actual step number of a group may require other root tasks or direction rules than the
+// expected one. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step or an export: writes the step counters, the report and, if `refreshed` is true, the statuses of the
@@ -71,8 +71,8 @@ cudaError_t PackUpdates(cudaStream_t stream, const Tables& tables, const TileRan
 cudaError_t ApplySlices(cudaStream_t stream, const Tables& tables, const TileRange& tiles);
 
 // parameter_hash.cu
-// Computes a hash of each parameter if the step compares parameters (verify_replicas). The kernels make this
-// decision, so each replay of a captured step makes it again. A hash does not depend on the order of the threads.
+// Computes a hash of each parameter if the step compares parameters (verify_replicas). The kernels check this
+// condition, so each replay of a captured step checks it again. A hash does not depend on the order of the threads.
 cudaError_t HashParameters(cudaStream_t stream, const Tables& tables, int32_t count);
 
 // factors.cu
@@ -88,8 +88,8 @@ struct Unfolding {
 cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, void* to, int64_t count, int64_t stride,
                     const Unfolding& unfolding, bool back);
 // Computes F <- factor_decay F + factor_weight C, and takes snapshots. On entry, the lower triangles of the batch's
-// matrices contain C, the products of the gradients with themselves. Then fills these matrices with the input of the
-// next calls:
+// matrices contain C, the products of the gradients with themselves. After the update, fills these matrices with the
+// input of the next calls:
 //   - F or the snapshot of F, if the step computes the block's roots;
 //   - the async roots, if the step begins to use them;
 //   - otherwise X, if the block is preconditioned.
@@ -97,11 +97,11 @@ cudaError_t MoveDim(cudaStream_t stream, Dtype computation, const void* from, vo
 cudaError_t UpdateFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Fills the batch's matrices with X.
 cudaError_t LoadInverseRoots(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
-// With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k. C_k is in the lower
-// triangles of the batch's matrices. The gradients, contracted with the inverse roots of all dims except k (whitened),
-// are in the second buffer of tensors if the number of other dims with a factor matrix is odd, otherwise in the first
-// buffer. If F_k of a block might overflow, the step does not change any further states of this block. At that time,
-// the factor matrices of earlier dims are already updated.
+// With factor_correction kl: computes F_k <- factor_decay F_k + factor_weight C_k for dim k. Whitened gradients are
+// gradients contracted with the inverse roots of all dims except k. They are in the second buffer of tensors if the
+// number of other dims with a factor matrix is odd, otherwise in the first buffer. Their products with themselves, C_k,
+// are in the lower triangles of the batch's matrices. If F_k of a block might overflow, the step does not change any
+// further states of this block. At that time, the factor matrices of earlier dims are already updated.
 cudaError_t UpdateWhitenedFactors(cudaStream_t stream, const Tables& tables, const BatchTables& batch,
                                   Dtype computation, int32_t k);
 // For each block whose snapshot this step takes, sets the block's state snapshot_step. Also records the diagonal flags

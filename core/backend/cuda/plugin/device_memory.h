@@ -57,8 +57,9 @@ class DeviceMemory {
   struct Source {
     HostAllocator allocator;  // if it has no functions, CUDA allocates
     int device;
-    cudaStream_t stream;       // pool memory is allocated in the order of this stream
-    cudaStream_t free_stream;  // pool memory is freed in the order of this stream; must outlive the DeviceMemory
+    cudaStream_t stream;  // pool memory is allocated in the order of this stream
+    // Pool memory is freed in the order of free_stream. This stream must outlive the DeviceMemory.
+    cudaStream_t free_stream;
   };
 
   DeviceMemory() = default;

@@ -7,7 +7,8 @@
 
 namespace shampoo::cuda {
 
-// Returns the state snapshot_step of a block in an arena; 0 if root_async is 0 or if another rank owns the block.
+// Returns the state snapshot_step of a block in an arena; 0 if the block does not have this state or if another rank
+// owns the block.
 SHAMPOO_DEVICE inline int64_t SnapshotStepOf(const DeviceBlock& block, const char* arena) {
   if (block.owned == 0 || !block.snapshot_step.present()) return 0;
   return *reinterpret_cast<const int64_t*>(arena + block.snapshot_step.offset);

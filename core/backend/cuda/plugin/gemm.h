@@ -40,7 +40,7 @@ struct GemmOutput {
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 
-// The smallest d at which LowerProductWithTransposed leaves some elements above the diagonal unchanged.
+// The smallest size of C at which LowerProductWithTransposed leaves some elements above the diagonal unchanged.
 inline constexpr int64_t kLowerProductPanelsFrom = 512;
 // Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Also writes
 // elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some of them.

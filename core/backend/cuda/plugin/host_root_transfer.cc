@@ -10,8 +10,9 @@
 namespace shampoo::cuda {
 namespace {
 
-// Selects the device and the capture mode in a call on a thread of the library. Unlike DeviceScope, this class does not
-// restore the device: restoring device 0, the current device of a new thread, would create a CUDA context on device 0.
+// Selects the device and the capture mode (CaptureModeScope) for a call on a thread of the library. Unlike DeviceScope,
+// this class does not restore the device: restoring device 0, the current device of a new thread, would create a CUDA
+// context on device 0.
 class ThreadScope {
  public:
   explicit ThreadScope(int device) : error_(cudaSetDevice(device)) {}

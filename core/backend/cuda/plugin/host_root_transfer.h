@@ -16,8 +16,8 @@ namespace shampoo::cuda {
 
 // The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
 // priority copies factor matrices to pinned memory, and copies roots back to the device. Events order the work of this
-// stream and the work of steps. A job computes the roots of all snapshots that one step has taken. The library calls
-// this class from the thread that makes the steps and, for each job, from another thread.
+// stream and the work of steps. A job computes a set of roots, usually those of all snapshots that one step has taken.
+// The library calls this class from the thread that makes the steps and, for each job, from another thread.
 class HostRootTransfer {
  public:
   // The device memory of one root.
@@ -41,7 +41,8 @@ class HostRootTransfer {
 
   // Called by the thread that makes the steps:
   //
-  // Makes later work in `stream` wait for the last job of this block. The job must have ended on the host.
+  // Makes later work in `stream` wait for the last job that computes roots of the block. The call of End() for this job
+  // must have returned.
   Status WaitForRoots(int64_t block, cudaStream_t stream) { return order_.WaitForRoots(block, stream); }
   // See Table::start_host_roots.
   Status Start(const HostRootStart& start, int64_t* job);

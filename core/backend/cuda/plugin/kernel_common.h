@@ -27,7 +27,7 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
-// Rejects the step because of a group. value, key: see Rejection.
+// Rejects the step because of a group. value: the `value` in the comments of Rejection. key: the `dim` there.
 SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
                                        int32_t key = 0) {
   if (state->rejected != 0) return;
@@ -52,7 +52,7 @@ SHAMPOO_DEVICE inline bool OutputsUpdates(const Tables& tables, const DeviceBloc
   return tables.state->exports == 0 && tables.groups[block.group].output == Output::kUpdates;
 }
 
-// Writes the outputs of elements that a step leaves unchanged, or the parameters that an export copies.
+// Writes the outputs of elements that a step leaves unchanged. In an export, writes parameters that have no average.
 class UnchangedOutputs {
  public:
   SHAMPOO_DEVICE UnchangedOutputs(const Tables& tables, const DeviceBlock& block, const Buffers& buffers)
@@ -77,8 +77,8 @@ class UnchangedOutputs {
   const bool writes_;
 };
 
-// Writes the outputs of elements [begin, begin + size) of a block, which a step leaves unchanged. Every step writes all
-// outputs.
+// Writes the outputs of elements [begin, begin + size) of a block, as UnchangedOutputs does. A step that is not
+// rejected calls this function because it must write all outputs, even of elements that it leaves unchanged.
 SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, const DeviceBlock& block, int64_t begin,
                                        int64_t size) {
   const UnchangedOutputs outputs(tables, block, tables.buffers[block.param]);

@@ -46,7 +46,7 @@ struct Tables {
   RootStatus* async_roots;  // by root
   // `tasks` and `reported_block_counters` are nullptr if this rank updates no block with root_async or with a method
   // that works in eigenbases.
-  RootTask* tasks;                   // by block: the tasks that the host prepared for this step, if there are any
+  RootTask* tasks;                   // by block: the tasks of the last call of SetTasks()
   int64_t* reported_block_counters;  // by block, in host memory
   char* exchange_buffers;            // nullptr with one rank
   int32_t exchange_params;
@@ -58,7 +58,8 @@ struct Tables {
   uint64_t* hashes;           // by parameter
   uint64_t* reported_hashes;  // by parameter, in host memory: from the last comparison that found a difference
   int64_t verify_replicas;
-  // The agreement of shards (agree.cu); the pointers are nullptr if a step has no such exchange.
+  // For the exchange in which shard ranks agree on a step (agree.cu). `shard_segments` and `counted_steps` are nullptr
+  // with one shard rank.
   char* shard_segments;    // by shard rank: its header, a step number per group, and a GradientOnShard per parameter
   int64_t* counted_steps;  // by group, in host memory
   int64_t shard_segment_bytes;

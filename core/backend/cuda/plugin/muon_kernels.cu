@@ -39,8 +39,9 @@ struct KeepNormBody {
   }
 };
 
-// Returns whether the step divides a direction by its second moment. A direction that is not finite is not divided,
-// because the second moment must stay finite. The update of its block is skipped later.
+// Returns whether the step applies the key second_moment to the direction of a block. The step does not apply the
+// key to a direction that is not finite, because the second moment must stay finite. The update of such a block is
+// skipped later.
 SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
   return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
 }

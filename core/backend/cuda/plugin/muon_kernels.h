@@ -5,8 +5,8 @@
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
-// Kernels that divide the directions of method muon by their second moments (key second_moment). MuonDirection
-// (core/backend/cpu) does the same on the CPU.
+// Kernels for the key second_moment: they divide the directions of method muon by the square roots of second moments.
+// MuonDirection (core/backend/cpu) does the same on the CPU.
 namespace shampoo::cuda {
 
 struct MuonArgs {
@@ -17,10 +17,10 @@ struct MuonArgs {
 };
 
 // Updates the second moments of the orthogonalized directions in batch.second, and divides the directions by the
-// square roots of the moments. lines: at least the number of rows of each block, and at least its number of groups of
-// kColumnsOfLine columns.
+// square roots of the moments plus epsilon. lines: at least the number of rows of each block, and at least its number
+// of groups of kColumnsOfLine columns.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
-// The number of columns that one CTA processes.
+// The number of columns in a group of columns. One CTA processes one such group.
 inline constexpr int64_t kColumnsOfLine = 256;
 
 }  // namespace shampoo::cuda

@@ -10,7 +10,7 @@
 
 namespace shampoo::cuda {
 
-// Makes the step of batches whose directions method muon orthogonalizes (arXiv 2502.16982).
+// Makes the step of batches of blocks with orthogonalized directions (method muon, arXiv 2502.16982).
 class MuonStep {
  public:
   // divisors: the array `divisors` of DeviceLayout::OrthogonalLayout. orthogonalizer: must outlive the object.

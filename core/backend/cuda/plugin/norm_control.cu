@@ -127,7 +127,8 @@ SHAMPOO_DEVICE inline NormControlStep ControlStepOf(const DeviceGroup& group, co
   return step;
 }
 
-// Determines the norm that hyperball maintains, and the ControlledMove of each row. One CTA processes one block.
+// Determines the norm that hyperball maintains, and the ControlledMove of each NormControlRow of a block. One CTA
+// processes one block.
 struct MoveBody {
   Tables tables;
   BatchTables batch;

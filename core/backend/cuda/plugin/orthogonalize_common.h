@@ -4,8 +4,8 @@
 
 #include "core/backend/cuda/plugin/block_tile.h"
 
-// Shared by orthogonalize_kernels.cu, which orthogonalizes directions, and muon_kernels.cu, which then divides them by
-// their second moments.
+// Shared by orthogonalize_kernels.cu, which orthogonalizes directions, and muon_kernels.cu, which then applies the key
+// second_moment to them.
 namespace shampoo::cuda {
 
 // Returns whether the step orthogonalizes a block.

@@ -23,7 +23,8 @@ SHAMPOO_DEVICE inline uint64_t Scrambled(uint64_t value) {
 }
 
 // Returns the term of one element in the hash of a parameter. The hash is the sum of the terms of all elements, modulo
-// 2^64, so the order of the additions does not matter. place: the index of the element.
+// 2^64, so the order of the additions does not matter. place: the index of the element. bits: the bits of its
+// value.
 SHAMPOO_DEVICE inline uint64_t HashTerm(int64_t place, uint64_t bits) {
   return Scrambled(Scrambled(static_cast<uint64_t>(place) + 0x9e3779b97f4a7c15u) ^ bits);
 }
