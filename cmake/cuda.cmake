@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend is a separate library, libshampoo_cuda.so, which libshampoo.so loads if it is installed. Building the
-# backend does not change libshampoo.so. This file sets two variables:
+# The CUDA backend is a separate library, libshampoo_cuda.so. If this library is installed, libshampoo.so can load it.
+# Building the backend does not change libshampoo.so. This file sets two variables:
 #
 #   SHAMPOO_BUILD_CUDA          whether the backend is built
 #   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for tests of the backend on a CPU; empty if none were found
@@ -12,7 +12,7 @@ option(SHAMPOO_CUDA_FAST_COMPILE "With CUDA 13.0 or later: compile in less time;
 # By default, the backend has binaries for three generations of GPUs, and PTX, which the driver compiles for later
 # generations.
 set(SHAMPOO_CUDA_ARCHITECTURES "80-real;90-real;100-real;100-virtual" CACHE STRING
-    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; native selects the GPUs of this machine, or 90-real if it has none")
+    "The GPUs for which the CUDA backend is compiled, as in CMAKE_CUDA_ARCHITECTURES; the value native selects the GPUs of this machine, or 90-real if it has none")
 set(SHAMPOO_CUDA_HEADERS "" CACHE PATH
     "Folder of the headers of CUDA, for the tests of the CUDA backend on a machine without a CUDA toolkit")
 
@@ -125,7 +125,7 @@ else()
   endif()
 endif()
 
-# Finds the CUDA headers for the tests that run on a CPU, in SHAMPOO_CUDA_HEADERS or in the toolkit.
+# Searches SHAMPOO_CUDA_HEADERS and the toolkit for the CUDA headers, which the tests of the backend on a CPU need.
 set(cuda_include_hint)
 if(cuda_nvcc)
   cmake_path(GET cuda_nvcc PARENT_PATH cuda_include_hint)

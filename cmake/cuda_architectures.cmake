@@ -1,7 +1,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# shampoo_cuda_architectures(<result> <wanted>): sets <result> to <wanted>. If <wanted> is native, sets <result> to the
-# architectures of this machine's GPUs, or to 90-real if the machine has no GPU. CMake itself accepts native, but
+# shampoo_cuda_architectures(<result> <wanted>): sets <result> to <wanted>. If <wanted> is "native", sets <result> to
+# the architectures of this machine's GPUs, or to 90-real if the machine has no GPU. CMake itself accepts "native", but
 # without a GPU it prints a warning and uses its default architecture.
 function(shampoo_cuda_architectures result wanted)
   if(NOT wanted STREQUAL "native")

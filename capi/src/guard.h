@@ -25,7 +25,8 @@ inline shampoo_status Report(const Status& status, std::string* copy_to = nullpt
   return ReportFailure(status.code(), status.message());
 }
 
-// Reports an exception as Report() reports an error. If there is no memory to copy the message, clears *copy_to.
+// Reports an exception in the way in which Report() reports an error. If there is no memory to copy the message, clears
+// *copy_to.
 inline shampoo_status ReportException(Code code, const char* message, std::string* copy_to) noexcept {
   try {
     if (copy_to != nullptr) *copy_to = message;

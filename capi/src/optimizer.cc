@@ -59,8 +59,8 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
     shampoo::OptimizerDesc inner;
     void (*release_allocator)(void*) = nullptr;
     void (*release_executor)(void*) = nullptr;
-    // The other ranks may wait for this rank in Optimizer::Create. Errors are therefore passed to Create, which reports
-    // them to all ranks, instead of being returned here.
+    // The other ranks may wait for this rank in Optimizer::Create. Errors of the following checks are therefore passed
+    // to Create, which reports them to all ranks, instead of being returned here.
     Status caller_status = [&]() -> Status {
       SHAMPOO_RETURN_IF_ERROR(shampoo::CheckDevice(own));
       SHAMPOO_RETURN_IF_ERROR(plan->plan->CheckFinished());

@@ -17,7 +17,8 @@ namespace shampoo {
 // tiles of the items that other threads still work on.
 class Team {
  public:
-  // A thread that works on an item, and its slot. The item calls Run() to offer tiles of its work to idle threads.
+  // A thread of the operation, and its slot. The function that processes an item calls Run() to offer tiles of its work
+  // to idle threads.
   class Worker : public Tiles {
    public:
     using SlotTile = void (*)(void* argument, Worker& worker, int64_t i);
@@ -45,8 +46,8 @@ class Team {
                   Enter&& enter) {
     Team team(count, item_slots, item, argument);
     executor->ForEachSlot(slots, [&](int) {
-      // The threads that arrive first get the slots that take items. Therefore a thread that only helps never waits for
-      // an item whose thread has not arrived.
+      // The threads that arrive first get the slots below item_slots, so they run the items. Therefore a thread that
+      // only helps never waits for a thread that has not arrived.
       Worker worker(&team, team.arrived_.fetch_add(1, std::memory_order_relaxed));
       [[maybe_unused]] const auto kept = enter(worker.slot());
       team.Work(&worker);
@@ -70,7 +71,8 @@ class Team {
       : count_(count), item_slots_(item_slots), item_(item), argument_(argument), unfinished_(count) {}
   // Runs items and then helps other threads, until all items are finished.
   void Work(Worker* worker);
-  // Offers the tiles of a job to idle threads, and runs tiles of the job until all of them are finished.
+  // Offers the tiles of a job to idle threads, and runs the tiles that they do not take. Returns when all tiles of the
+  // job are finished; while it waits for them, helps with other jobs.
   void Divide(Worker* worker, Job* job);
   // Runs one tile of any job, and releases the lock while the tile runs. Returns false if there is no tile to run.
   // slot_is_busy: whether the memory of this worker's slot is in use. If true, skips jobs with Job::uses_slot.

@@ -25,7 +25,7 @@ class ThreadPool {
   using Task = void (*)(void* argument, int64_t slot);
 
   // Returns the pool of this process, after increasing its number of threads to at least `workers`. After fork(), the
-  // child process gets a new pool. If the child releases the pool of its parent, the parent's pool is not destroyed.
+  // child process gets a new pool. If the child releases its copy of the parent's pool, this copy is not destroyed.
   static std::shared_ptr<ThreadPool> Acquire(int workers);
 
   ThreadPool(const ThreadPool&) = delete;

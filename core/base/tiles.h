@@ -41,8 +41,8 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
 // The number of multiplications that determines which operations are divided into tiles:
 // - Contractions (core/backend/cpu/kronecker.cc) and products of method muon (core/roots/orthogonalize.cc) are divided
 //   into tiles that have about this many multiplications or more.
-// - Rank updates (core/blas/rank_update.cc) of a matrix with at least 1024 rows are divided into squares of about
-//   512 x 512, if an update has at least this many multiplications.
+// - A rank update (core/blas/rank_update.cc) with at least this many multiplications is divided into squares of about
+//   512 x 512, unless its matrix has fewer than 1024 rows.
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

@@ -63,7 +63,8 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
 int64_t EigenWork(int64_t n);
 int64_t EigenIntWork(int64_t n);
 // Compute the eigendecomposition of a symmetric matrix. Only the lower triangle of `a` is read. On success w holds the
-// eigenvalues in ascending order, and row i of `a` holds the eigenvector of w[i]. Return LAPACK's info: 0 on success.
+// eigenvalues in ascending order, and row i of `a` holds the eigenvector of w[i]. Return 0 on success, otherwise
+// LAPACK's info. Syevr returns 1 if LAPACK reports success but finds fewer than n eigenvalues.
 //   Syevd  divide and conquer
 //   Syevr  relatively robust representations
 //   Syev   implicit QR
@@ -82,8 +83,9 @@ int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, dou
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
 // Checks that several threads, including those of the application, may call BLAS at the same time. The OpenBLAS that is
-// linked into the library allows this. With SHAMPOO_SYSTEM_BLAS, the OpenBLAS of the system may be a serial build. The
-// check then fails, because all callers of a serial build share scratch memory.
+// linked into the library allows this, because scratch.cc replaces its allocator. With SHAMPOO_SYSTEM_BLAS,
+// the OpenBLAS of the system may be a serial build. The check then fails, because all callers of a serial build share
+// scratch memory.
 Status CheckThreads();
 
 // The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".

@@ -26,7 +26,8 @@ constexpr char kVariable[] = "OPENBLAS_CORETYPE";
 // only while OpenBLAS chooses its kernels: when this library is loaded, before the library has threads.
 char* value = nullptr;
 
-// Returns the name of the best kernels for this processor, or nullptr if it can run only the oldest kernels.
+// Returns the name of the best kernels for this processor. Returns nullptr if the processor lacks AVX2 or FMA; OpenBLAS
+// then keeps its oldest kernels.
 char* BestKernels() {
   static char skylake[] = "SkylakeX";
   static char haswell[] = "Haswell";

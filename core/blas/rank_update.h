@@ -27,10 +27,10 @@ struct RankUpdate {
 template <typename Real>
 void Update(const RankUpdate<Real>& update, Tiles* tiles);
 
-// Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Returns true
-// on processors with a very fast GEMM, where the diagonal takes a noticeable part of SYRK's time.
+// Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Returns true on
+// processors with a very fast GEMM, where SYRK spends a noticeable part of its time on the diagonal of C.
 bool UsesGemmForSmallUpdates();
-// Compute a rank update by SYRK, or by dividing C into squares, which GEMM computes. Declared here for tests.
+// Compute a rank update by SYRK, or by dividing C into rectangles, which GEMM computes. Declared here for tests.
 template <typename Real>
 void UpdateBySyrk(const RankUpdate<Real>& update);
 template <typename Real>

@@ -101,10 +101,11 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   const auto element = static_cast<int64_t>(element_bytes);
   const int64_t larger = std::max(d, wide);
   const int64_t page = PageBytes();
-  // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other. Each
-  // extent is rounded up to a multiple of the kernel's unrolling, which is at most 32. In OpenBLAS's driver/level3, the
-  // first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j elements. In a
-  // product with a vector, the first panel holds copies of vectors and of a small square, each starting on a new page.
+  // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other.
+  // OpenBLAS rounds these two numbers up to multiples of the kernel's unrolling, which is at most 32. In OpenBLAS's
+  // driver/level3, the first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j
+  // elements. In a product with a vector, the first panel holds copies of vectors and of a small square, each starting
+  // on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;

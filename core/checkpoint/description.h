@@ -15,8 +15,8 @@
 namespace shampoo {
 
 // Descriptions of groups and parameters for the index of a checkpoint (index.h). Each rank describes the groups and
-// parameters of its optimizers as JSON texts, and rank 0 merges the texts. Ranks with the same parameters have the same
-// descriptions.
+// parameters of its optimizers as JSON texts, and rank 0 merges the texts. If several ranks have the same descriptions
+// of an optimizer, only the lowest of these ranks sends them (duplicates.h).
 
 // Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);

@@ -72,8 +72,8 @@ Status NotRegular(const std::string& path, mode_t mode) {
 // opening a FIFO would wait for a writer.
 Status OpenRegular(const std::string& path, int* fd) {
   *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  // EWOULDBLOCK means that another process has a lease on the file. Only regular files can have a lease, so the
-  // second open() may wait until the lease is released.
+  // EWOULDBLOCK means that another process has a lease on the file. The second open() waits until the lease is
+  // released. It cannot wait for the writer of a FIFO, because only regular files can have a lease.
   if (*fd < 0 && errno == EWOULDBLOCK) *fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   struct stat info;
   if (*fd < 0) {

@@ -15,7 +15,7 @@ namespace shampoo {
 // The last part of error messages about damaged files of a checkpoint.
 inline constexpr char kLoadAnother[] = "; load another checkpoint";
 
-// An open file. Errors are SHAMPOO_E_IO and name the operation, the path and the reason.
+// An open file. Errors have the code SHAMPOO_E_IO, and name the path and the reason.
 class File {
  public:
   File() = default;

@@ -34,8 +34,8 @@ struct Json {
 // each level: a member name, or "" for an array element. If the callback returns true, the parser does not add the
 // object to the value that contains it.
 using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
-// Parse a text. Return false if the text is not JSON, or is nested more deeply than any file of a checkpoint. consume
-// may be nullptr.
+// Parse a text. Return false if the text is not JSON, or is nested more deeply than kMaxNested (json.cc) allows.
+// consume may be nullptr.
 bool ParseJson(IndexText* text, const ConsumeObject& consume, Json* out);
 bool ParseJson(std::string_view text, const ConsumeObject& consume, Json* out);
 

@@ -194,9 +194,9 @@ class Load {
                    ": add them to an optimizer, or use the names that the parameters were saved with");
   }
 
-  // Checks the entries of each Matching::ReshardedParam, because Apply() reads only ranges of these entries and cannot
-  // verify their checksums. If with_direct is true, also checks the entries of each Matching::Direct. Otherwise,
-  // Apply() checks each entry of a Matching::Direct while it loads that entry.
+  // Checks the elementwise states that are loaded into each Matching::ReshardedParam, because Apply() reads only ranges
+  // of these states and cannot verify their checksums. If with_direct is true, also checks the entries of each
+  // Matching::Direct. Apply() checks each entry of a Matching::Direct in any case, but only while it loads that entry.
   Status Check(bool with_direct) {
     int64_t bytes = 0;
     for (const Matching::Direct& direct : matching_->direct()) {
@@ -246,9 +246,9 @@ class Load {
     return {};
   }
 
-  // Loads a state that is one number (gradient_count or lr_sum) into a block of a ReshardedParam. The blocks of
-  // a parameter have the same number, unless an update of some of them was skipped. The number of the first source that
-  // has the state is used.
+  // Loads a state that is one number (gradient_count or lr_sum) into a block of a ReshardedParam. The state is equal in
+  // all saved blocks of a parameter, unless an update of some of these blocks was skipped. LoadCount() uses the first
+  // source that has the state.
   Status LoadCount(const Matching::ReshardedParam& resharded, int64_t block, std::string_view name) {
     for (const StateEntry& state : resharded.optimizer->entries()) {
       if (state.block != block || state.state() != name) continue;

@@ -28,8 +28,8 @@ DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
   return piece_is_whole ? DuplicatesOn::kShards : DuplicatesOn::kCopies;
 }
 
-// Returns whether the plan says that every shard rank has the whole parameter. The first shard rank writes such a
-// parameter.
+// Returns whether the plan says that every shard rank has the whole parameter. The first shard rank saves the blocks of
+// such a parameter.
 bool IsWholeOnShards(const PlanData& plan, const Block& block) {
   return DuplicatesOf(plan, block) == DuplicatesOn::kShards && plan.param(block).desc.form == ShardForm::kWhole;
 }
@@ -81,7 +81,8 @@ int64_t HashPlaces(std::span<const BlockToSave> blocks) {
 }
 
 // Hashes the first and the last elements of each state. If the state is a symmetric matrix, hashes only the first
-// elements. Two different parameters have equal hashes only if neither has ever had a gradient at the hashed elements.
+// elements. In practice, two different parameters with the same name have equal hashes only if neither has ever had a
+// nonzero gradient at the hashed elements.
 Status HashContents(std::span<const BlockToSave> blocks, int64_t* contents) {
   constexpr int64_t kSample = int64_t{32} << 10;
   StreamHash hash;

@@ -71,8 +71,8 @@ const char* DtypeKeyOf(const StateEntry& entry) {
   return state.starts_with("inverse") ? "inverse_dtype" : nullptr;
 }
 
-// Fails if direction_moment was saved with another value of the key second_moment: a mean over rows has another meaning
-// than a mean over the shorter side, and often another shape.
+// Fails if the state direction_moment was saved with another value of the key second_moment. This key selects whether
+// the state has one number for each row, for each column or for each element of the matrix.
 Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored, const StoredGroup& own) {
   const std::string saved = ValueIn(stored, "second_moment");
   const std::string here = ValueIn(own, "second_moment");

@@ -30,8 +30,8 @@ class Matching {
   // states of these blocks come from all saved blocks that share elements with them. The factor matrices are reset.
   struct ReshardedParam {
     OptimizerState* optimizer;
-    int param = 0;         // index in the plan
-    int stored_param = 0;  // index in the checkpoint
+    int param = 0;         // index in PlanData::params
+    int stored_param = 0;  // index in CheckpointIndex::params
     std::vector<int64_t> blocks;
     std::vector<const StateEntry*> states;    // elementwise states of `blocks`
     std::vector<const StoredBlock*> sources;  // saved blocks that share elements with `blocks`
@@ -54,7 +54,7 @@ class Matching {
   const std::vector<Steps>& steps() const { return steps_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
   bool HasParam(const std::string& param) const { return own_.contains(param); }
-  // The number of blocks whose factor matrices are reset.
+  // Returns the number of blocks in resharded().
   int64_t reset_blocks() const;
 
  private:
@@ -74,11 +74,11 @@ class Matching {
   Status CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored);
   Status IndexBlocks(const CheckpointIndex& index);
   Status MatchBlocks(const CheckpointIndex& index, OptimizerState* optimizer);
-  // Checks that the block can load its states from `stored`. is_resharded: whether the block loads only some states,
-  // because `stored` has other elements than the block, or has no factor matrices.
+  // Checks that the block of `own` can load its states from `stored`. is_resharded: whether this block loads only some
+  // states, because `stored` has other elements than this block, or has no factor matrices.
   Status CheckStates(const CheckpointIndex& index, const OptimizerState& optimizer, const StatesOfBlock& own,
                      const StoredBlock& stored, bool is_resharded) const;
-  // Counts the states that `stored` has and the block does not use.
+  // Counts the states that `stored` has and the block of `own` does not use.
   void CountUnused(const OptimizerState& optimizer, const StatesOfBlock& own, const StoredBlock& stored);
   Status AddResharded(const CheckpointIndex& index, OptimizerState* optimizer, const StatesOfBlock& own);
   Status CheckResharded(const CheckpointIndex& index) const;

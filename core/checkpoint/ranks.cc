@@ -19,8 +19,8 @@ struct TextsHeader {
   int64_t left;   // number of texts that the rank sends in later exchanges
 };
 
-// The largest length of a text in bytes. It is enough for the description of a block, in which the name of the
-// parameter occurs twice.
+// The largest length of a text in bytes. Only texts with very long names are longer: the description of a block
+// contains the name of its parameter twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
@@ -92,7 +92,8 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
   })));
   std::vector<int64_t> longest_of;
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts({&longest, 1}, &longest_of));
-  // Every rank receives the segments of all ranks, so the total size of the segments is limited.
+  // In one exchange, each rank sends a segment: a TextsHeader, and `room` bytes for texts. Every rank receives all
+  // segments, so their total size is limited, unless the longest text needs more.
   constexpr int64_t kMaxTotalBytes = int64_t{16} << 20;
   constexpr int64_t kMaxRankBytes = int64_t{1} << 20;
   int64_t room = 0;

@@ -168,7 +168,7 @@ class Save {
           "create optimizers with equal plans on these ranks, or save into separate directories");
     }
     for (const StoredFile& stored : index.files) {
-      // If the name of the file had another number, the file would be removed together with another checkpoint.
+      // If the name had the number of another checkpoint, removing that checkpoint would remove this file, too.
       bool is_index = false;
       if (CheckpointNumber(stored.name, &is_index) != number_) {
         return CommFailed("another rank wrote \"", stored.name, "\" for checkpoint ", number_,

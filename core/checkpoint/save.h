@@ -8,8 +8,8 @@
 
 namespace shampoo {
 
-// Saves a checkpoint. Collective. A failed save leaves earlier checkpoints unchanged, and removes its own files if it
-// can.
+// Saves a checkpoint. Collective. A failed save leaves earlier complete checkpoints unchanged. It removes its own files
+// if it can, except after a failed collective, because rank 0 may have completed the new checkpoint.
 Status SaveCheckpoint(const CheckpointCall& call, const StatesWriter::Limits& limits);
 
 }  // namespace shampoo

@@ -24,7 +24,7 @@ class StatesReader {
  public:
   explicit StatesReader(const CheckpointIndex& index);
 
-  // Checks that a file exists, and that its size and header match the index. file: index in CheckpointIndex::files.
+  // Checks that a file exists, and that its size and header match the index. file: position in CheckpointIndex::files.
   Status CheckFile(int file);
   // Checks the size and the checksum of an entry.
   Status Check(const StoredBlock& block, const StoredEntry& entry, int64_t bytes);

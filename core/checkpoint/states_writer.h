@@ -21,7 +21,7 @@ struct BlockToSave {
   const OptimizerState* optimizer = nullptr;
   std::vector<const StateEntry*> entries;
   std::string param;
-  StoredBlock stored;  // StatesWriter sets the fields file and entries
+  StoredBlock stored;  // StatesWriter sets stored.file and stored.entries
 
   int64_t bytes() const;
 };
@@ -33,7 +33,8 @@ class StatesWriter {
   struct Limits {
     int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // 4 GiB minus 64 MiB for the header
     size_t entries = 1 << 14;                                  // limits the header, which a load reads as a whole
-    size_t name_bytes = size_t{8} << 20;  // of all tensor names; JSON escapes can make a name six times as long
+    // Total bytes of the block keys in the tensor names. JSON escapes can make a key six times as long.
+    size_t name_bytes = size_t{8} << 20;
   };
 
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);

@@ -20,9 +20,9 @@ inline constexpr char kNothingChanged[] = "; the step has changed nothing";
 
 inline constexpr size_t kTextBytes = 1024;
 // Gathers a text, such as an error message, from every rank in one exchange. A text is truncated to kTextBytes - 1
-// bytes. buffer: kTextBytes bytes for each rank. Allocates nothing. TextIn() returns the text of one rank in the
-// buffer.
+// bytes. buffer: kTextBytes bytes for each rank. Allocates nothing.
 Status GatherTexts(Communicator* comm, std::string_view own, std::span<char> buffer);
+// Returns the text of one rank from the buffer that GatherTexts() has filled. Not collective.
 std::string TextIn(std::span<const char> buffer, int rank);
 
 // Gathers a text from every rank, and allocates the buffer. If any rank cannot allocate its buffer, *texts is empty on

@@ -60,8 +60,8 @@ class Communicator {
   int world() const { return ops_.world; }
   bool takes_device_memory() const { return ops_.takes_device_memory; }
 
-  // Returns whether a collective or a CUDA call failed. Such a failure is permanent, because ranks may be at different
-  // points of the job afterwards.
+  // Returns whether Abort() or FailTogether() was called, for example because a collective or a CUDA call failed. Such
+  // a failure is permanent, because ranks may be at different points of the job afterwards.
   bool failed() const { return failed_; }
   // Returns an error if failed().
   Status PriorFailure() const;
@@ -85,8 +85,8 @@ class Communicator {
   Status GatherInPlace(void* buffer, int64_t segment_bytes);
   // Makes an all-gather in place, in the order of a stream. buffer must be memory of the kind that the communicator
   // takes, because this function does not use Staging.
-  // captured: whether the stream is being captured into a CUDA graph. A failure during a capture only means that the
-  // step cannot be captured, and does not abort the communicator.
+  // captured: whether the stream is being captured into a CUDA graph. If all_gather fails during a capture, the step
+  // cannot be captured, but the communicator is not aborted.
   Status GatherInStream(void* buffer, int64_t segment_bytes, void* stream, bool captured = false);
 
   // Gathers an integer from every rank. Without staging, this function allocates nothing, so that a rank that is out of

@@ -21,7 +21,7 @@ struct SegmentHeader {
   uint64_t inputs;            // hash of ReplicaInputs (see replica_inputs.h)
   uint64_t hyper_parameters;  // HyperParameters::Hash()
   uint64_t parameters;        // hash of the parameters, if the step compares them (key verify_replicas)
-  int64_t failing_root;       // the factor matrix whose root failed too often (RootLedger::failing_root); -1: none
+  int64_t failing_root;       // index of a factor matrix whose root failed too often, or -1 (RootLedger::failing_root)
   int64_t unused;
 
   constexpr bool exports() const { return round.exports(); }

@@ -126,12 +126,12 @@ const Key kKeys[] = {
      .number = &Settings::beta2, .changeable = true},
     {.name = "epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Number that is added to the eigenvalues of a factor matrix before its inverse root is computed. If this "
-            "key is set, it replaces root_relative_epsilon. Must be above 0 unless root_relative_epsilon or "
-            "root_rank_handling pseudo_inverse is used. With methods soap, adam, adagrad and rmsprop: the number that "
-            "is added to the square root of the second moment. If this sum is 0 for an element, the direction of the "
-            "element is 0. Method muon uses epsilon in the same way for second_moment. With method kl_shampoo: the "
-            "number that is added to the square root of the Kronecker product of the eigenvalues. auto: 0 for shampoo, "
-            "1e-12 for soap and kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
+            "key is set, it replaces the default of root_relative_epsilon. Must be above 0 unless "
+            "root_relative_epsilon or root_rank_handling pseudo_inverse is used. With methods soap, adam, adagrad and "
+            "rmsprop: the number that is added to the square root of the second moment. If this sum is 0 for an "
+            "element, the direction of the element is 0. Method muon uses epsilon in the same way for second_moment. "
+            "With method kl_shampoo: the number that is added to the square root of the Kronecker product of the "
+            "eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
      .methods = kWithFactors | kWithMoment | kMuon, .least = 0, .number = &Settings::epsilon, .changeable = true,
      .arithmetic = true},
     {.name = "root_relative_epsilon", .type = KeyType::kF64, .default_text = "3e-04",
@@ -233,8 +233,8 @@ const Key kKeys[] = {
             "refresh_growth is above 0, otherwise precondition_frequency. If refresh_growth is 0, the value must be at "
             "least precondition_frequency. 0 means 1 if refresh_growth is above 0 or precondition_frequency is 1. "
             "Method soap reads this key only with basis_order before: it is then the number of the update that "
-            "computes the first eigenbases, and -1 means precondition_frequency. With methods muon and sign, the "
-            "grafting method also gives the direction before this step, and -1 means 1.",
+            "computes the first eigenbases, and -1 means precondition_frequency. With methods muon and sign, it is the "
+            "first step whose direction the method itself computes, and -1 and 0 mean 1.",
      .methods = kShampoo | kSoap | kMuon | kSign, .least = -1, .most = kLargestInteger,
      .integer = &Settings::start_preconditioning_step},
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
@@ -368,13 +368,13 @@ const Key kKeys[] = {
             "method adam updates.",
      .methods = kWithMoment | kWithBasis | kMuon, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Accept a decay so close to 1 that a second moment in 16 bits never decreases, because rounding undoes "
+     .doc = "Accept a decay so close to 1 that a moving average in 16 bits never decreases, because rounding undoes "
             "each decrease. This is the case if 1 - decay is below 2^-8 (bf16) or 2^-11 (f16). The decay is "
             "grafting_beta2 for grafting_dtype, beta2 or shampoo_beta for factor_dtype, beta2 or adam_beta2 for "
             "second_moment_dtype, and weight_ema or average_eval for average_dtype. Intended only for comparisons with "
-            "other implementations. In f16, a moment stops decreasing at about 3e-8 / (1 - decay) even with a smaller "
-            "decay, because the spacing of f16 numbers is never finer than 6e-8. With a decay of 0.999, for example, "
-            "it stops at 3e-5.",
+            "other implementations. In f16, an average stops decreasing at about 3e-8 / (1 - decay) even with a "
+            "smaller decay, because the spacing of f16 numbers is never finer than 6e-8. With a decay of 0.999, for "
+            "example, it stops at 3e-5.",
      .flag = &Settings::allow_stalled_moments},
     {.name = "gradient_scale", .type = KeyType::kF64, .default_text = "1",
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
@@ -394,10 +394,10 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kStateDtypes, .dtype = &Settings::communication_dtype},
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
-            "as many all-gathers as this limit requires; with shard_mode gather, in as many exchanges in each "
-            "direction. An exchange always has room for one block of each rank. On CUDA, one part of the updates is "
-            "exchanged while the next part is computed, which takes twice as much memory. 0: all updates are exchanged "
-            "at once.",
+            "as many all-gathers as this limit requires. With shard_mode gather, the exchanges to the owners and those "
+            "back are divided in the same way. An exchange always has room for one block of each rank. On CUDA, one "
+            "part of the updates is exchanged while the next part is computed, which takes twice as much memory. 0: "
+            "all updates are exchanged at once.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "Measure of load for assigning blocks to ranks. Blocks are assigned from the largest to the smallest, each "
@@ -412,8 +412,8 @@ const Key kKeys[] = {
             "the owners, and updates are sent back.",
      .scope = Scope::kOptimizer, .choices = kShardModeNames, .choose = Choose<&Settings::shard_mode>},
     {.name = "verify_replicas", .type = KeyType::kI64, .default_text = "0",
-     .doc = "The ranks compare hashes of their parameters once in this number of steps. A difference is an error. 0: "
-            "never.",
+     .doc = "The replica ranks compare hashes of their parameters once in this number of steps. A difference is an "
+            "error. 0: never.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::verify_replicas},
     {.name = "checkpoint_keep", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number of checkpoints that shampoo_save keeps in its directory, including the new one. Older ones are "
@@ -424,7 +424,7 @@ const Key kKeys[] = {
             "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with "
             "other roles or row_splits of parameters, or, with shard_mode local, with other shards. error: the load "
             "fails and names the blocks. reset: in these blocks, factor matrices, inverse roots, moments in "
-            "eigenbases, the means of second_moment row and short, and the radius of norm_control hyperball get their "
+            "eigenbases, the means of second_moment (row or short), and the radius of norm_control hyperball get their "
             "initial values. All other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
@@ -446,7 +446,7 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .choices = kMathNames, .choose = Choose<&Settings::precondition_math>},
     {.name = "track_times", .type = KeyType::kBool, .default_text = "false",
      .doc = "Measure the time of each part of a step, for shampoo_optimizer_stat. On a GPU this is the time in the "
-            "stream. Replays of captured steps are not measured.",
+            "stream. Steps that are replayed from a CUDA graph are not measured.",
      .scope = Scope::kOptimizer, .flag = &Settings::track_times},
     {.name = "threads", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of threads that work on a step, including the calling thread. 0: as many as the amount of work "
@@ -470,18 +470,18 @@ const Key kKeys[] = {
             "kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
-     .doc = "How eigenvalues are estimated with factor_correction kl and method kl_shampoo. ema: by a moving average "
-            "of the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the "
-            "eigenbasis is refreshed; requires basis_order before.",
+     .doc = "How eigenvalues are estimated with factor_correction kl or method kl_shampoo. ema: by a moving average of "
+            "the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the eigenbasis "
+            "is refreshed; requires basis_order before.",
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
     {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "Eigenvalues before the first step, with factor_correction kl and method kl_shampoo. The authors use 0.1, "
+     .doc = "Eigenvalues before the first step, with factor_correction kl or method kl_shampoo. The authors use 0.1, "
             "which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues come from the first "
             "gradient that is not zero, and their averages are bias-corrected, so that the scale of the gradients has "
             "no influence. With basis_order before, auto means 0.1.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl and method kl_shampoo. 0: no "
+     .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl or method kl_shampoo. 0: no "
             "limit. auto: the size of the dimension, but at least 10 and at most 4000; if kl_init is also auto, this "
             "limit is divided by the square root of the mean eigenvalue of the dimension.",
      .methods = kWithBasis, .least = 0, .number = &Settings::kl_cap},
@@ -520,10 +520,10 @@ const Key kKeys[] = {
             "step moves the parameter along the direction by lr times this norm and then scales the parameter back to "
             "the norm, so lr is an angle. relative: a step moves the parameter along the direction by lr times the "
             "norm of the parameter. radial_brake: a change of the norm by a step is multiplied by radial_outward if "
-            "the norm grows, and by radial_inward if it shrinks. radial: instead of the change of the norm, the part "
-            "of the direction along the parameter is multiplied by radial_outward or radial_inward, and the step "
-            "changes the norm only by that part. Weight decay comes first. Requires that the tensor is one block and "
-            "that momentum is 0; with hyperball and relative, the tensor must not be 0.",
+            "the norm grows, and by radial_inward if it shrinks. radial: the part of the direction along the parameter "
+            "is multiplied by radial_outward if it increases the norm, and by radial_inward if it decreases the norm; "
+            "only this part changes the norm. Weight decay comes first. Requires that the tensor is one block and that "
+            "momentum is 0; with hyperball and relative, the tensor must not be 0.",
      .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
     {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
      .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
@@ -552,10 +552,11 @@ const Key kKeys[] = {
             "orthogonalize.",
      .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
     {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Divides the orthogonalized direction by the square root of its second moment. none: off. row: one mean "
-            "for each row (NorMuon, arXiv 2510.05491). short: means along the shorter side, so one mean for each row "
-            "if there are at least as many rows as columns, otherwise one for each column. element: one for each "
-            "element (AdaMuon, arXiv 2507.11005). row and short keep the norm of the direction.",
+     .doc = "Divides the orthogonalized direction by the square root of its second moment. none: off. row: the second "
+            "moment is a moving average of the mean square of each row (NorMuon, arXiv 2510.05491). short: a moving "
+            "average of the mean square of each row if there are at least as many rows as columns, otherwise of each "
+            "column. element: a moving average of the square of each element (AdaMuon, arXiv 2507.11005). row and "
+            "short keep the norm of the direction.",
      .methods = kMuon, .choices = kDirectionMomentNames, .choose = Choose<&Settings::direction_moment>},
     {.name = "soap_post", .type = KeyType::kChoice, .default_text = "none",
      .doc = "What method soap does with the direction of a tensor that has two or more dimensions and factor matrices. "
@@ -597,8 +598,8 @@ const Key kKeys[] = {
             "product is the sum of the magnitudes in the filtered gradient. Not allowed with second_moment.",
      .methods = kMuon | kSign, .flag = &Settings::dual_norm_scale},
     {.name = "muon_local", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Accept shards with shard_mode local. Each piece of a shard is then orthogonalized alone, which is another "
-            "algorithm: results depend on the number of ranks.",
+     .doc = "Accept shards with shard_mode local. Each piece of a matrix that a rank holds is then orthogonalized "
+            "alone, which is another algorithm: results depend on the number of ranks.",
      .methods = kMuon, .flag = &Settings::muon_local},
     {.name = "adam_lr", .type = KeyType::kF64, .default_text = "3e-04",
      .doc = "Learning rate of the parameters that method adam updates in a group of method muon (key route). It "

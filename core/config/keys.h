@@ -88,7 +88,7 @@ Status CheckNumber(const Key& key, double number);
 // Returns the error for a call that sets a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key whose field `arithmetic` is true. Returns an error if the number overflows the computation
-// dtype. If 0 is not the least value of the key, a number that is not 0 but rounds to 0 is also an error.
+// dtype. A number that is not 0 but rounds to 0 is also an error, unless the range of the key begins with 0.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);
 // Parses the elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);

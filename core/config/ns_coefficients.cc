@@ -45,8 +45,8 @@ constexpr Entry kCubic5[] = {{3.3656576265482845, -3.342099226362457, 0},
 constexpr NamedSchedule kSchedules[] = {{kPolarExpress, 1.02}, {kJordan, 1}, {kQuintic, 1}, {kCubic5, 1}};
 static_assert(std::size(kNsScheduleNames) == std::size(kSchedules));
 
-// Returns the part of *text before the separator, or all of *text if there is no separator, without surrounding blanks.
-// Removes this part and the separator from *text. Sets *has_more to whether there was a separator.
+// Returns the part of *text before the separator, or all of *text if there is no separator. Blanks at both ends of the
+// result are removed. Removes this part and the separator from *text. Sets *has_more to whether there was a separator.
 std::string_view TakeUntil(char separator, std::string_view* text, bool* has_more) {
   const size_t at = text->find(separator);
   *has_more = at != std::string_view::npos;

@@ -355,8 +355,8 @@ Status Resolver::ResolveBasis() {
   return {};
 }
 
-// If the user has set one of epsilon and root_relative_epsilon, disables the other key, which the preset may have set.
-// If the user has set neither key and root_rank_handling is pseudo_inverse, disables both.
+// If the user has set root_relative_epsilon to a number above 0, sets epsilon to 0. Otherwise, if the user has set
+// epsilon, sets root_relative_epsilon to 0. Otherwise, if root_rank_handling is pseudo_inverse, sets both to 0.
 Status Resolver::ResolveEpsilon() {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings_.root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings_.epsilon != 0) {

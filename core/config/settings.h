@@ -96,7 +96,7 @@ enum class BasisOrder { kAfter, kBefore };
 enum class BasisInit { kEigen, kIdentity };
 enum class FirstStep { kSkip, kUse };
 enum class FactorStart { kZero, kFirst };
-enum class FactorTerm { kGradient, kKl };  // the key factor_correction
+enum class FactorTerm { kGradient, kKl };  // the key factor_correction, also of method shampoo
 enum class KlEigenvalues { kEma, kBasis };
 
 // The keys of a group that the rules of a step (core/rules) read. The values are checked. The value auto is resolved,

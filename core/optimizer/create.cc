@@ -43,9 +43,9 @@ Status CheckUsable(const OptimizerDesc& desc) {
   return {};
 }
 
-// Creates a placeholder: a DeviceEngine (core/backend/cuda/device_engine.h) without blocks. If a rank could not create
-// the engine of its plan, the rank uses device memory of the placeholder to report the error over a communicator that
-// takes only device memory.
+// Creates a DeviceEngine (core/backend/cuda/device_engine.h) without blocks. If a rank could not create the engine of
+// its plan, the rank uses device memory of this engine to report the error over a communicator that takes only device
+// memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;

@@ -21,7 +21,7 @@ inline constexpr int64_t kSegmentAlignment = 64;
 struct Ownership {
   std::vector<int> owner;
   std::vector<int64_t> aligned_bytes;      // the size of the update, rounded up to a multiple of kSegmentAlignment
-  std::vector<int64_t> offset_in_segment;  // in bytes; a segment is the updates of one rank, in plan order
+  std::vector<int64_t> offset_in_segment;  // in bytes; here, a segment is all updates of a rank, in plan order
   std::vector<int64_t> bytes_per_rank;     // by rank: the sum of aligned_bytes of the rank's blocks
   int64_t segment_bytes;                   // the largest of bytes_per_rank
 };
@@ -34,11 +34,10 @@ struct Ownership {
 //   loads  the load of each block; if empty, the load of a block is its Ownership::aligned_bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
-// Sets the phase of every block whose group has root_spread. The phase determines at which of the
-// precondition_frequency steps of an interval the roots of the block are computed (SpreadOffset in
-// core/rules/schedule.h). Phases are assigned greedily: the block whose roots need the most work comes first, and each
-// block gets the phase with the least work so far. The work for roots is then about the same in each step. The phases
-// do not depend on the owners.
+// Sets the phase of every block whose group has root_spread. The phase determines how many steps after the refresh of
+// the group the roots of the block are computed (SpreadOffset in core/rules/schedule.h). Phases are assigned greedily:
+// the block whose roots need the most work comes first, and each block gets the phase with the least work so far. The
+// work for roots is then about the same in each step. The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 
 // The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).
@@ -50,7 +49,8 @@ Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 // Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another. Sets each block's
 // bucket and the offset of the block in its owner's segment.
 //   bucket_bytes  the largest size of a bucket, which consists of one segment of each rank; a bucket exceeds this
-//                 size only if a segment with a single block does not fit; 0: no limit, so there is one bucket
+//                 size only if a segment with a single block is longer than bucket_bytes / world; 0: no limit, so there
+//                 is one bucket
 // Returns, for each bucket, the size of a segment in bytes, including header and padding. The segments of all ranks
 // have this size. If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,

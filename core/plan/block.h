@@ -93,7 +93,7 @@ struct Block {
 
   Dtype computation = Dtype::kF32;
   Dtype root_dtype = Dtype::kF32;
-  int64_t root = 0;   // r of the exponent -exponent_multiplier / r
+  int64_t root = 0;   // r in the exponent -exponent_multiplier / r of the inverse roots; 0: the block has eigenbases
   int64_t phase = 0;  // with root_spread: selects the step of the refresh within an interval (SpreadOffset)
 
   // The size, as a matrix, of the whole tensor to which the block belongs: a stacked tensor or, with row_splits, a part

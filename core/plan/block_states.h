@@ -23,7 +23,7 @@ inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_m
 // roots are in use, and positive if they are pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
-// The state that counts the gradients of a block. Only methods in eigenbases have it.
+// The state that counts the gradients of a block. Only blocks with method soap or kl_shampoo have it.
 inline constexpr const char* kGradientCount = "gradient_count";
 
 // With averaging schedule_free: the state that contains the sum of the weights of iterates.
@@ -42,8 +42,7 @@ struct BlockState {
 };
 
 // Calls visit(state) for every state that a block may have, in a fixed order, which differs from the order in the
-// arena. The states are listed only here: the state entries of the C API and checkpoints are derived from this
-// function.
+// arena. The state entries of the C API and of checkpoints are derived from this function.
 template <typename AnyBlock, typename Visit>
 void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;

@@ -273,11 +273,12 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
 }
 
 // Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of some columns of a
-// dense tensor with longer rows. If the tensor is dense, `columns` equals `row_length`, and both may be 1.
+// dense tensor with longer rows. For a dense tensor, `columns` and `row_length` are both 1 or both the length of its
+// last dim.
 struct TensorPlace {
   int64_t start = 0;       // offset of the first element
   int64_t columns = 1;     // length of the last dim of the tensor
-  int64_t row_length = 1;  // length of the last dim of the dense tensor
+  int64_t row_length = 1;  // distance in the buffer between the starts of two rows
 
   int64_t OffsetOf(int64_t element) const { return element / columns * row_length + element % columns; }
 };
@@ -402,7 +403,8 @@ class PartAppender {
       const int64_t begin = std::max(range.start, first);
       const int64_t end = std::min(range.end, first + part.count * row);
       if (begin >= end) continue;
-      // A part has fewer rows than the whole tensor, but the number of rows has no influence on the pieces of a range.
+      // A part may have fewer rows than the whole tensor, but the number of rows has no influence on the pieces of a
+      // range.
       for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
         SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, MatrixOf(part), {start, 1, 1}, blocks_));

@@ -17,8 +17,8 @@
 //   2. pieces  a flat shard of a tensor, which is a range of its elements in memory order, is cut into dense pieces;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
-// All functions require shapes without empty dims. All functions except CountBlocks() also require that the product of
-// a shape fits int64_t.
+// StackedTensorShape() and RowDim() accept every shape. The other functions that take a Shape require that it has no
+// empty dim and, except CountBlocks(), that the product of its dims fits int64_t.
 namespace shampoo {
 
 // Appends the blocks of one parameter. In each block, sets the fields that describe its view of the parameter, the size
@@ -103,8 +103,9 @@ bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t s
 // Dims whose bit in `skipped` is set are not cut. Requires max_dim >= 1.
 std::vector<TensorBlock> SplitBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0);
 
-// The largest number of elements in a block of an elementwise method. Blocks of this size can be distributed among
-// ranks and threads, and are small enough to exchange.
+// The largest number of elements in a block of an elementwise method, unless the group uses norms of whole tensors
+// (Settings::uses_norms). Blocks of this size can be distributed among ranks and threads, and are small enough to
+// exchange.
 inline constexpr int64_t kElementwiseBlock = int64_t{1} << 16;
 // Cuts a tensor into blocks of neighboring elements for an elementwise method. Each block consists of whole slices
 // along one dim, as many as fit into kElementwiseBlock elements.

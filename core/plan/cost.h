@@ -25,8 +25,8 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
   // The operations for each dim are counted in units of block.elements * block.shape[k]. An update of a factor matrix
   // counts as 1. A product of the block with an inverse root (a contraction) or with an eigenbasis (a rotation) counts
-  // as 2. Shampoo makes an update and a contraction. A method in eigenbases makes an update and two rotations. With KL
-  // factors, a matrix needs one more contraction for both dims together.
+  // as 2. Shampoo makes an update and a contraction. A method in eigenbases makes an update and two rotations. With
+  // factor_correction kl or method kl_shampoo, a matrix needs one more contraction, which counts as 1 for each dim.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);

@@ -17,7 +17,7 @@
 //   collect  the slices that a holds of the blocks that b owns. If every rank holds the whole parameter, only the owner
 //            of a block sends its slice, to itself.
 //   deliver  the slices that b holds of the blocks that a owns.
-// The elements of a slice are in the order of the block.
+// The elements of a slice have the same sequence as in the block.
 namespace shampoo {
 
 // The size of the header of a message from one shard rank to another.
@@ -68,8 +68,7 @@ struct GatherPass {
 // another replica, the pass is described from the view of the rank of q that has the same shard rank.
 std::vector<GatherPass> PlanGatherPasses(const PlanData& plan);
 
-// Sets PlanData::gather_bytes_of_rank and, on a device, slice_counts_of_rank. If there are several replicas, also sets
-// bucket_segment_bytes.
+// Sets PlanData::gather_bytes_of_rank, PlanData::bucket_segment_bytes and, on a device, PlanData::slice_counts_of_rank.
 void PlanGatherBytes(PlanData* plan);
 
 }  // namespace shampoo

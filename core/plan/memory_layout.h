@@ -19,8 +19,9 @@ inline constexpr int64_t kArenaAlignment = 256;
 // padding.
 int64_t CounterBytes(int64_t groups);
 
-// Sets the fields computation, root_dtype and root of the block. For each state that the block has, sets the dtype, the
-// form and the offset, counted from the first state of the block. Sets state_bytes to the size of all states together.
+// Sets the block's fields `computation`, `root_dtype`, `root` and `moment_of_direction`. For each state that the block
+// has, sets the dtype, the form and the offset from the first state of the block. Sets `state_bytes` to the size of all
+// states together, and `state_offset` to 0.
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);
 
 // Moves the states that LayOutBlock has laid out, so that the states of the block start at `offset` in the arena.

@@ -162,7 +162,7 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   return {};
 }
 
-// With shard_mode gather, finds the shard layout of every parameter.
+// With shard_mode gather, finds the shard layout of every parameter that has elements.
 Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};

@@ -15,9 +15,9 @@ namespace shampoo {
 // Checks the arguments and the state of an export. weights: by parameter; nullptr to skip the parameter.
 Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 
-// Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block adds a
-// multiple of Block::average_offset() to the parameter or, with several ranks, sends that multiple as a step sends an
-// update.
+// Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block writes
+// the sum of the parameter and a multiple of the state Block::average_offset(). With several ranks, it instead sends
+// that multiple as a step sends an update.
 class WeightExport {
  public:
   // targets: one for each block, the same as in a step.

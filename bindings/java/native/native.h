@@ -56,8 +56,8 @@ class ShampooJavaEnv {
 
 // Throws an exception if status is an error. step is the number of the step that failed, or -1 if it is not known.
 void ShampooJavaCheck(JNIEnv* env, shampoo_status status, int64_t step);
-// Stores the pending exception of a callback. If the library call that ran the callback fails, the stored exception is
-// the cause of the exception that this call throws.
+// Stores the pending exception of a callback. If the library call that ran the callback fails, ShampooJavaCheck()
+// throws an exception whose cause is the stored exception.
 void ShampooJavaKeepCause(JNIEnv* env);
 
 // Sets the first element of an output array. Does nothing if the array is null.

@@ -180,7 +180,7 @@ class Buffers:
             self._retired.append(views)
 
     def release_retired(self) -> None:
-        """Release retired views. Call this after a step, which waits until no earlier step reads the views any more."""
+        """Release retired views. Call this after a step: each step waits until earlier steps have read their arrays."""
         self._retired.clear()
 
     def release(self) -> None:

@@ -46,7 +46,8 @@ class Communicator:
         """Send ``send`` to all ranks, and store the data of rank r in part r of ``recv``.
 
         ``send`` may be this rank's part of ``recv``. ``send`` and ``recv`` are valid only during the call. If a slice
-        of either, or an array that shares memory with either, still exists after the call, the exchange fails.
+        of ``send`` or ``recv``, or an array that shares memory with one of them, still exists after the call, the
+        exchange fails.
         """
         raise NotImplementedError
 

@@ -65,7 +65,8 @@ def preload(plugin: Path) -> list[Path]:
 def _has_version(folder: Path, major: str) -> bool:
     """Return whether the libraries in a folder belong to a major version of CUDA.
 
-    Libraries in nvidia/cu13/lib belong to version 13. Libraries in nvidia/cublas/lib belong to version 12.
+    Libraries in nvidia/cu13/lib belong to version 13. Libraries in folders without a version, such as
+    nvidia/cublas/lib, belong to version 12.
     """
     package = folder.parent.name
     return package == f"cu{major}" if re.fullmatch(r"cu\d+", package) else major == "12"

@@ -252,7 +252,7 @@ class _Shampoo:
                 rate = jnp.where(configured.astype(jnp.float32) == before.astype(jnp.float32), last, rate)
             # A state keeps its dtypes, as jax.lax.scan requires.
             rate, configured = rate.astype(last.dtype), configured.astype(before.dtype)
-        return rate, jnp.copy(configured)  # copied, because the same buffer cannot be donated twice
+        return rate, jnp.copy(configured)  # copied: a donated state must not contain one buffer twice
 
     def init(self, params: Any) -> ShampooState:
         leaves = _leaves(params)
@@ -388,9 +388,9 @@ def shampoo(
         and ``fan`` of ``libshampoo.Param``: ``lambda name: {"role": "embedding"} if "embed" in name else {}``.
     update_dtype
         Dtype of the updates: a dtype, None, "params", or a function that takes the name of a parameter and returns one
-        of these. None selects the dtype of the arithmetic (float64 for float64 parameters, otherwise float32), so that
-        ``optax.apply_updates`` rounds 16-bit parameters only once. With "params", each update has the dtype of its
-        parameter.
+        of these. None selects the dtype of the arithmetic, so that ``optax.apply_updates`` rounds 16-bit parameters
+        only once. By default, the dtype of the arithmetic is float64 for float64 parameters, otherwise float32 (key
+        ``computation_dtype``). With "params", each update has the dtype of its parameter.
     threads
         Number of threads that work on a step. None: as many as are useful, at most one for each available processor.
     **keys

@@ -71,7 +71,7 @@ def help_text(name: str | None = None) -> str:
 
 
 def unknown_key(name: str) -> str:
-    """Return the error message for an unknown key. The message suggests the key that was probably meant."""
+    """Return the error message for an unknown key. The message suggests the right key if the library finds it."""
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:

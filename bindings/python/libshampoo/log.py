@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwards the library's log messages to the logger "libshampoo" of Python's logging.
 
-The library forwards messages of all levels, and the logger drops messages below its own level. Forwarding all levels
-does not slow down steps: steps log only warnings and errors, unless the key track_root_residuals is true.
+The library passes messages of all levels to this module, and the logger drops messages below its own level. Passing
+all levels does not slow down steps: steps log only warnings and errors, unless the key track_root_residuals is true.
 """
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Optimizer:
         if replica_comm is None or shards is None:
             self._world = replica_comm or shards
         else:
-            self._world = _KEEP  # neither communicator connects all ranks
+            self._world = _KEEP  # neither communicator connects all ranks, so save() and load() need the argument world
         self._plan = Plan(described, group_keys, keys, plan_desc(self._device[0], threads, replica, shard))
         desc = _native.shampoo_optimizer_desc()
         desc.device_type, desc.device_id = self._device
@@ -290,7 +290,8 @@ class Optimizer:
             changes of that array have no effect. None: no parameter has a gradient.
         out
             Arrays to which steps write the new parameters or, with output="updates", the updates. None: steps
-            write the new parameters to the arrays of ``params``.
+            write the new parameters to the arrays of ``params``. With output="updates", every parameter that has a
+            gradient needs an array in ``out``.
         copy
             Arrays to which steps write the new parameters a second time, for example a bfloat16 model in addition to
             float32 weights.
@@ -345,7 +346,7 @@ class Optimizer:
     def status(self, wait: bool = True) -> None:
         """If steps on CUDA have failed, raise the first error that no earlier call has reported.
 
-        On the CPU, each step raises its own error, so this method raises none.
+        On the CPU, ``step`` raises all errors of steps, so this method raises none.
 
         Parameters
         ----------
@@ -366,7 +367,8 @@ class Optimizer:
         Parameters
         ----------
         name
-            "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
+            "lr", "beta1", "weight_decay" or "gradient_scale". "beta1" is allowed only if the optimizer was
+            created with beta1 above 0.
         value
             Array of float32 or float64. On CUDA, it must be in device memory. If ``value`` is None, steps stop reading
             an array. On the CPU, they then use the value that was read last, until the key is set. On CUDA, they use
@@ -483,7 +485,8 @@ class Optimizer:
     def close(self) -> None:
         """Free the memory and threads of the optimizer, and release the bound arrays. A second call has no effect.
 
-        If the optimizer has created an ``MpiComm``, ``close`` is collective, and closes the ``MpiComm``, too.
+        If ``comm`` or ``shard_comm`` is a communicator of mpi4py, ``close`` is collective, because it also closes the
+        ``MpiComm`` that the optimizer has created from this communicator.
         """
         self._destroy()
         while self._comms:
@@ -519,7 +522,7 @@ class Optimizer:
         if handle is not None and self._process != _getpid():
             handle.disown()  # the optimizer's threads and its memory on a GPU belong to another process
         elif handle is not None and not _is_finalizing():  # at exit, the handle frees the optimizer without Python code
-            self._destroy()  # close() would be collective, and other ranks may not call it
+            self._destroy()  # close() would be collective, and other ranks might not call it
 
     def __enter__(self) -> Optimizer:
         return self

@@ -30,7 +30,7 @@ class Block:
         Shape of the block, stride of each dimension, and offset of the first element. Strides and the offset count
         elements of the row-major flattened parameter or, if ``of_shard`` is true, elements of this rank's array.
     owner, shard_owner
-        Replica rank and shard rank that store the state of the block.
+        Replica rank and shard rank of the process that stores the state of the block.
     state_bytes
         Size of the state of the block in bytes.
     of_shard

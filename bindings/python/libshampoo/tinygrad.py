@@ -181,7 +181,7 @@ class Shampoo(TinygradOptimizer):
             message names the parameter.
         FloatingPointError
             If a gradient is not finite, a state would overflow, or the call reports such an error of an earlier step.
-            Parameters and state have not changed.
+            With one rank, parameters and state have not changed.
         """
         if capturing:
             raise StateError("step: called inside a TinyJit, which would not repeat the step; return the gradients "

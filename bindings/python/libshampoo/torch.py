@@ -58,8 +58,8 @@ class ProcessGroupComm(Communicator):
         if len(send) == 0:
             return
         parts = list(torch.frombuffer(recv, dtype=torch.uint8).chunk(self.world))
-        # send is copied because it may be this rank's part of recv. It may also be read-only memory, which PyTorch does
-        # not support.
+        # send is copied because send may be this rank's part of recv. Also, send may be read-only memory, which PyTorch
+        # does not support.
         own = torch.frombuffer(bytearray(send), dtype=torch.uint8)
         self._distributed.all_gather(parts, own, group=self._group)
 
@@ -302,7 +302,7 @@ class Shampoo(torch.optim.Optimizer):
 
     @property
     def state(self) -> Any:
-        """State of each parameter: ``opt.state[param]`` has ``"step"`` and tensors by name, read from the library."""
+        """State of each parameter: ``opt.state[param]`` maps names, such as ``"step"``, to copies of the values."""
         if self._copies is not None:
             return self._copies
         return self._states if hasattr(self, "_states") else {}
@@ -500,7 +500,7 @@ class Shampoo(torch.optim.Optimizer):
         self._layouts = layouts
 
     def state_dict(self) -> dict[str, Any]:
-        """Copy the state of this rank in PyTorch's format. Each parameter has ``"step"`` and tensors by name.
+        """Copy the state of this rank in PyTorch's format: for each parameter, tensors by name, such as ``"step"``.
 
         Raises
         ------

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch parameters that are DTensors, such as those of FSDP2: finds which rows of each parameter this rank holds."""
+"""Finds which rows of each parameter this rank holds, if parameters are DTensors of PyTorch, as with FSDP2."""
 from __future__ import annotations
 
 from collections.abc import Sequence

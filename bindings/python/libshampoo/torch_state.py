@@ -39,7 +39,7 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Convert a value to an array. A floating-point tensor is cast to the dtype of its entry, as in PyTorch."""
+    """Cast a floating-point tensor to the entry's dtype, unless this is an integer. Then call to_array()."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
@@ -145,7 +145,7 @@ class _Live(MutableMapping[str, Any]):
 
 
 class ParamState(MutableMapping[str, Any]):
-    """The state of one parameter, ``opt.state[param]``: ``"step"``, and tensors by name.
+    """The state of one parameter, ``opt.state[param]``: tensors by name, such as ``"step"``.
 
     Reading an item copies its current value from the optimizer. Assigning to an item writes the value to the optimizer.
     Changing a tensor that was read changes only that copy.

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Steps as XLA custom calls: compiled programs call the library without running Python."""
+"""Steps as XLA custom calls: compiled programs call handlers (C++ functions), which call the library without Python."""
 from __future__ import annotations
 
 import ctypes
@@ -69,7 +69,7 @@ _library = _load()
 
 
 class Program:
-    """A plan, and a string from which the handlers (C++ functions that XLA calls) create an optimizer at first use.
+    """A plan, and a string from which the handlers create an optimizer at first use.
 
     Attributes
     ----------

@@ -45,7 +45,8 @@ void CopyElements(const View& view, char* target) {
     bytes *= view.shape[k];
   }
   if (bytes == 0) return;
-  // Columns of a plane run along the last dim. Rows run along the earlier dim that has the smallest source stride.
+  // The column index of a plane is the index in the last dim. The row index is the index in an earlier dim: of the dims
+  // longer than 1, that with the smallest source stride.
   const int last = view.ndim - 1;
   int other = -1;
   for (int k = 0; k < last; ++k) {

@@ -16,14 +16,16 @@
 extern "C" {
 #endif
 
-/** If status is not SHAMPOO_OK, raises the Python exception for status. */
+/** If status is not SHAMPOO_OK, raises the Python exception for status. If a callback has raised an exception that is
+ * not an Exception, such as KeyboardInterrupt, raises that exception instead. */
 int ShampooPyCheck(shampoo_status status);
 /** Takes the current exception and stores it on this thread. If the library call in progress fails, this exception
  * becomes the cause of the call's error. */
 void ShampooPyKeepCause(void);
 /** Removes and returns the cause that is stored on this thread. Returns NULL if there is none. */
 PyObject* ShampooPyTakeCause(void);
-/** Stores the result of ShampooPyTakeCause() again. If a newer cause is stored, releases the reference to taken. */
+/** Stores `taken`, which ShampooPyTakeCause() returned, as the cause again. If a newer cause is already stored, keeps
+ * the newer cause and releases the reference to `taken`. */
 void ShampooPyRestoreCause(PyObject* taken);
 
 /** Sets the attribute step of the current exception. */

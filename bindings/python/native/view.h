@@ -17,8 +17,8 @@ struct View {
   int32_t device_id;
   bool readonly;
   bool dense;
-  // Owners of the memory: array and capsule (NumPy), managed or versioned (DLPack), or copied (memory from malloc). The
-  // pointers that are not used are NULL.
+  // Owners of the memory: `array` and `capsule` for NumPy, `managed` or `versioned` for DLPack, and `copied` (from
+  // malloc) for a copy. The pointers that are not used are NULL.
   PyObject* array;
   PyObject* capsule;
   dlpack::Managed* managed;

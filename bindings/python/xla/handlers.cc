@@ -103,7 +103,7 @@ void Initialize(std::string_view plan, const DeviceDesc& device, const AnyBuffer
   Make(plan, device, arena.untyped_data(), arena.size_bytes());
 }
 
-// Runs a step with the optimizer of a slot that the caller has locked. Operands: learning rate, arena, parameters, and
+// Runs a step with slot->optimizer. The caller has locked slot->mutex. Operands: learning rate, arena, parameters, and
 // a gradient for each parameter whose character in has_grad is '1'. Results: arena, updates.
 void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std::string_view has_grad, void* stream,
             Slot* slot) {
@@ -129,7 +129,7 @@ void StepOn(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, std:
   Check(shampoo_optimizer_step(optimizer, stream));
 }
 
-// Writes averages with the optimizer of a slot that the caller has locked. Operands: arena, parameters. Results:
+// Writes averages with slot->optimizer. The caller has locked slot->mutex. Operands: arena, parameters. Results:
 // averages.
 void ExportFrom(const ffi::RemainingArgs& args, const ffi::RemainingRets& rets, double blend, Slot* slot) {
   shampoo_optimizer* const optimizer = slot->optimizer.get();

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A table of the optimizers of a process. The handlers (functions that XLA calls) use the table. A key of the table is
-// a string, called text below, that describes a plan completely, except for the device. The handlers can therefore
-// create an optimizer again at any time: after it was released, or in another process that runs an executable from a
-// cache. The state is in the arena, which belongs to the caller.
+// a string that describes a plan completely, except for the device. The parameter `text` of the functions below is such
+// a string. With it, the handlers can create an optimizer again at any time: after the optimizer was released, or in
+// another process that runs an executable from a cache. The state is in the arena, which belongs to the caller.
 #ifndef SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 #define SHAMPOO_PYTHON_XLA_OPTIMIZERS_H
 
@@ -19,10 +19,10 @@
 
 namespace shampoo_xla {
 
-/** A failed call of the library. Handlers throw and catch it. */
+/** An exception that the functions of this file and the handlers throw, and that the handlers catch. */
 struct Failure {
   shampoo_status status;
-  std::string text;
+  std::string text;  // the error message
 };
 
 /** Throws a Failure with the message of shampoo_last_error() unless status is SHAMPOO_OK. */

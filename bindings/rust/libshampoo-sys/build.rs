@@ -37,7 +37,7 @@ fn is_static() -> bool {
     env::var_os("CARGO_FEATURE_STATIC").is_some()
 }
 
-/// Returns the folder of the library, and the linker options that a program needs in addition to libshampoo.a.
+/// Returns the folder of the library, and the linker options for a program that contains libshampoo.a.
 fn find() -> (String, String) {
     if let Ok(folder) = env::var("SHAMPOO_LIB_DIR") {
         return (folder, "-lstdc++ -lm -lpthread -ldl".into());

@@ -64,9 +64,9 @@ typedef struct shampoo_mpi_state {
   int rank;
   /** Number of ranks in comm. */
   int world;
-  /** Error code of the last MPI call that failed. */
+  /** Error code of the last MPI call that failed. MPI_SUCCESS if none has failed. */
   int error;
-  /** Name of the collective that failed. */
+  /** Name of the collective in which this call failed. NULL if none has failed. */
   const char* failed;
   /** Requests of an all-to-all: `world` requests of receives, then `world` requests of sends. A request that is not in
    * progress is MPI_REQUEST_NULL. The array is allocated once, because steps must not allocate memory. */
@@ -241,15 +241,15 @@ static inline void shampoo_mpi_release(void* user) {
  * The communicator is duplicated. The duplicate returns errors (MPI_ERRORS_RETURN) instead of ending the job.
  *
  * The callback abort writes a line with the reason to stderr and calls MPI_Abort(), because other ranks would otherwise
- * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, or if this
- * rank fails where other ranks would wait for it. A caller that wants to end the job itself sets ops->abort to
- * NULL before calling shampoo_comm_from_ops(). If a collective then fails on this rank, the function of the library
- * returns SHAMPOO_E_COMM on this rank, and the other ranks may wait.
+ * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, if this rank
+ * receives invalid data, or if this rank fails at a point where other ranks would wait for it. A caller that wants to
+ * end the job itself sets ops->abort to NULL before calling shampoo_comm_from_ops(). If a collective then fails on this
+ * rank, the function of the library returns SHAMPOO_E_COMM on this rank, and the other ranks may wait.
  *
- * The callback release frees the duplicate when the shampoo_comm and every optimizer that uses it have been destroyed.
- * MPI frees a communicator collectively: destroy these objects on all ranks, in the same order relative to other
- * collective calls, and before MPI_Finalize(). If they are destroyed later, the duplicate is not freed, which is
- * allowed.
+ * The callback release frees the duplicate when the shampoo_comm and every optimizer that uses the shampoo_comm have
+ * been destroyed. MPI frees a communicator collectively: destroy these objects on all ranks, in the same order relative
+ * to other collective calls, and before MPI_Finalize(). If they are destroyed later, the duplicate is not freed, which
+ * is allowed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *

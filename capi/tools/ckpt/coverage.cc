@@ -24,7 +24,7 @@ class ElementRanges {
     if (ranges_ <= kMaxListed) listed_.back().second = end_ - 1;
   }
 
-  // Returns, for example, "64 to 127, 256 and 3 more ranges", or "" for no elements.
+  // Returns, for example, "0, 2, 64 to 127, 256 and 3 more ranges", or "" for no elements.
   std::string Text() const {
     std::string text;
     for (const auto& [first, last] : listed_) {

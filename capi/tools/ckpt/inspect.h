@@ -20,7 +20,7 @@ Status Inspect(const Arguments& arguments, ExitCode* exit);
 //   outline the index of the checkpoint without its blocks (source.h)
 //   blocks  the blocks of the parameter, sorted by SortByPlace
 //   sums    the sums over the parameter's states (sums.h); nullptr if norms were not requested
-//   damage  the messages about damaged states
+//   damage  the messages about damaged states and files
 class Report {
  public:
   virtual ~Report() = default;

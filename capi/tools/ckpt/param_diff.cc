@@ -99,7 +99,7 @@ class ParamComparer {
   }
 
   // Finds the blocks that are at the same place in A and B. a_ and b_ are both sorted by the positions of the blocks'
-  // first elements, and no two blocks of a checkpoint have the same first element.
+  // first elements. In an intact checkpoint, no two blocks of a parameter have the same first element.
   void Pair() {
     auto b = b_.begin();
     for (const StoredBlock* a : a_) {

@@ -23,7 +23,8 @@ class EntryVisitor {
   virtual void End(bool damaged) = 0;  // if damaged is true, the added bytes may be incomplete or wrong
 };
 
-// Reads all entries of a checkpoint in the order of its files, and continues after damaged entries.
+// Reads all entries of a checkpoint, one batch (source.h) after another, and continues after damaged entries. The
+// entries of a batch are read in the sequence in which files store them.
 class Scan {
  public:
   // Called with the message about a damaged entry or file as soon as the damage is found.

@@ -16,15 +16,16 @@ namespace shampoo::ckpt {
 struct Source {
   std::string path;    // path of the index file
   int64_t number = 0;  // number of the checkpoint, or 0 if the name of the index file has no number
-  // If the path of the command line is a directory, the numbers of all checkpoints in it, in ascending order.
+  // If the path of the command line is a directory, the numbers of its complete and of its unfinished checkpoints, both
+  // in ascending order. If the path is an index file, both lists are empty.
   std::vector<int64_t> complete;
   std::vector<int64_t> unfinished;
 };
 // Finds the checkpoint that `path` refers to: an index file, or the last complete checkpoint of a directory.
 Status Locate(const std::string& path, Source* source);
 
-// An index is read several times, each time with a subset of its blocks, because all blocks of a large checkpoint may
-// not fit into memory. The outline of an index is the index without any block.
+// An index is read several times, each time with a subset of its blocks, because memory may be too small for all blocks
+// of a large checkpoint. The outline of an index is the index without any block.
 
 // Reads the outline. Sets *counts to the number of blocks of each parameter.
 Status ReadOutline(const Source& source, CheckpointIndex* outline, std::vector<int64_t>* counts);
@@ -33,7 +34,7 @@ Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const Bl
                   CheckpointIndex* index);
 
 // Parameters `first` to `last` - 1 of a checkpoint. `index` lists all parameters of the checkpoint, but contains only
-// the blocks of the batch, in the sequence in which files store them.
+// the blocks of these parameters, in the sequence in which files store them.
 struct Batch {
   const CheckpointIndex& index;
   int first;

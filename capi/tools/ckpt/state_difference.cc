@@ -42,7 +42,7 @@ Status StateComparer::Compare(const StoredBlock& a, const StoredBlock& b, std::s
   };
   SHAMPOO_RETURN_IF_ERROR(a_->ForEachPiece(a, a_entry, visit));
   // visit() has read only as many elements of B's entry as A's entry has. If B's entry has more elements or is damaged,
-  // the checksum of B's entry does not match, and Check() returns the error.
+  // b_hash differs from the checksum that B's index has for this entry, and Check() returns the error.
   return b_hash.value() == b_entry.checksum ? Status()
                                             : b_->Check(b, b_entry, at * static_cast<int64_t>(SizeOf(b_entry.dtype)));
 }

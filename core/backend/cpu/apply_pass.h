@@ -17,7 +17,7 @@ inline bool HasMomentum(const StepItem& item) { return item.block->momentum.pres
 // parameter to item.exchange instead.
 // p: a dense array for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
 // scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are inside it.
-// iterate: see AverageTracker.
+// iterate: see AverageTracker (average_pass.h).
 template <typename Real>
 void ApplyDirection(const StepItem& item, const Range& part, const Real* p, const DirectionScale& scale,
                     const Real* iterate, char* arena);
@@ -25,13 +25,13 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
 // Updates the average of weight_ema for a part of a block whose parameter does not change: multiplies the state, which
 // is the average minus the parameter, by the decay of the average.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
-// Exports the average of a part of a block. Writes W - lr S to the outputs or, with several ranks, -lr S to
-// item.exchange. S is the block's state average_offset(), and lr is item.program->lr, which WeightExport
-// (core/step/weight_export.h) sets.
+// Exports the average of a part of a block. Writes W - lr S to `out` or, with several ranks, -lr S to item.exchange. W
+// is the parameter, S is the block's state average_offset(), and lr is item.program->lr. WeightExport
+// has set this lr to -ExportFactor() (core/rules/averages.h), which is not a learning rate.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
-// Skips the update of a block: writes the old values to the outputs or, with several ranks, marks the update as skipped
-// in item.exchange.
+// Skips the update of a block, and sets *item.update_skipped. Calls WriteUnchanged() or, with several ranks, marks the
+// update as skipped in item.exchange.
 void SkipUpdate(const StepItem& item);
 
 // Marks the update of a block as skipped. exchange: the data of the block in the exchange; the mark replaces its first
@@ -44,8 +44,8 @@ bool IsMarkedSkipped(const void* exchange, size_t element_bytes);
 bool OwnerSkippedUpdate(const StepItem& item);
 // Writes a part of `out` and `copy` from the data in item.exchange. All ranks get bit-identical values.
 void ApplyReceived(const StepItem& item, const Range& part);
-// Writes `out` and `copy` for the elements of the caller's buffers that `view` describes. These elements are
-// consecutive in the block, and block_first is the index of the first element. received: the data for these elements.
+// Writes a part of the elements of `out` and `copy` that `view` describes. The elements of `view` are consecutive in
+// the block; block_first is the index of the first one in the block. received: the data for all elements of `view`.
 void ApplyReceived(const StepItem& item, const void* received, const BlockView& view, int64_t block_first,
                    const Range& part);
 

@@ -87,7 +87,8 @@ class BasisEigenvalues {
     }
   }
 
-  // Converts the eigenvalues of dim k to a new basis. squares: the squares of the elements of Q_old^T Q_new, d x d.
+  // Converts the eigenvalues of dim k from the basis Q_old to the basis Q_new. squares: the squares of the elements of
+  // Q_old^T Q_new, d x d.
   void Transport(int k, const Real* squares) const {
     const int64_t d = states_.d(k);
     double* const eigenvalues = states_.next_eigenvalues(k);
@@ -101,8 +102,8 @@ class BasisEigenvalues {
     for (int64_t j = 0; j < d; ++j) states_.scale(k)[j] = static_cast<Real>(TransportedScale(eigenvalues[j]));
   }
 
-  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q. correction:
-  // BasisScalars::basis_correction.
+  // Sets the eigenvalues of dim k to the diagonal of Q^T (F / correction) Q, where F is the factor matrix and Q is the
+  // eigenbasis of dim k. correction: BasisScalars::basis_correction.
   void TakeDiagonal(int k, double correction, const BasisMemory<Real>& memory) const {
     const int64_t d = states_.d(k);
     Real* const factor = memory.Spare(d);

@@ -106,9 +106,9 @@ class BasisRefresh {
             settings_.basis_tolerance, settings_.basis_epsilon, context_.item.first_root + k};
   }
 
-  // Converts the second moment, and the eigenvalues of dim k, to the new basis of dim k, as the key basis_transport
-  // selects. turn: Q_old^T Q_new; this function may overwrite it. order: BasisMemory::Order(), or nullptr if no
-  // orthogonal iteration ran.
+  // Converts the second moment, and the eigenvalues of dim k, from the old basis Q_old of dim k to the new basis Q_new,
+  // as the key basis_transport selects. turn: Q_old^T Q_new; this function may overwrite it. order:
+  // BasisMemory::Order(), or nullptr if no orthogonal iteration ran.
   template <typename Rotate>
   void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);

@@ -34,13 +34,13 @@ class BasisStates {
   int dims() const { return context_.block.factor_count(); }
   bool has_factor(int k) const { return context_.block.has_factor(k); }
   int64_t d(int k) const { return context_.block.shape[k]; }
-  // F_k: d x d. Only the lower triangle is used.
+  // The factor matrix F_k: d x d, with d = d(k). Only the lower triangle is used.
   Real* factor(int k) const {
     Real* at = context_.At(context_.layout.pairs);
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) * d(i) : 0;
     return at;
   }
-  // Q_k: d x d.
+  // The eigenbasis Q_k of F_k: d x d. The columns are the basis vectors.
   Real* basis(int k) const { return InArena<Real>(context_.block.basis[static_cast<size_t>(k)]); }
   // The inverse square roots of the eigenvalues of dim k.
   Real* scale(int k) const { return InArena<Real>(context_.block.kl_scale[static_cast<size_t>(k)]); }

@@ -81,7 +81,7 @@ class BlockIo {
   }
 
  private:
-  // Applies a direction if the key norm_control or update_floor is set.
+  // Applies a direction in a group that sets the key norm_control or update_floor.
   void ApplyControlled(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
     const NormControlPass<Real> pass(context_, p, scale);
@@ -94,9 +94,9 @@ class BlockIo {
     if (Subtract(difference, nullptr) && is_on_hyperball) StoreRadius(radius);
   }
 
-  // Applies a direction if the key averaging is set.
+  // Applies a direction in a group that sets the key averaging.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
-    // One of these buffers may contain p. The step no longer needs the data in the other two.
+    // One of these buffers may contain p. The step no longer needs any other data in these buffers.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
     Real* free[2];
     size_t found = 0;

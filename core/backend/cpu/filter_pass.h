@@ -17,7 +17,7 @@ namespace shampoo {
 // h: receives H; nullptr if H is G itself (key beta1 is 0) and the caller does not need a copy.
 // d: receives D; nullptr if only its norm is needed. It may be the same memory as h.
 // h and d are buffers of the whole block.
-// program: this function uses it instead of item.program.
+// program: this function uses it instead of item.program, except to round states.
 template <typename Real>
 double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d);

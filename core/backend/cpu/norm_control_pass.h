@@ -12,8 +12,8 @@
 
 namespace shampoo {
 
-// Computes the update of a block if the key norm_control or update_floor is set. Such a block is a whole tensor.
-// NormControlStep (norms.h) has the formulas.
+// Computes the update of a block in a group that sets the key norm_control or update_floor. The block is a whole
+// tensor. NormControlStep (norms.h) has the formulas.
 template <typename Real>
 class NormControlPass {
  public:
@@ -40,7 +40,8 @@ class NormControlPass {
   }
 
   // Writes the old parameter minus the new parameter to `difference`, a dense tensor, and returns true. If CanControl()
-  // returns false, Subtract() writes nothing and returns false. radius: the norm that hyperball maintains.
+  // returns false, Subtract() writes nothing and returns false. radius: the norm of the new parameter with
+  // norm_control=hyperball.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;

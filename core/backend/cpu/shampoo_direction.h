@@ -35,8 +35,8 @@ class ShampooDirection {
 
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k, where C_k is the gradient
   // contracted with itself over all dims except k. Also refreshes inverse roots or takes snapshots if the schedule of
-  // the block requires this. With factor_correction kl, the inverse roots can enlarge the gradient so much that a
-  // factor matrix would overflow. In this case, changes only the factor matrices of earlier dims, and returns false.
+  // the block requires this. With factor_correction=kl, C_k is computed from Whiten(k, g) instead of the gradient. If
+  // this C_k could overflow F_k, changes only the factor matrices of the dims before k, and returns false.
   bool Update(const BlockData<Real>& g) {
     const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
     for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {

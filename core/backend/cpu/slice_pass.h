@@ -9,8 +9,8 @@ namespace shampoo {
 
 // Functions for slices of blocks, with shard_mode gather. SliceOfBlock (step_item.h) describes a slice.
 
-// Returns whether several calls may each process one range of a slice. If the rank does not hold an interval of the
-// flattened parameter, a call always processes the whole slice.
+// Returns whether several calls may each process one range of a slice. If the region of the slice is not an interval of
+// the flattened parameter, a call always processes the whole slice.
 inline bool IsDivisible(const SliceOfBlock& slice) { return slice.region->is_interval(); }
 
 // Copies a range of a slice from one buffer to another.

@@ -17,8 +17,8 @@ namespace shampoo::cuda {
 namespace {
 
 constexpr const char* kName = "cuda";
-// The library first searches for kVersionedFile, so that several versions can be installed. In its own folder, the
-// library then searches for kFile, which is the name of the plugin in Python wheels.
+// The library searches its own folder for kVersionedFile and then for kFile, and finally the system's library path for
+// kVersionedFile. kVersionedFile allows several versions to be installed. Python wheels contain the plugin as kFile.
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
 // The plugin calls functions that were added in CUDA 12.6. CUDA's notation: 1000 * major + 10 * minor.
@@ -124,8 +124,8 @@ Status OpenByName(Plugin* plugin) {
   const std::string_view reason = ReasonOf(kVersionedFile);
   // The folder is not known if the library is linked statically into a program that was started through PATH.
   const std::string where = folder.empty() ? "the folder of this program" : folder;
-  // If glibc does not find the file, its message begins with these words. If a library that the file needs is missing,
-  // the message begins with the name of that library. If a locale translates the message, the last return applies.
+  // If glibc does not find the file, `reason` begins with the words below. If a library that the file needs is missing,
+  // `reason` begins with the name of that library. If a locale translates `reason`, the last return applies.
   if (reason.starts_with("cannot open shared object file")) {
     return Unsupported(
         "the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,

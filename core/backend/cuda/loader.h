@@ -18,7 +18,7 @@ struct Table;
 // then the system's library path. Fails if the plugin is not found or does not match this library. Does not check
 // whether there is a device.
 Status LoadPlugin(const char* name_or_path);
-// Returns the plugin's table. Loads the plugin if it is not loaded yet.
+// Returns the plugin's table of functions (interface.h). Loads the plugin if it is not loaded yet.
 Status FindPlugin(const Table** table);
 
 // The CUDA devices of this process. If CUDA can be used, the plugin has kernels for at least one device, but perhaps

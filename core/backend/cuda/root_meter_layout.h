@@ -8,8 +8,8 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "core/base/round_up.h"
 
-// Layout of the device memory in which the roots of a chunk (root_workspace.h) are compared with the same roots in
-// float64 (track_root_residuals).
+// Layout of the device memory in which the roots of a chunk (root_workspace.h) are computed again in float64, to
+// measure the errors of the original roots (track_root_residuals).
 namespace shampoo::cuda {
 
 // Offsets in bytes.
@@ -39,7 +39,7 @@ inline RootMeterLayout MakeRootMeterLayout(int64_t n, int64_t count) {
   return layout;
 }
 
-// Returns an upper bound of the memory for chunks of up to `count` matrices. The part that cuSOLVER needs is estimated.
+// Returns the bytes of device memory for chunks of up to `count` matrices. The part that cuSOLVER needs is estimated.
 inline int64_t EstimatedMeterBytes(int64_t n, int64_t count) {
   const int64_t chunk = LargestRootChunk(RootMethod::kEigen, n, count, Dtype::kF64);
   return MakeRootMeterLayout(n, count).solver + EstimatedWorkspaceBytes(RootMethod::kEigen, n, chunk, Dtype::kF64);

@@ -51,7 +51,7 @@ inline constexpr int kRootVectors = 8;
 struct RootLayout {
   std::array<int64_t, kRootMatrices> matrices{};
   std::array<int64_t, kRootVectors> vectors{};
-  int64_t signs = 0;  // one vector, which all matrices of the chunk share
+  int64_t signs = 0;  // the vector of signs with which results are checked (ProbeSigns), one for the whole chunk
   int64_t members = 0;
   int64_t partials = 0;
   int64_t info = 0;
@@ -110,7 +110,8 @@ inline int64_t EstimatedWorkspaceBytes(RootMethod method, int64_t n, int64_t chu
   return BytesOfChunk(method, n, chunk, root_dtype, solver_bytes);
 }
 
-// Returns how many of `count` matrices fit kTargetRootWorkspace at the same time, but at least 1.
+// Returns the largest number of matrices, at least 1 and at most `count`, that a chunk may contain
+// (kTargetRootWorkspace, kMaxRootsAtOnce).
 inline int64_t LargestRootChunk(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   const int64_t max_count = std::min(kMaxRootsAtOnce, std::numeric_limits<int32_t>::max() / (n * n));
   int64_t fits = 1;
@@ -128,7 +129,7 @@ inline int64_t RootsPerChunk(RootMethod method, int64_t n, int64_t count, Dtype 
   return std::max<int64_t>(1, (count + chunks - 1) / chunks);
 }
 
-// Returns an upper bound of the memory that RootSolver needs for batches of up to `count` matrices. The part that
+// Returns the bytes of device memory that RootSolver needs for batches of up to `count` matrices. The part that
 // cuSOLVER needs is estimated, because the exact number is not known without a device.
 inline int64_t RootWorkspaceBytes(RootMethod method, int64_t n, int64_t count, Dtype root_dtype) {
   return EstimatedWorkspaceBytes(method, n, RootsPerChunk(method, n, count, root_dtype), root_dtype);

@@ -107,8 +107,8 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns 1 / (sqrt(l) + epsilon). a: 1 / sqrt(l). In the eigenbases, an element belongs to one eigenvalue of each dim,
-// and l is the product of these eigenvalues.
+// Returns 1 / (sqrt(l) + epsilon) for an element in the eigenbases. The element belongs to one eigenvalue of each dim,
+// and l is the product of these eigenvalues. a: 1 / sqrt(l).
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);

@@ -22,8 +22,11 @@ struct KernelsOf {
   //   h     receives H; not used if e is nullptr, because H then equals G
   //   d     receives D; not used if v is nullptr, because D then equals H
   void (*filter)(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real* h, Real* d, int64_t n);
-  // Computes the update from P, and updates M. m: M; nullptr if there is no momentum. update: receives U. value:
-  // receives W + U. update or value may be the same array as w.
+  // Computes the update from P, and updates M. `update` or `value` may be the same array as w.
+  //   p       P before the multiplication by `down` and `up`
+  //   m       M; nullptr if there is no momentum
+  //   update  receives U
+  //   value   receives W + U
   void (*apply)(const ApplyScalars<Real>& s, const Real* p, const Real* w, Real* m, Real* update, Real* value,
                 int64_t n);
   double (*sum_of_squares)(const Real* values, int64_t n);
@@ -46,8 +49,8 @@ struct KernelsOf {
 //   d  the diagonal of T, n elements
 //   e  the off-diagonal of T, n - 1 elements
 struct TridiagonalKernels {
-  static constexpr int kShifts = 16;
-  static constexpr int kLanes = 8;  // the number of poles is always a multiple of kLanes
+  static constexpr int kShifts = 16;  // the number of shifts in a call of count_below
+  static constexpr int kLanes = 8;    // the number of poles is always a multiple of kLanes
   static constexpr int kMaxPoles = 24;
   static constexpr int kColumns = 32;
   static constexpr int kRowMultiple = 16;
@@ -67,8 +70,9 @@ struct TridiagonalKernels {
   // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T. D is diagonal, and U is unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
-  // x <- x + the sum of weights[l] (T + shifts[l] I)^-1 b over kLanes consecutive poles.
-  //   inverses  the result of inverse_pivots, starting at the column of the first pole
+  // x <- x + the sum of weights[l] (T + shift_l I)^-1 b for l < kLanes. The terms belong to kLanes consecutive poles,
+  // and shift_l is the shift of term l.
+  //   inverses  the result of inverse_pivots, starting at the column of the first of these poles
   //   scratch   n * kLanes elements
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);

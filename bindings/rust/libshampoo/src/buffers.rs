@@ -93,7 +93,7 @@ impl Slot {
 /// drop(buffers);
 /// ```
 ///
-/// Memory that a step writes cannot overlap other memory:
+/// A slice that a step writes cannot overlap another slice:
 ///
 /// ```compile_fail,E0502
 /// # use libshampoo::Buffers;
@@ -142,7 +142,7 @@ impl<'a> Buffers<'a> {
         self
     }
 
-    /// Sets the memory to which steps write the new parameter. If the key "output" is updates, steps write the update
+    /// Sets the memory to which steps write the new parameter. If the key "output" is "updates", steps write the update
     /// instead, and the caller adds the update to the parameter.
     pub fn with_out<T: Element>(mut self, out: &'a mut [T]) -> Self {
         self.out = Some(Slot::write(out));
@@ -206,7 +206,7 @@ impl<'a> Buffers<'a> {
             None => {
                 return Err(Error::invalid(format!(
                     "parameter {:?}: the output is missing; set it with with_out(), because the parameter is \
-                     read-only, the key \"output\" is updates, or out_dtype differs from dtype",
+                     read-only, the key \"output\" is \"updates\", or out_dtype differs from dtype",
                     param.name
                 )))
             }

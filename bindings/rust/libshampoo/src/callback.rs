@@ -19,9 +19,9 @@ thread_local! {
     static FAILURE: RefCell<Option<BoxError>> = RefCell::new(None);
 }
 
-/// Swaps `failure` with `FAILURE`. Drops neither of the two errors, because their destructors may call the library,
-/// which needs `FAILURE`. Does nothing if the thread is exiting and its thread-local storage no longer exists. In this
-/// case, the error of the library call does not contain the error of the communicator.
+/// Swaps `failure` with `FAILURE`. Drops neither of the two errors, because their destructors may call this crate,
+/// which would borrow `FAILURE` again. Does nothing if the thread is exiting and its thread-local storage no longer
+/// exists. In this case, the error of the library call does not contain the error of the communicator.
 fn exchange(failure: &mut Option<BoxError>) {
     let _ = FAILURE.try_with(|stored| swap(&mut *stored.borrow_mut(), failure));
 }
@@ -43,8 +43,8 @@ fn contain<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-/// Runs a callback. `FAILURE` is empty while the callback runs, and is restored afterwards. If the callback panics, Err
-/// is the message of the panic.
+/// Runs a callback. `FAILURE` is empty when the callback starts, and is restored afterwards. If the callback panics,
+/// Err is the message of the panic.
 pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Result<R, String> {
     let mut failure = None;
     exchange(&mut failure);

@@ -15,8 +15,8 @@ use std::slice;
 /// A call of [`all_gather`](Communicator::all_gather) or [`all_to_all`](Communicator::all_to_all) is an *exchange*. All
 /// ranks make the same sequence of exchanges, on the threads that call their optimizers. If an exchange or
 /// [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer fails with
-/// [`Code::Comm`](crate::Code::Comm). The message and the source of this error contain the error or the panic message.
-/// Later steps of the optimizer fail, too.
+/// [`Code::Comm`](crate::Code::Comm). This [`Error`] has the communicator's error or panic message in its message and
+/// as its source. Later steps of the optimizer fail, too.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. [`Comm::new`] calls this method once.
     fn rank(&self) -> usize;
@@ -41,7 +41,8 @@ pub trait Communicator: Send + Sync {
 
     /// Sends `send_bytes[r]` bytes to each rank r, including this rank, and receives `recv_bytes[r]` bytes from rank r.
     /// In `send` and in `recv`, the data of the ranks are in the order of the ranks, without gaps. A number of bytes
-    /// may be 0. This method is optional. It is only called for shards, if the key "shard_mode" is "gather".
+    /// may be 0. This method is optional. The library only calls it if the key "shard_mode" is "gather", to exchange
+    /// data between shards.
     ///
     /// # Errors
     ///

@@ -144,8 +144,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], or a buffer does not match its parameter.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
-    /// - [`Code::State`]: another rank makes a step, a communicator is in use by another call, or the optimizer is on
-    ///   CUDA. On CUDA, use [`export_raw`](Optimizer::export_raw).
+    /// - [`Code::State`]: another rank makes a step instead, a communicator is in use by another call, or the optimizer
+    ///   is on CUDA. On CUDA, use [`export_raw`](Optimizer::export_raw).
     pub fn export(&mut self, blend: f64, buffers: &mut [Buffers<'_>]) -> Result<()> {
         let weights: Vec<*mut c_void> = buffers.iter().map(Buffers::out_address).collect();
         self.read_addresses("export", buffers)?;
@@ -182,7 +182,8 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Changes a hyper-parameter of a group, starting with the next step. Its [`Key`](crate::Key) must be `changeable`.
+    /// Changes a hyper-parameter of a group, starting with the next step. The [`Key`](crate::Key) of the
+    /// hyper-parameter must be `changeable`.
     ///
     /// # Errors
     ///

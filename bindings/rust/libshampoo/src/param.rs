@@ -6,7 +6,7 @@ use crate::error::{to_i32, to_i64, Error, Result};
 use libshampoo_sys as sys;
 use std::ffi::CStr;
 
-/// The part of a parameter that this rank holds and that its buffers contain.
+/// The part of a parameter that one rank holds. On that rank, the buffers of the parameter contain only this part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shard {

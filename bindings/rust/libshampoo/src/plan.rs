@@ -285,7 +285,7 @@ impl Plan {
         Ok(bytes as usize)
     }
 
-    /// Returns the number of parameters, which is also the number of buffers of a step.
+    /// Returns the number of parameters, which is also the number of [`Buffers`](crate::Buffers) that a step expects.
     pub fn param_count(&self) -> usize {
         self.info.params.len()
     }

@@ -10,15 +10,15 @@ use libshampoo_sys as sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RootMethod {
-    /// The matrix is 1x1.
+    /// The power of the only element of a 1x1 matrix.
     Scalar,
-    /// The matrix is diagonal.
+    /// The powers of the elements on the diagonal of a diagonal matrix.
     Diagonal,
-    /// Eigendecomposition.
+    /// Eigendecomposition, or the rational approximation that can replace it (docs/roots.md).
     Eigen,
     /// The coupled inverse Newton iteration.
     Newton,
-    /// A coupled iteration of higher order.
+    /// The coupled iteration whose order of convergence is the key "root_order".
     HigherOrder,
     /// The method "cans": a fixed number of matrix products (docs/roots.md).
     Cans,
@@ -37,15 +37,17 @@ pub struct RootInfo {
     pub converged: i32,
     /// Number of further attempts after the first one failed.
     pub retried: usize,
-    /// Largest element of |A X^p - I|, computed in f64. A is the matrix including epsilon, X is its inverse root, and p
-    /// is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of [`inverse_root`]. NaN if X^p cannot be
-    /// computed.
+    /// Largest element of |A X^p - I|, computed in f64. A is `a + e I` (see [`inverse_root`]), X is the inverse root,
+    /// and p is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of `inverse_root`. If the key
+    /// "root_rank_handling" is "pseudo_inverse", I is replaced by the projector onto the eigenvectors that the
+    /// pseudo-inverse keeps. NaN if X^p cannot be computed; 0 if `exponent_multiplier` is 0.
     pub residual: f64,
 }
 
 /// Computes the inverse root of a symmetric `n` x `n` matrix `a`: `x = (a + e I) ^ (-exponent_multiplier * root.1 /
 /// root.0)`. The root `(4, 1)` is the inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of
-/// `a` (its trace divided by `n`) or, if the key `epsilon` is set instead, `epsilon`.
+/// `a` (its trace divided by `n`) or, if the key `epsilon` is set instead, `epsilon`. With `root_method=higher_order`,
+/// `epsilon` is relative to a bound on the largest eigenvalue.
 ///
 /// Matrices are row-major. Elements of `a` above the diagonal are not read. The keys "epsilon", "exponent_multiplier"
 /// and "root_..." of the config are used.

@@ -96,7 +96,7 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such entry, its type is not `T`, or elements are out of range.
+    /// [`Code::Invalid`]: there is no such entry, its dtype is not that of `T`, or elements are out of range.
     pub fn read_state<T: Element>(&mut self, index: usize, first: usize, values: &mut [T]) -> Result<()> {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);
@@ -111,7 +111,7 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such entry, its type is not `T`, or elements are out of range.
+    /// [`Code::Invalid`]: there is no such entry, its dtype is not that of `T`, or elements are out of range.
     pub fn write_state<T: Element>(&mut self, index: usize, first: usize, values: &[T]) -> Result<()> {
         let index = self.state_dtype::<T>(index)?;
         let (first, count) = (to_i64("first", first)?, to_i64("count", values.len())?);

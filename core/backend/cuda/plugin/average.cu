@@ -57,7 +57,7 @@ struct AveragedDirectionBody {
   }
 };
 
-// Returns the weight of this step's iterate in the average of a block (averaging schedule_free). is_routed: whether
+// Returns the weight of this step's iterate in the average of a block (averaging=schedule_free). is_routed: whether
 // adam updates the block although the group has method muon. Such blocks have scalars of their own, which are not set
 // if only other shard ranks have gradients of the group. Therefore this function reads the settings of the group
 // instead.

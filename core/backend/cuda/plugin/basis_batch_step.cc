@@ -4,7 +4,7 @@
 // A batch uses four buffers of tensors. The table shows their contents after each operation of a step with
 // basis_order=after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and
 // KL-Shampoo whiten the gradient (UpdateKlFactors). With other methods, the operation `factors` leaves `third`
-// unchanged.
+// unchanged. The operation soap_post orthogonalizes the direction if the key of the same name is set.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -345,7 +345,7 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
   return {};
 }
 
-// With kl_eigenvalues ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
+// With kl_eigenvalues=ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
 // k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). To whiten a gradient is
 // to contract it with the matrices that LoadBases() writes to `turns`. These matrices and the next eigenvalues are
 // computed from the old bases and eigenvalues.

@@ -52,7 +52,7 @@ class BasisBatchStep {
   // How Contract() contracts tensors with the matrices of several dims, one dim after another.
   struct Chain {
     void* from;
-    void* to;        // receives the result, for any number of dims
+    void* to;        // receives the result of the last contraction
     void* other;     // a buffer for intermediate results
     void* matrices;  // a buffer of matrices
     bool transposed = false;

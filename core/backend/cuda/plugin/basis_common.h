@@ -36,7 +36,7 @@ struct BasisTile {
   }
 };
 
-// A factor matrix of a run (BasisRun). Kernels use this type if one CTA processes one factor matrix.
+// The factor matrix of one block of a run (BasisRun). item: the position of the block in the run.
 template <typename Real>
 struct BasisFactor {
   int32_t index;  // of the block in the plan

@@ -79,7 +79,7 @@ struct CheckWhitenedBody {
   }
 };
 
-// With kl_init auto: if all factor matrices of a block are negligible, computes its eigenvalues from the gradient.
+// With kl_init=auto: if all factor matrices of a block are negligible, computes its eigenvalues from the gradient.
 template <typename Real>
 struct StartEigenvaluesBody {
   BasisArgs args;

@@ -83,14 +83,15 @@ cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
 cudaError_t DivideByGrafting(cudaStream_t stream, const BasisArgs& args);
 
 // basis_factor_kernels.cu
-// Computes the next d eigenvalues of one dim from the rotated gradient (kl_eigenvalues ema).
+// Computes the new eigenvalues of the dim of a run from the rotated gradient and the old eigenvalues
+// (kl_eigenvalues=ema). d: the length of this dim, which is the number of its eigenvalues.
 cudaError_t NextEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t d);
 // Checks whether the factor matrices of a run stay finite if the whitened gradients in the buffer `whitened` update
 // them. Clears BlockWork::states_fit if they do not stay finite.
 cudaError_t CheckWhitened(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, int64_t tiles,
                           const void* whitened);
 // Computes the eigenvalues of a block from the gradient in the batch's buffer `first`, if all factor matrices of the
-// block are negligible (kl_init auto).
+// block are negligible (kl_init=auto).
 cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
 // Updates factor matrices with the gradient products in the batch's matrices. initializes: true selects the blocks
 // that the gradient initializes, and false selects all other blocks.

@@ -148,8 +148,8 @@ struct ScaleBody {
     if (ScalesByDualNorm(group, work)) {
       dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
     }
-    // If the key second_moment is `row` or `short`, method muon keeps the norm that the direction had before the
-    // division by its second moment.
+    // With method muon and second_moment `row` or `short`, the division by the second moment changes the norm of the
+    // direction. The scale restores the norm.
     const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
                             block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {

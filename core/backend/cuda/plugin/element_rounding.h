@@ -26,9 +26,10 @@ class NearestRounding {
   }
 };
 
-// The counterpart of BlockRounding on the CPU. Rounds bfloat16 elements of a state stochastically if the block's group
-// sets state_rounding to stochastic. For elements of the parameter and the update, the key is param_rounding. The
-// random numbers of an element do not depend on other elements, so each thread computes those of its own elements.
+// Does on a device what the class BlockRounding does on the CPU. Rounds bfloat16 elements of a state stochastically if
+// the block's group sets state_rounding to stochastic, and bfloat16 elements of the parameter or the update if the
+// group sets param_rounding to stochastic. The random numbers of an element do not depend on other elements, so each
+// thread computes those of its own elements.
 class StochasticRounding {
  public:
   // state: what is rounded; kParam is the parameter or the update. Call this constructor only if the step advances the

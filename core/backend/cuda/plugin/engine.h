@@ -150,7 +150,7 @@ struct Engine {
   std::unique_ptr<PhaseTimer> timer_;            // nullptr: no times are measured
   int64_t tickets_ = 0;                          // the ticket of the last step
   int64_t export_tickets_ = 0;                   // the ticket of the last export; see StepArgs::exports
-  bool advances_averages_ = false;               // some group has averaging schedule_free or weight_ema
+  bool advances_averages_ = false;               // some group sets averaging=schedule_free or weight_ema
   int64_t recorded_ = 0;                         // the last ticket that done_ covers
   bool has_work_ = false;                        // done_ has been recorded, for a step or for another call
   bool buffers_are_set_ = false;

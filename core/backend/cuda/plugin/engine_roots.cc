@@ -141,7 +141,7 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
 }
 
 // Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so the solver
-// replaces them by I. StepState::go is 0, so no root or status is written.
+// works on identity matrices instead. StepState::go is 0, so no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The second and all later iterations use the same kernels, so two iterations suffice.

@@ -4,7 +4,8 @@
 // Steps and exports. A step enqueues kernels and matrix products in the order of the caller's stream. Products of
 // blocks of different shapes run in parallel: the first cuBLAS handle uses the caller's stream, and the other handles
 // use the engine's own streams. Events order the streams. The host does not allocate memory. The host waits only in the
-// caller's collectives, and in refreshes whose root method waits for results of the device (docs/adr/0027).
+// caller's collectives, for copies between the device and host memory that a collective uses (HostExchange), and in
+// refreshes whose root method waits for results of the device (docs/adr/0027).
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"

@@ -265,8 +265,9 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(2 * plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
-    // Fill the buffers from `first` to `blas`, because PreloadLibraries() passes them to cuBLAS and cuSOLVER. Bytes of
-    // 0xff are NaN in every floating-point dtype. The solver of inverse roots replaces such matrices by I.
+    // Fill the buffers from `first` to the one before `blas`, because PreloadLibraries() passes them to cuBLAS and
+    // cuSOLVER. An element whose bytes are all 0xff is a NaN in every floating-point dtype. The solver of inverse roots
+    // replaces matrices with such elements by the identity.
     SHAMPOO_CUDA_TRY(
         cudaMemsetAsync(base + layout_.first, 0xff, static_cast<size_t>(layout_.blas - layout_.first), stream));
     return {};

@@ -20,7 +20,7 @@ struct WriteHeaderBody {
     const StepState& state = *tables.state;
     const bool exports = state.exports != 0;
     // If replicas skip blocks because of gradients, all replicas must skip the same blocks. So header.inputs includes
-    // this sum over the skipped blocks.
+    // the sum of b + 1 over the skipped blocks b.
     const double skipped = cta.Sum(exports ? 0 : tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
       // With gathered blocks, only the owner of a block knows whether the block must be skipped.
@@ -79,7 +79,7 @@ struct CompareHeadersBody {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
       RecordSteppingRanks(tables.state, world, [&](int64_t rank) { return HeaderOf(rank).round; });
-      // If `counted` is 2, all ranks already know this rejection and its reason, so the headers contain nothing new.
+      // If `counted` is 2, the step is rejected, and all ranks already know the reason from an earlier exchange.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);

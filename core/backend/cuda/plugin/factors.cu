@@ -21,7 +21,7 @@ struct LoadGradientBody {
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
-    // Matrix products always cover whole shape groups, so a block that is not stepped gets a gradient of zeros.
+    // Matrix products also read the gradients of blocks that are not stepped, so these gradients are set to zero.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.scalars];
     const DeviceParam& param = tables.params[block.param];
@@ -221,8 +221,8 @@ struct UpdateFactorBody {
     struct Loaded {
       Real factor, product, replacement;
     };
-    // If later kernels of the step do not need the new factor matrix, `matrix` receives another matrix instead: the
-    // snapshot, the async root or X.
+    // `matrix` receives the matrix that later kernels of the step read: the snapshot, the async root, X or, in all
+    // other cases, the new factor matrix.
     const bool reads_inverse = wanted && !Refreshes(task);
     const auto replacement_at = [&](int64_t r, int64_t c) {
       if (task == RootTask::kFromSnapshot) return snapshot[r * d + c];

@@ -185,9 +185,9 @@ struct PackUpdatesBody {
       CopyElement(update, packed, whole, dense, block.exchange_dtype);
     });
     if (tile.begin > 0) return;
-    // The bytes of kSkippedMark are a NaN. If parameters are sent instead of updates (key communicate), the first
-    // element of the slice may be this NaN. Change the sign of this element, so that it is still a NaN but is not taken
-    // for the mark. Exports send no marks, and their receivers do not check for marks.
+    // An element whose bytes all equal kSkippedMark is a NaN. If parameters are sent instead of updates (key
+    // communicate), the first element of the slice may be this NaN. Change the sign of this element, so that it is
+    // still a NaN but is not taken for the mark. Exports send no marks, and their receivers do not check for marks.
     if (exports || !IsMarkedSkipped(cta, update, bytes)) return;
     cta.Once([&] { update[bytes - 1] = static_cast<char>(update[bytes - 1] & 0x7f); });
   }

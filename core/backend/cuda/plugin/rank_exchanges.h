@@ -13,12 +13,12 @@
 namespace shampoo::cuda {
 
 // The exchanges of a step with other ranks (docs/adr/0024, docs/adr/0025, docs/adr/0028). Every rank makes the same
-// sequence of collectives, even after it has rejected the step. The headers then report the error to the other ranks.
-// Without other ranks, nothing is exchanged. Exchanges belong to no phase (PhaseTimer), because their time includes
-// waiting for other ranks.
+// sequence of collectives, even after it has rejected the step. The headers of its segments (segment_header.h) then
+// report its error to the other ranks. Without other ranks, nothing is exchanged. Exchanges belong to no phase
+// (PhaseTimer), because their time includes waiting for other ranks.
 //
-// The kernels run in the caller's stream, so that the decisions of a step have a fixed order. With several buckets, the
-// collectives that exchange the buckets run in a separate stream. Events order the two streams.
+// The kernels run in the caller's stream, so that those that can reject the step run in a fixed order. With several
+// buckets, the collectives that exchange the buckets run in a separate stream. Events order the two streams.
 class RankExchanges {
  public:
   // The plan must outlive this object.

@@ -11,9 +11,8 @@
 
 namespace shampoo::cuda {
 
-// Computes roots again in float64, compares the original roots with the new ones, and writes the deviations to the
-// statuses of the original roots (key track_root_residuals). On the CPU, MeasureRoot (core/roots/residual.h) does the
-// same.
+// Computes RootResiduals (core/roots/residual.h) of roots, and writes them to the statuses of these roots (key
+// track_root_residuals). For this purpose, computes the roots again in float64. On the CPU, MeasureRoot does the same.
 class RootMeter {
  public:
   // n: the size of the matrices. count: the largest number of such matrices in a chunk (root_workspace.h).

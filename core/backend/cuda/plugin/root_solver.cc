@@ -71,7 +71,7 @@ struct RetryInputs {
 static_assert(sizeof(RetryInputs) <= kRetryInputBytes);
 
 // The largest residual at which a retry accepts a root that a Newton iteration has computed. If the residual is larger,
-// float32 is not precise enough for the matrix, and the host computes the root in float64.
+// the host computes the root in float64.
 constexpr double kLargestRetryResidual = 1e-3;
 
 // Returns whether a coupled Newton iteration can compute this root.
@@ -139,9 +139,9 @@ int64_t RootSolver::WorkspaceBytes() const {
   return workspace_bytes_ + (meter_ != nullptr ? meter_->WorkspaceBytes() : 0);
 }
 
-// Determines the number of matrices in a chunk. This number is halved until cuSOLVER accepts a chunk of this size, and
-// the chunk needs at most kTargetRootWorkspace bytes. If the batched solver does not accept even a single matrix,
-// matrices are decomposed one by one.
+// Determines the number of matrices in a chunk. This number is halved, at most down to 1, until cuSOLVER accepts a
+// chunk of this size and the chunk needs no more than kTargetRootWorkspace bytes. If the batched solver does not accept
+// even a single matrix, matrices are decomposed one by one.
 Status RootSolver::Prepare(const RootSizes& sizes, const Handles& handles) {
   if (sizes.count == 0) return Status();
   RootSizes chunk = sizes;

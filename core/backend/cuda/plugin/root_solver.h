@@ -24,12 +24,13 @@ struct RootBatch {
   int64_t stride = 0;
   Dtype computation = Dtype::kF32;  // dtype of the elements of `matrices`
   Dtype root_dtype = Dtype::kF32;   // dtype in which the roots are computed
-  double limit = 0;                 // the largest magnitude that an element of X may have
+  double limit = 0;                 // the largest magnitude that an element of a root may have
   int64_t root = 1;                 // r in the exponent -exponent_multiplier / r
-  // In: F, both triangles, exactly symmetric. Out: X, in the same form, if the status reports no failure; otherwise F.
+  // In: the matrices F, exactly symmetric, with both triangles. Out: each root X in the same form, or F if the status
+  // reports a failure.
   void* matrices = nullptr;
   const double* divisor = nullptr;                  // on the device: F is divided by *divisor, then by TraceDivisor()
-  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of the matrix's flag
+  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of a flag as in RootSpec
   const int32_t* active = nullptr;                  // on the device; if 0, the step was rejected: nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
   // On the device, by matrix: the statuses of earlier roots of the same matrices; or nullptr. If there are such
@@ -54,7 +55,7 @@ struct RunningCount;
 
 // Computes the roots of whole batches with the group's method:
 // X = (F / divisor + epsilon I)^(-exponent_multiplier / root), by the rules of core/roots (trace_scaling, clamp,
-// diagonal shortcut, relative epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports
+// diagonal shortcut, epsilon of higher_order, pseudo-inverse). There is no recovery ladder: the status reports
 // a failure if the method cannot compute a result, or if the result is not finite, exceeds `limit` or is not a root of
 // its matrix. Solvers receive the identity instead of a matrix that is not finite. With track_root_residuals, the roots
 // are also compared with roots that are computed in float64.
@@ -69,8 +70,8 @@ class RootSolver {
   // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
-  // cuSOLVER waits. The coupled methods (newton, higher_order) wait after every few iterations, to stop when no matrix
-  // needs more iterations. The batch is divided into chunks that fit the workspace.
+  // cuSOLVER waits. Unless the stream is being captured, the coupled methods (newton, higher_order) wait after every
+  // few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes the eigenvectors of matrices with at least two rows. The root dtype must be the computation dtype, and
   // may_be_diagonal must be nullptr; `limit` is ignored. The eigenvectors replace the matrices as columns, ordered by
@@ -79,9 +80,9 @@ class RootSolver {
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
   // Like the other Compute(), but uses this spec instead of the group's settings, and measures no roots.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
-  // Uses the method `how` to retry a root that Compute() could not compute, and waits for the result. `matrix` is a
-  // batch of one matrix; its members from `divisor` to `status` are ignored. The matrix is replaced if *out reports no
-  // failure. If `how` cannot compute this root, *out reports the failure kSolver.
+  // Uses the method `how` to retry a root that Compute() could not compute, and waits for the result. The batch
+  // `matrix` has one matrix. Its fields from RootBatch::divisor to RootBatch::status are ignored. The matrix is
+  // replaced if *out reports no failure. If `how` cannot compute this root, *out reports the failure kSolver.
   Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                const Handles& handles, void* workspace, RootStatus* out);
 

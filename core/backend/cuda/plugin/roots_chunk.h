@@ -15,19 +15,20 @@
 // chunk is called a member.
 namespace shampoo::cuda {
 
-// What is recorded about a member while its root is computed.
+// What is recorded about a member while its root is computed. B, X, Y and Z are those of core/rules/coupled_scalars.h
+// and core/rules/cans_scalars.h.
 struct RootMember {
-  double divisor;  // the matrix is divided by this number: *RootChunk::divisor times TraceDivisor()
-  double epsilon;  // added to the eigenvalues of the unscaled matrix
-  double shift;    // added to the diagonal of the scaled matrix or, by method eigen, of the unscaled matrix
+  double divisor;  // A is the matrix divided by this number, which is *RootChunk::divisor times TraceDivisor()
+  double epsilon;  // RootSpec::epsilon for this matrix (ResolvedEpsilon)
+  double shift;    // added to the diagonal of the scaled matrix A 2^-scale or, with method eigen, of A
   double error;    // max |Y - I|; method cans: |r| (SubtractProduct)
   double start;    // the first X is this multiple of I; method cans: X is this multiple of Z
-  double factor;   // the root of the scaled matrix is multiplied by this factor
+  double factor;   // the computed root is multiplied by this factor before it is delivered
   double largest;  // the largest magnitude in the delivered root
   double z;        // the first Y is this multiple of B (StartCoupled); method cans: the norm by which Y is divided
   RootFailure failure;
   RootKind kind;
-  int32_t scale;     // solvers receive A 2^-scale, where A is the matrix divided by `divisor`
+  int32_t scale;     // solvers receive the scaled matrix A 2^-scale
   int32_t diagonal;  // every element off the diagonal is 0
   int32_t shortcut;  // the root is computed from the diagonal
   int32_t replaced;  // solvers receive the identity instead of the matrix
@@ -67,7 +68,7 @@ struct RootChunk {
   Dtype computation;
   Dtype root_dtype;
   double limit;
-  double largest_residual;  // the largest residual with which the result of an iteration counts as a root
+  double largest_residual;  // limit above which CheckByVector, CheckByMatrix and SubtractProduct reject a root
   void* matrices;
   const double* divisor;                  // without trace_scaling, which RootMember::divisor includes
   const int32_t* const* may_be_diagonal;  // see RootBatch; nullptr if `compared` is used
@@ -105,11 +106,12 @@ cudaError_t InspectRoots(cudaStream_t stream, const RootChunk& chunk);
 cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bool with_shift);
 
 // roots_eigen.cu
-// Writes (q v)_i and l_i (q v)_i, where v is the vector of signs, to row i of pair.
+// Writes (Q v)_i and l_i (Q v)_i to row i of `pair`. The rows of Q are the eigenvectors of the scaled matrix, l are its
+// eigenvalues, v is the vector of signs, and qv is Q v.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
-// Checks the decomposition by applying it to the vector of signs v. Computes the eigenvalues of the square root of X
-// from the eigenvalues l of A, and writes them to `roots`. For a matrix with the diagonal shortcut, only writes the
-// diagonal of X to `roots`. av: A v. back: Q^T times the result of PairProbe.
+// Checks the decomposition by applying it to v. Computes the eigenvalues of the square root of X from l, and writes
+// them to `roots`. For a matrix with the diagonal shortcut, only writes the diagonal of X to `roots`. l, v and Q: as
+// for PairProbe. av: the scaled matrix times v. back: Q^T times the result of PairProbe.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
 // Computes the diagonal of X for members with the diagonal shortcut.
@@ -160,7 +162,8 @@ cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r
                             bool is_last);
 
 // roots_output.cu
-// Copies the lower triangle of the root to the upper one, and computes the largest magnitude in the root.
+// Copies the lower triangle of x to the upper one, and computes RootMember::largest. x: the roots of members without
+// the diagonal shortcut. roots: the diagonals of the roots of members with the diagonal shortcut.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
 // Check the result of an iteration: `vector` must be close to the vector of signs, or `matrix` must be close to I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);

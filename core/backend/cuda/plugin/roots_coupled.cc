@@ -10,7 +10,8 @@
 
 // Root methods newton and higher_order (core/rules/coupled_scalars.h). Each kernel processes all members of a chunk. If
 // a member has stopped, its X and Y are multiplied by I, which does not change them. After every few iterations, the
-// host waits for the number of running members, and ends the loop if this number is 0 (docs/adr/0027).
+// host waits for the number of running members, and ends the loop if this number is 0 (docs/adr/0027). The host does
+// not wait while the stream is being captured.
 namespace shampoo::cuda {
 namespace {
 
@@ -82,7 +83,7 @@ class CoupledIteration {
     return Status();
   }
 
-  // Computes T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule.
+  // Computes T <- the sum of b_i (I - Y)^i for i < order, by Horner's rule. b_i: SeriesCoefficient(i, p).
   Status SeriesFactor() {
     const int64_t order = chunk_.spec.order;
     // Horner's rule begins with the terms of the two highest powers, b_(o-1) (I - Y) + b_(o-2) I, where o is the order.
@@ -179,7 +180,8 @@ class CoupledIteration {
 //     stays in (0, 1]. While y is below 0.1, it grows by a factor of at least T(0.1)^p in each iteration.
 //   - From 0.1 on, each iteration reduces 1 - y to its square or less, because (1 + (1 - y) / p)^p >= 1 + (1 - y).
 //     9 iterations suffice: 0.9^(2^9) is less than the rounding error of float64.
-//   - The first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most 2^p.
+//   - With method newton, the first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most
+//     2^p. With method higher_order, it maps no y below the new value of the smallest y (StartHigherOrder).
 //   - The smallest possible y is the smallest number of float64, divided by a norm of the scaled matrix B. The elements
 //     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfSize).
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {

@@ -85,7 +85,7 @@ struct TransformBody {
     const int64_t n = chunk.n;
     const Root* const l = VectorOf<Root>(chunk, eigenvalues, cta.index());
     Root* const to = static_cast<Root*>(roots) + cta.index() * n;
-    // X = B^T B, where row i of B is l_i^(exponent / 2) times eigenvector i.
+    // X = R^T R, where row i of R is root_of(l_i) times eigenvector i.
     const RootMember& member = chunk.members[cta.index()];
     const RootOfEigenvalue root_of(chunk.spec, member.epsilon, chunk.spec.exponent / 2, member.scale,
                                    static_cast<double>(l[0]), static_cast<double>(l[n - 1]), 0);

@@ -68,7 +68,7 @@ struct BeginMemberBody {
     }
     const bool finite = member.failure == RootFailure::kNone;
     const bool is_relative = spec.relative_epsilon > 0;
-    // A copy of the spec in which `epsilon` is the number that is added to the eigenvalues of this matrix.
+    // A copy of the spec in which `epsilon` is the value for this matrix (ResolvedEpsilon).
     RootSpec resolved = spec;
     resolved.epsilon = finite || !is_relative ? ResolvedEpsilon(spec, trace / member.divisor) : 0;
     if (chunk.compared != nullptr) resolved.epsilon = chunk.compared[index].epsilon;

@@ -66,17 +66,18 @@ SHAMPOO_DEVICE inline void MirrorPiece(const Cta& cta, const RootChunk& chunk, c
   });
 }
 
-// Returns the largest RootPartial::first_magnitude of the pieces of a member. CTA i of the kernel processes member i.
+// Returns the largest RootPartial::first_magnitude of a member's first `pieces` partial results. CTA i of the kernel
+// processes member i.
 SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& chunk, int64_t pieces) {
   const RootPartial* const partials = chunk.partials + cta.index() * chunk.pieces;
   return BitsAs<double>(cta.Largest(pieces, [&](int64_t i) { return partials[i].first_magnitude; }));
 }
 
-// Checks the eigendecomposition A = Q^T diag(l) Q of a member with the vector of signs v (RootChunk::signs). CTA i of
-// the kernel processes member i.
+// Returns whether the computed Q and l are an eigendecomposition A = Q^T diag(l) Q of a member's matrix A. Verifies
+// this by applying them to the vector of signs v (RootChunk::signs). CTA i of the kernel processes member i.
 //   eigenvalues  l, which must be ascending
 //   product      A v
-//   returned     pairs: element i of Q^T Q v, and element i of Q^T diag(l) Q v
+//   returned     for each i a pair: element i of Q^T Q v, and element i of Q^T diag(l) Q v
 template <typename Root>
 SHAMPOO_DEVICE inline bool DecompositionFits(const Cta& cta, const RootChunk& chunk, const void* eigenvalues,
                                              const void* product, const void* returned) {

@@ -15,18 +15,18 @@ namespace shampoo::cuda {
 // buffers and writes the other. C_k is a tensor contracted with itself over all dims except k.
 class ShampooProducts {
  public:
-  // workspace: device memory that is divided as in `layout`. All arguments must outlive the object.
+  // workspace: device memory that is divided as in `layout`. All arguments except tf32 must outlive the object.
   ShampooProducts(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                   bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Writes C_k of the gradients to the lower triangles of the batch's matrices. Skips blocks with factor_correction kl.
+  // Writes C_k of the gradients to the lower triangles of the batch's matrices. Skips blocks with factor_correction=kl.
   Status MultiplyGradients(cudaStream_t stream, const BlockBatch& batch) const;
 
-  // Updates the factor matrices of blocks with factor_correction kl (KL-Shampoo, arXiv 2509.03378):
-  // F_k <- factor_decay F_k + factor_weight C_k. Here C_k is computed from the gradient after its contraction with the
-  // inverse roots of all dims except k. Afterwards, the first buffer of tensors contains the gradients again. Does
-  // nothing if the batch has no block with factor_correction kl.
+  // Updates the factor matrices of blocks with factor_correction=kl (KL-Shampoo, arXiv 2509.03378):
+  // F_k <- factor_decay F_k + factor_weight C_k (step_scalars.h). Here C_k is computed from the gradient after its
+  // contraction with the inverse roots of all dims except k. Afterwards, the first buffer of tensors contains the
+  // gradients again. Does nothing if the batch has no block with factor_correction=kl.
   Status UpdateKlFactors(cudaStream_t stream, const Tables& tables, const BatchTables& work,
                          const BlockBatch& batch) const;
 

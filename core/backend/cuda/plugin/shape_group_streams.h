@@ -25,9 +25,9 @@ class ShapeGroupStreams {
 
   const Handles& first() const { return handles_[0].get(); }
 
-  // For every shape group, calls work(handles, shape_group), which must enqueue work on the stream of `handles`. The
-  // device starts this work after all earlier work on the caller's stream, and ends it before any later work on that
-  // stream starts. stream: the caller's stream.
+  // Calls work(handles, shape_group) for one shape group after another, until a call fails. `work` must enqueue only on
+  // the stream of `handles`. The device runs the enqueued work after all earlier work on the caller's stream, and
+  // before all later work on that stream. stream: the caller's stream.
   template <typename Work>
   Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
     const size_t streams = std::min(batch.shape_groups.size(), handles_.size());

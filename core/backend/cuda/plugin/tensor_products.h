@@ -24,7 +24,7 @@ struct TensorDim {
   const Block& block;  // one block of the shape group
   int dim;
   Dtype computation;
-  int64_t count;  // of tensors
+  int64_t count;  // number of tensors
 };
 
 // Returns three sizes of a block: the product of the dims before dim k, the length of dim k, and the product of the
@@ -35,11 +35,11 @@ Unfolding UnfoldingOf(const Block& block, int k);
 struct Contraction {
   // If true, tensors are contracted with the second index of each matrix, otherwise with the first index.
   bool transposed = false;
-  bool tf32 = false;  // for float32 only: round the factors to TF32
+  bool tf32 = false;  // for float32 only: round both inputs of the product to TF32
 };
-// Contracts dim k (TensorDim::dim) of each tensor in `from` with an index of the tensor's matrix, and writes the
-// results to `to`. The matrices are row-major. moved: a buffer for an intermediate result, which is used only if dim k
-// is between other dims. `moved` may be from.data.
+// Contracts dim k (TensorDim::dim) of each tensor in `from` with one index of the tensor's matrix
+// (Contraction::transposed), and writes the results to `to`. The matrices are row-major. moved: a buffer for an
+// intermediate result, which is used only if dim k is between other dims. `moved` may be from.data.
 Status ContractDim(const Handles& handles, const TensorDim& dim, const Contraction& how, const EqualArrays& from,
                    const EqualArrays& matrices, const EqualArrays& to, void* moved);
 

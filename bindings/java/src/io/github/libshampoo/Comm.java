@@ -58,8 +58,8 @@ public final class Comm implements AutoCloseable {
   /**
    * Creates a communicator that calls C functions, such as those of shampoo_mpi_ops().
    *
-   * @param address address of a shampoo_comm_ops, which is copied. The object to which its field {@code user} points
-   *     must exist until the library calls its function {@code release}.
+   * @param address address of a shampoo_comm_ops struct, which is copied. The object to which the field {@code user} of
+   *     the struct points must exist until the library calls the function {@code release} of the struct.
    * @return the communicator. Close it.
    * @throws ShampooException.Invalid if the address is 0, or a field has a wrong value.
    */
@@ -67,7 +67,7 @@ public final class Comm implements AutoCloseable {
     return new Comm(Raw.commFromAddress(address));
   }
 
-  /** Runs a call that uses the communicators in a list with possible duplicates. Throws if one of them is in use. */
+  /** Runs a call that uses all communicators in a list, which may have duplicates. Throws if one of them is in use. */
   static <T> T using(List<Comm> comms, Supplier<T> call) {
     List<Comm> entered = new ArrayList<>();
     try {

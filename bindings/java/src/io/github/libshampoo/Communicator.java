@@ -64,8 +64,9 @@ public interface Communicator {
 
   /**
    * Releases resources. The library calls this method once for each {@link Comm} that was created with this
-   * communicator, and once for each optimizer whose {@link OptimizerOptions} contain this communicator. Each of these
-   * calls is made when that Comm or optimizer will not use the communicator any more.
+   * communicator, and once for each optimizer whose {@link OptimizerOptions} contain this communicator. For a
+   * Comm, the call comes when the Comm and all optimizers that use the Comm have been closed. For an optimizer, the
+   * call comes when the optimizer has been closed.
    */
   default void release() {}
 }

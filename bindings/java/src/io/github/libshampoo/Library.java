@@ -23,7 +23,10 @@ final class Library {
   static final String PROPERTY = "io.github.libshampoo.library.path";
   static final String NATIVE = "libshampoo_java.so";
 
-  /** Libraries in the jar. The first and the last are found in the folder of NATIVE. The last is optional. */
+  /**
+   * Libraries in the jar. Java loads only NATIVE. The dynamic linker loads libshampoo.so.0 from the folder of NATIVE,
+   * and libshampoo.so.0 loads libshampoo_cuda.so from this folder. libshampoo_cuda.so is optional.
+   */
   private static final List<String> FILES = List.of("libshampoo.so.0", NATIVE, "libshampoo_cuda.so");
 
   private Library() {}

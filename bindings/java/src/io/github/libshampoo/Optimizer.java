@@ -274,8 +274,8 @@ public final class Optimizer implements AutoCloseable {
   }
 
   /**
-   * Throws the first error of the steps on CUDA, unless an earlier call has thrown it. Does nothing on the CPU. With
-   * several ranks, all ranks must call this method.
+   * Throws the error of a step on CUDA if no earlier call has thrown this error. If there are several such errors,
+   * throws the first. Does nothing on the CPU. With several ranks, all ranks must call this method.
    *
    * @param wait whether to wait until all steps that were enqueued have finished.
    * @throws ShampooException as in {@link #step()}. {@link ShampooException#step} is the number of the step that

@@ -70,7 +70,8 @@ public final class OptimizerOptions {
   /**
    * Sets the memory in which the optimizer stores its state. The optimizer initializes this memory, and keeps it alive.
    *
-   * @param arena memory of plan.bytes("state") bytes, aligned to 64 bytes, such as that of {@link Shampoo#bytes}.
+   * @param arena memory of plan.bytes("state") bytes, aligned to 64 bytes. {@link Shampoo#bytes} allocates such a
+   *     buffer; pass it to {@link Memory#of(java.nio.Buffer)}.
    * @return this.
    */
   public OptimizerOptions state(Memory arena) {

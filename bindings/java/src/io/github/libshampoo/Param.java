@@ -227,7 +227,7 @@ public final class Param implements Cloneable {
     return group;
   }
 
-  /** Throws if this is a rectangle and does not have exactly one offset and one extent for each dim. */
+  /** Throws if this describes a rectangle whose number of offsets or of extents is not {@code dims}. */
   private void checkRectangle(int dims) {
     if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
       throw new ShampooException.Invalid(
@@ -236,7 +236,7 @@ public final class Param implements Cloneable {
     }
   }
 
-  /** Returns the struct that describes the parameter. dims is the number of dims of the whole parameter. */
+  /** Returns the struct that describes the parameter. {@code dims} is the number of dims of the whole parameter. */
   shampoo_param_desc toRaw(int dims) {
     checkRectangle(dims);
     shampoo_param_desc desc = new shampoo_param_desc();

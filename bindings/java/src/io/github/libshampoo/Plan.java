@@ -212,7 +212,7 @@ public final class Plan implements AutoCloseable {
    *     step).
    * @param rank replica rank or, with "shard_mode=gather", replica rank * number of shards + shard rank; -1: this rank.
    * @return the number of bytes.
-   * @throws ShampooException.Invalid if what is unknown, or the rank is out of range.
+   * @throws ShampooException.Invalid if {@code what} is unknown, or the rank is out of range.
    * @throws ShampooException.State if the plan is not finished.
    */
   public long bytes(String what, int rank) {
@@ -231,7 +231,7 @@ public final class Plan implements AutoCloseable {
    *
    * @param what as in {@link #bytes(String, int)}.
    * @return the number of bytes.
-   * @throws ShampooException.Invalid if what is unknown.
+   * @throws ShampooException.Invalid if {@code what} is unknown.
    * @throws ShampooException.State if the plan is not finished.
    */
   public long bytes(String what) {

@@ -12,5 +12,6 @@ package io.github.libshampoo;
  * @param retried number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
  * @param residual largest element of |(a + e I) x^p - I|, computed in float64, with the matrix a, the number e and the
  *     root x of {@link Shampoo#inverseRoot}. The exponent p is rootNum / (rootDen * exponent_multiplier).
+ *     With root_rank_handling pseudo_inverse, a projector replaces I: see shampoo_root_info in the C header.
  */
 public record RootInfo(int method, int iterations, int converged, int retried, double residual) {}

@@ -167,8 +167,8 @@ public final class Shampoo {
    * @param dtype type of {@code a} and {@code x}: F32 or F64.
    * @param a direct buffer of n * n elements, row-major. Elements above the diagonal are not read.
    * @param x direct buffer of n * n elements, which receives the root. It may be the buffer {@code a}.
-   * @param rootNum numerator of the root, at least 1; 4 for the inverse fourth root.
-   * @param rootDen denominator of the root, at least 1.
+   * @param rootNum numerator of the order of the root, at least 1. It is 4 for the inverse fourth root.
+   * @param rootDen denominator of the order, at least 1. It is 1 for the inverse fourth root.
    * @return how the root was computed.
    * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
    * @throws ShampooException.Numeric if {@code a} contains NaN or infinity, or the root is not finite; x is unchanged.

@@ -16,9 +16,10 @@ import java.util.List;
  *     in an eigenbasis.
  * @param storedBytes size in the arena in bytes.
  * @param symmetric whether the entry is a symmetric matrix. The arena may store only one triangle of such a matrix.
- * @param owner replica rank that stores the entry, which is this rank.
- * @param shardOwner shard rank that stores the entry, which is this rank.
- * @param ofShard whether the entry belongs to a block of this rank's shard.
+ * @param owner replica rank that stores the entry. It is always the replica rank of this optimizer.
+ * @param shardOwner shard rank that stores the entry. It is always the shard rank of this optimizer.
+ * @param ofShard true if the block of the entry is a part of this rank's shard, false if it is a part of the whole
+ *     parameter.
  */
 public record StateEntry(
     long index, String key, List<Long> shape, DType dtype, long flatOffset, long storedBytes, boolean symmetric, int owner,
