@@ -75,8 +75,8 @@ void Forward(const DeviceMlp& net, int n, int inputs, int outputs, const float* 
                "y = x W^T");
 }
 
-// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy and dx [n][inputs] = dy W.
-// If dx is null, does not compute dx: the first layer does not need it.
+// Computes dw [outputs][inputs] = dy^T x and db [outputs], the column sums of dy. If dx is not null, also computes
+// dx [n][inputs] = dy W. The first layer does not need dx.
 void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float* x, const float* w, const float* dy,
               float* dw, float* db, float* dx) {
   const float one = 1, zero = 0;

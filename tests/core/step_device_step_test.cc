@@ -638,7 +638,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("while a step is pending, a capture does not use the step counts that the device has written so far") {
+TEST_CASE(
+    "while a step is pending, a capture does not rely on the reported step counts, which do not include that step") {
   for (const bool has_gradient : {true, false}) {
     for (const int64_t reported : {0, -1, 1}) {
       CAPTURE(has_gradient);

@@ -31,7 +31,9 @@ struct ReplayOptions {
   // For trajectories: folders of checkpoints (step_checkpoints.h).
   std::filesystem::path save_every = {};   // saves a checkpoint here after each step except the last; empty: saves none
   std::filesystem::path resume_from = {};  // resumes from each checkpoint in this folder; empty: starts at step 1
-  // true: the checkpoints in resume_from are from another device, so the results of all resumed runs are returned
+  // true: the checkpoints in resume_from are from another device. The resumed runs are then not bit-identical, so the
+  // result contains the tensors of every run. false: all runs must be bit-identical, and the result has each tensor
+  // once.
   bool resume_across = false;
 };
 

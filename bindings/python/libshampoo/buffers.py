@@ -79,7 +79,7 @@ class Buffers:
                     raise ValueError(f"{_label(role, name)}: {self._unknown_name(name)}")
                 if name in seen:
                     raise ValueError(
-                        f"{_label(role, name)}: the name appears twice, as nested keys and as one key; pass one of them"
+                        f"{_label(role, name)}: the mapping has this name twice, once nested and once flat; pass one of the two arrays"
                     )
                 seen.add(name)
                 items[self._index[name]] = array
@@ -166,7 +166,7 @@ class Buffers:
         raise ValueError(f"{label}: overlaps the {other}, to which a step writes; pass arrays that do not overlap")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
-        """Bind new views of some roles. The views of all other roles stay bound."""
+        """Bind new views of some of the ROLES. The views of the others stay bound."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
         written = self.check_written(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))

@@ -39,7 +39,7 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Cast a floating-point tensor to the entry's dtype, unless this is an integer. Then call to_array()."""
+    """Convert a value with to_array(). First cast a floating-point tensor to the dtype of the entry if that is floating."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)

@@ -750,8 +750,8 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *       has no factor matrices, and without grafting nothing updates it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
- *     - a key such as "norm_control" needs norms of whole tensors, but a tensor has several blocks or shards are
- *       local;
+ *     - a key such as "norm_control" needs norms of whole tensors, but shards are local, or a tensor has several
+ *       blocks;
  *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
  *       or leave gaps, unless each is the whole parameter.
@@ -865,7 +865,7 @@ typedef struct shampoo_comm_ops {
  * Creates a communicator from functions of the caller.
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
- * @param ops the functions. user must live until release is called.
+ * @param ops the functions. The object at ops->user must live until ops->release is called.
  * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong. The library then never calls
  *     release.
  */
@@ -1382,7 +1382,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
  *     the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
- *     hyper-parameters. Copies of an optimizer that share no communicator must have equal plans and equal states.
+ *     hyper-parameters. Replicas without a replica_comm must also have equal plans and equal states.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.

@@ -266,7 +266,7 @@ class BasisStep {
   const BasisRefresh<Real> refresh_;
   const Settings& settings_;
   BasisScalars scalars_;
-  StepProgram program_;  // the program of the group, with the scalars of the block
+  StepProgram program_;  // a copy of the group's StepProgram, with the scalars of this block
 };
 
 }  // namespace

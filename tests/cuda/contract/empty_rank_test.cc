@@ -17,9 +17,9 @@ constexpr size_t kParams = 4;
 // A communicator of shard rank 1. Its all-gather only enqueues copies in the stream, and its all-to-all does nothing.
 // Shard rank 0 is imaginary, and normally sends a copy of what rank 1 sends. An agreement is the exchange in which
 // shards agree on a step. After the first SetStep(), rank 0 sends in each agreement what SetStep() has set.
-class HolderComm {
+class EmptyRankComm {
  public:
-  HolderComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
+  EmptyRankComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
 
   shampoo_comm_ops Ops() {
     shampoo_comm_ops ops = SHAMPOO_COMM_OPS_INIT;
@@ -44,7 +44,7 @@ class HolderComm {
   static constexpr int64_t kBytes = kHeader + static_cast<int64_t>(kGroups * sizeof(int64_t) + kParams);
 
   static int32_t Gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {
-    const auto* const own = static_cast<const HolderComm*>(user);
+    const auto* const own = static_cast<const EmptyRankComm*>(user);
     const auto copy = [stream](char* to, const void* from, size_t count) -> int32_t {
       if (to == from) return 0;
       return cudaMemcpyAsync(to, from, count, cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream));
@@ -62,7 +62,7 @@ class HolderComm {
 };
 
 // Returns the specification of a model whose parameters have one element each. Rank 0 holds all elements.
-ModelSpec SpecOfHolder(const Keys& keys, const shampoo_comm_ops* ops) {
+ModelSpec SpecOfEmptyRank(const Keys& keys, const shampoo_comm_ops* ops) {
   ModelSpec spec = SpecOfRanks(keys + Keys("refresh_growth=0"));
   spec.params = {{{1}}, {{1}}, {{1, 1}}, {{1}}};
   spec.shard_ops = ops;
@@ -73,9 +73,9 @@ TEST_CASE("a rank without elements can capture steps and replays advance its ste
   for (const Keys& keys : Combinations("shard_mode=local|gather status_lag=0|1")) {
     CAPTURE(keys);
     const StageWithStream stream;
-    HolderComm comm;
+    EmptyRankComm comm;
     const shampoo_comm_ops ops = comm.Ops();
-    Model model(SpecOfHolder(keys + Keys("precondition_frequency=8"), &ops), stream);
+    Model model(SpecOfEmptyRank(keys + Keys("precondition_frequency=8"), &ops), stream);
     for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
     for (const int64_t t : {1, 2}) {
       comm.SetStep(t);
@@ -114,9 +114,9 @@ TEST_CASE(
   for (const Keys& lag : kLags) {
     CAPTURE(lag);
     const StageWithStream stream;
-    HolderComm comm;
+    EmptyRankComm comm;
     const shampoo_comm_ops ops = comm.Ops();
-    Model model(SpecOfHolder(keys + lag, &ops), stream);
+    Model model(SpecOfEmptyRank(keys + lag, &ops), stream);
     for (size_t p = 0; p < kParams; ++p) REQUIRE(model.elements(p) == 0);
     for (const int64_t t : {1, 2, 3}) {
       comm.SetStep(t, shampoo::kNoGradient);

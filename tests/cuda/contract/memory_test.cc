@@ -147,8 +147,8 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
   // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes. With one bucket, one buffer holds
-  // a segment of two updates from each of the two ranks. With buckets of 384 bytes, each block of a rank has its own
-  // bucket, and two buffers hold a segment of one update from each rank.
+  // a segment of two updates from each of the two ranks. With comm_bucket_bytes=384, each of the two buckets contains
+  // one block of each rank. There are two buffers, and each holds a segment of one update from each rank.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));
@@ -160,7 +160,8 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
       spec.params = {{{6, 8}}, {{6, 8}}, {{6, 8}}, {{6, 8}}};
       DeviceRanks ranks(spec, {"local", 2, 1}, allocators);
       for (int rank = 0; rank < 2; ++rank) {
-        // The workspace, the state, the buffers for exchanges of a step, and the buffers for exchanges of the host.
+        // The workspace, the state, the buffers for the exchanges that a step enqueues, and the device buffer through
+        // which the host exchanges plans and errors with the other rank.
         REQUIRE(recorder[rank].sizes.size() == 4);
         CHECK(recorder[rank].sizes[2] == exchanged);
         const size_t workspace = PlannedBytes(ranks[rank].plan.get(), "workspace");

@@ -40,8 +40,8 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
 // Runs the attempt for n = 1, 2, ... Before each run, fail(n) sets up a failure. The last run is the first in which the
 // failure does not occur, because the run makes too few calls. This run must succeed. Each earlier run must fail with
-// code(n) and an error message that contains `names` and the name of the function that failed. If an eigensolver
-// failed, the run must succeed instead. Returns the number of failures.
+// code(n) and an error message that contains `names` and the name of a function. If an eigensolver failed, the run must
+// succeed instead. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 

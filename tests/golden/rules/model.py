@@ -159,7 +159,7 @@ class Group:
         most = k["max_preconditioner_dim"]
         for p, weight in weights.items():
             shape = merged(weight.shape, k)
-            has_factors = k["precondition_1d"] or k["grafting"] == "none" or sum(n > 1 for n in shape) > 1
+            has_factors = k["precondition_1d"] or k["grafting"] == "none" or sum(n > 1 for n in weight.shape) > 1
             for position in np.ndindex(*(-(-n // most) for n in shape)):
                 part = tuple(slice(i * most, (i + 1) * most) for i in position)
                 view = weight.reshape(shape)[part]
