@@ -79,7 +79,8 @@ class Buffers:
                     raise ValueError(f"{_label(role, name)}: {self._unknown_name(name)}")
                 if name in seen:
                     raise ValueError(
-                        f"{_label(role, name)}: the mapping has this name twice, once nested and once flat; pass one of the two arrays"
+                        f"{_label(role, name)}: the mapping has this name twice, once nested and once flat; "
+                        "pass one of the two arrays"
                     )
                 seen.add(name)
                 items[self._index[name]] = array

@@ -39,7 +39,7 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Convert a value with to_array(). First cast a floating-point tensor to the dtype of the entry if that is floating."""
+    """Convert a value with to_array(), after a floating-point tensor has been cast to a floating entry's dtype."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
