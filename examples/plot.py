@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-WIDTH = 880  # about the width of a page on GitHub, so text keeps its size
+WIDTH = 880  # about the width of a page on GitHub, so that GitHub does not scale the text
 PANEL_LEFTS, PANEL_WIDTH, PANEL_HEIGHT = (52, 496), 316, 268
 NAMES = {"shampoo": "Shampoo", "adamw": "AdamW"}
 # Color-blind people can distinguish these colors. AdamW always has the second color.

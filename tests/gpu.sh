@@ -9,8 +9,8 @@
 #   --list                 lists the stages
 #   --stage N              runs only stage N, at most 9 minutes. Repeat this option to run several stages
 #   --out DIR              writes the logs and the table to DIR; default: $OUT or, if OUT is not set, out/gpu
-#   --from FILE            uses programs that --pack made on another machine. Without this option, the programs are built
-#                          in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
+#   --from FILE            uses programs that --pack made on another machine. Without --from and --fake, programs are
+#                          built in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
 #   --pack FILE            builds and strips the programs, writes them to FILE (.tar.gz, below 64 MiB), and runs nothing.
 #                          This needs a CUDA toolkit or access to PyPI, but no GPU. The environment variable
 #                          ARCHITECTURES sets CMake's SHAMPOO_CUDA_ARCHITECTURES; default: 80-real;90-real;100-real
@@ -30,7 +30,7 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, graph captures, matrix products and copies on this GPU"
-  "3 goldens: recorded trajectories and trainings, in two bit-identical runs, with 1, 2 and 3 ranks, and with shards"
+  "3 goldens: recorded cases, most of them replayed twice with bit-identical results, and with several ranks and shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
@@ -498,8 +498,8 @@ bench() {
   fi
 }
 
-# root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK, for each root method, and for the values
-# 2 and 4 of inverse_root_override. Each measurement takes at most LIMIT seconds.
+# root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK. Measures each root method twice, with
+# inverse_root_override 2 and 4. Each measurement takes at most LIMIT seconds.
 root_methods() {
   local block=$1 limit=$2 root method
   shift 2

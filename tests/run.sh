@@ -42,7 +42,7 @@ leave_out() {
   not_run+=("NOT RUN: $1")
   printf '%s\n' "${not_run[-1]}"
 }
-# PyTorch requires packages of CUDA even on a machine without a GPU, so it is installed for the long tier only.
+# PyTorch is installed for the long tier only, because it requires packages of CUDA, about 5 GB, even without a GPU.
 prepare_torch() {
   local torch=torch==2.15.0
   if $full && ! "$python" -c "import torch" 2>/dev/null; then

@@ -8,7 +8,7 @@ The script prints the difference between their parameters after one refresh inte
 cause some difference, because eigenvectors with close eigenvalues amplify them. Therefore the script also prints the
 difference between two runs of the published code. One of these runs gets gradients that are changed by at most one
 rounding error of float32. Finally, the script prints the time of a step: the mean over the steps of the fastest refresh
-interval. In each interval, all optimizers run one after another.
+interval. The first interval does not count. In each interval, all optimizers run one after another.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 
@@ -126,9 +126,9 @@ def perturbed(grads: list[np.ndarray], random: np.random.Generator) -> list[np.n
 def compare(
     name: str, ours: dict[str, Any], theirs: dict[str, Any], control: Any, start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the results of one method. `control` is the first of `theirs` again, and gets perturbed gradients.
+    """Print the results of one method. The first of `ours` must use the update rules of the first of `theirs`.
 
-    The first of `ours` must use the same update rules as these two.
+    `control` is a second optimizer with the code and options of the first of `theirs`. It gets perturbed gradients.
     """
     random = np.random.default_rng(1)
     rows = {**{f"libshampoo, {key}": value for key, value in ours.items()}, **theirs}
@@ -163,7 +163,7 @@ def compare(
 def compare_muon(
     name: str, source: str, make: Any, rules: dict[str, Any], defaults: dict[str, Any], start: list[np.ndarray], args: Any
 ) -> None:
-    """Print the results of Muon or NorMuon. `make` creates the published optimizer. The output names it `source`."""
+    """Print the results of Muon or NorMuon. `make` creates the published optimizer, and `source` is its name."""
     options = {"lr": rules["lr"], "weight_decay": rules["weight_decay"]}
     ours = {
         "the same rules": Ours(start, args.threads, rules),

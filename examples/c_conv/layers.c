@@ -6,8 +6,8 @@
 #include <string.h>
 #include <tgmath.h>
 
-// Computes the matrix product c [m][n] = a b. If a_form is kTransposed, the memory of a contains the transpose of a.
-// The same applies to b_form and b.
+// Computes the m x n matrix c = A B from an m x k matrix A and a k x n matrix B. If a_form is kPlain, `a` contains A.
+// If a_form is kTransposed, `a` contains the transpose of A. The same applies to b_form, `b` and B.
 enum { kPlain = CblasNoTrans, kTransposed = CblasTrans };
 static void multiply(int a_form, int b_form, int m, int n, int k, const real* a, const real* b, real* c) {
   const CBLAS_TRANSPOSE a_how = (CBLAS_TRANSPOSE)a_form, b_how = (CBLAS_TRANSPOSE)b_form;
@@ -36,8 +36,8 @@ static void add_shifted(int side, int shift, const real* column, real* row) {
   for (int x = from; x < to; ++x) row[x] += column[x - shift];
 }
 
-// Writes the patches of x (see layers.h) to `columns`. Row (channel, ky, kx) contains, for each pixel of the channel,
-// the neighbor at the offset (ky - 1, kx - 1) from this pixel.
+// Writes the patches of x (see layers.h) to `columns`. Row (channel, ky, kx) of `columns` contains, for each pixel of
+// the channel, the neighbor at the offset (ky - 1, kx - 1) from this pixel.
 static void gather_patches(const Conv* conv, int images, const real* x, real* columns) {
   const int side = conv->side, pixels = side * side;
   for (int c = 0; c < conv->inputs; ++c) {

@@ -19,8 +19,8 @@ typedef struct {
 
 enum { kTaps = 9 };  // weights of a 3x3 filter
 
-// Computes y [outputs][images][side][side] = w * x + b. `columns` [inputs * 9][images * side * side] receives the
-// patches of x, which the backward pass needs.
+// Computes y [outputs][images][side][side], the convolution of x with the weights w, plus the bias b of each output
+// channel. `columns` [inputs * 9][images * side * side] receives the patches of x, which the backward pass needs.
 void conv_forward(const Conv* conv, int images, const real* x, const real* w, const real* b, real* columns, real* y);
 
 // Computes dw, db and dx, the gradients with respect to w, b and x, from dy, the gradient with respect to y. `columns`

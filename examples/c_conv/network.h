@@ -1,8 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small convolutional network that classifies 8x8 images. Computes the mean cross entropy and its gradient. Layers:
-//   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2; conv 3x3 32 -> 32, relu; mean of 2x2; linear -> 10
+// A small convolutional network that classifies 8x8 images. Computes the mean cross entropy and its gradient.
+// Layers, with the numbers of their inputs and outputs:
+//   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2;
+//   conv 3x3 32 -> 32, relu; mean of 2x2; linear 128 -> 10
 //
 // One flat buffer contains all parameters, and another contains all gradients. Both have the order of network_tensors.
 #ifndef C_CONV_NETWORK_H

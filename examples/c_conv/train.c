@@ -56,7 +56,8 @@ static void optimizer_free(Optimizer* optimizer) {
   if (optimizer->method == kAdamW) adamw_free(&optimizer->adamw);
 }
 
-// Makes one step with the learning rate share * optimizer->lr. Returns 0 if the training has diverged, otherwise 1.
+// Makes one step with the learning rate share * optimizer->lr. Returns 0 if Shampoo finds that the training has
+// diverged, otherwise 1. With SGD and AdamW, only train() finds this, from the loss.
 static int optimizer_step(Optimizer* optimizer, Network* net, double share) {
   const double lr = share * optimizer->lr;
   if (optimizer->method == kShampoo) {

@@ -147,8 +147,10 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
          (int)saved.seed, (int)saved.batch, (int)saved.epochs, (int)saved.warmup);
   }
   if (saved.train_count != trainer->train_count || saved.data_hash != trainer->data_hash) {
-    fail("%s was saved with other images than those of --data: %d training images, not %d; pass the same --data",
-         checkpoint, (int)saved.train_count, (int)trainer->train_count);
+    fail(
+        "%s was saved with other images than those of --data: %d training images, and --data has %d; pass the same "
+        "--data",
+        checkpoint, (int)saved.train_count, (int)trainer->train_count);
   }
   *trainer = saved;
   trainer->rejected_in_a_row = 0;  // the user may have fixed the cause of the rejections

@@ -124,7 +124,7 @@ void network_backward(Network* net, int count, const float* x, const int* labels
 
 int network_gradients_finite(const Network* net) {
   for (int i = 0; i < kValues; ++i) {
-    if ((net->grads[i] & kHalfInfinity) == kHalfInfinity) return 0;  // NaN and infinity have an exponent of ones
+    if ((net->grads[i] & kHalfInfinity) == kHalfInfinity) return 0;  // NaN or infinity: all exponent bits are 1
   }
   return 1;
 }

@@ -39,7 +39,7 @@ typedef struct {
   float* params;              // [kValues]
   half* grads;                // [kValues], gradient of the loss times the loss scale
   float* wide;                // gradient of one tensor in float32
-  float* outputs[kLayers];    // [rows][width] for each layer; softmax replaces the last layer's scores by probabilities
+  float* outputs[kLayers];    // [rows][outputs of the layer]; softmax replaces the last layer's scores by probabilities
   float* gradients[kLayers];  // gradients with respect to `outputs`, in the same shapes
 } Network;
 

@@ -11,7 +11,7 @@
 void report_head(const Trainer* trainer, const Digits* digits, const WithShampoo* shampoo) {
   const int version = (int)shampoo_version();
   printf("libshampoo %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
-  printf("blas        the host's own, threads: %d\n", openblas_get_num_threads());
+  printf("blas        the program's own, threads: %d\n", openblas_get_num_threads());
   printf("digits      %d training images, %d test images\n", digits->train_count, digits->test_count);
   printf("network     64-128-64-10, tanh, %d parameters in float32, gradients in binary16\n", kValues);
   printf("steps       %d epochs of %d steps with %d images each\n", trainer->epochs, trainer->steps_per_epoch,
@@ -39,11 +39,11 @@ void report_end(const Trainer* trainer, const Network* net, const WithShampoo* s
   const uint64_t hash = hash_bytes(HASH_START, net->params, kValues * sizeof(float));
   printf("\nbatches     %d, of which %d were rejected; the loss scale is %.0f\n", (int)trainer->step,
          (int)trainer->rejected, trainer->loss_scale);
-  printf("this run    %.0f steps, %.0f inverse roots, of which %.0f were retried and %.0f reused\n",
+  printf("this run    %.0f steps, %.0f inverse roots (%.0f of them retried), %.0f previous roots reused\n",
          with_shampoo_stat(shampoo, "steps"), with_shampoo_stat(shampoo, "root_computed"),
          with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));
   printf("time        gradients %.2f s, optimizer %.2f s (%.0f %%)\n", gradient, update,
          100 * update / (gradient + update + 1e-9));
-  printf("blas        the host's own, threads: %d\n", openblas_get_num_threads());
+  printf("blas        the program's own, threads: %d\n", openblas_get_num_threads());
   printf("parameters  %016llx\n", (unsigned long long)hash);
 }

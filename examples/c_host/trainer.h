@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trainer's own state, such as the position in the data and the loss scale. A run can continue from this state, the
-// parameters and the state of the optimizer.
+// The trainer's own state, such as the position in the data and the loss scale. To continue, an interrupted
+// run needs this state together with the parameters and the state of the optimizer.
 #ifndef C_HOST_TRAINER_H
 #define C_HOST_TRAINER_H
 
@@ -19,7 +19,7 @@ typedef struct {
   int32_t steps_per_epoch;
   int32_t rejected;  // number of rejected batches
   int32_t rejected_in_a_row;
-  int32_t good_in_a_row;  // steps since the last rejection or the last increase of the loss scale
+  int32_t good_in_a_row;  // steps since the last rejection or, if later, the last increase of the loss scale
   uint64_t data_hash;     // hash of the training images and labels
   double loss_scale;
   double epoch_loss;  // sum of the losses of the images of this epoch so far

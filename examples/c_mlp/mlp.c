@@ -70,8 +70,8 @@ static void layer_forward(int n, int inputs, int outputs, const real* x, const r
   }
 }
 
-// Computes dw [outputs][inputs] = dy^T x, db [outputs] = column sums of dy, and dx [n][inputs] = dy W.
-// dx is NULL in the first layer, because the gradient with respect to the images is not needed.
+// Computes dw [outputs][inputs] = dy^T x and dx [n][inputs] = dy W. Writes the sums of the columns of dy to db
+// [outputs]. dx is NULL in the first layer, because the gradient with respect to the images is not needed.
 static void layer_backward(int n, int inputs, int outputs, const real* x, const real* w, const real* dy, real* dw,
                            real* db, real* dx) {
   memset(dw, 0, sizeof(real) * (size_t)(outputs * inputs));

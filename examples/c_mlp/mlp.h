@@ -38,7 +38,7 @@ typedef struct {
   real* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
   real* hidden2;  // [rows][64]
   real* scores;   // [rows][10]; softmax replaces them by probabilities
-  real* d1;       // gradients with respect to hidden1, hidden2 and scores, in the shapes of these arrays
+  real* d1;       // d1, d2 and d3: the gradients with respect to hidden1, hidden2 and scores, in the same shapes
   real* d2;
   real* d3;
 } Mlp;

@@ -40,7 +40,8 @@ void options_parse(Options* options, int argc, char** argv) {
       // check_reference.py uses the options below.
       option_text("--init", "FILE", &options->init, "initial weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major"),
       option_text("--batches", "FILE", &options->batches,
-                  "int32 indices of training images for one epoch; each step uses as many as the value of --batch"),
+                  "int32 indices of training images for one epoch, in the order of use; each step uses the next "
+                  "--batch of them"),
       option_text("--step-losses", "FILE", &options->step_losses,
                   "receives the loss before each step, in full precision"),
       {0}};

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Saves and loads checkpoints. The library saves the state of the optimizer, and rank 0 saves the parameters. A run
-// with another number of ranks can load a checkpoint, unless the option --shards is local.
+// with another number of ranks can load a checkpoint, unless one of the two runs uses --shards local.
 #ifndef C_MPI_CHECKPOINT_H
 #define C_MPI_CHECKPOINT_H
 

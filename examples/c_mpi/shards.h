@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fully sharded parameters: every rank holds its chunks (chunks.h). The chunks of all ranks are gathered before
-// each forward pass.
+// Fully sharded parameters: every rank holds its chunks (chunks.h). After each step, the chunks of all ranks are
+// gathered for the next forward pass.
 #ifndef C_MPI_SHARDS_H
 #define C_MPI_SHARDS_H
 

@@ -111,7 +111,8 @@ static void make_optimizer(WithShampoo* shampoo, const Worker* worker, const Com
       tensor->grad = chunks->grads + chunk.offset;
     }
   }
-  // With blocks of at most 64 rows and columns, W1 and W2 have two equal blocks each: four ranks have work.
+  // With blocks of at most 64 rows and columns, W1 and W2 have two equal blocks each, so that each of four ranks has
+  // work.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=64");
   for (int i = 0; i < worker->options->settings.count; ++i) settings_add(&settings, worker->options->settings.texts[i]);
@@ -273,7 +274,7 @@ int main(int argc, char** argv) {
   printf("libshampoo %d.%d.%d, float32, ranks of NCCL, each on a GPU: %d\n", version / 10000, version / 100 % 100,
          version % 100, world);
   if (shards > 1)
-    printf("copies      %d of the parameters, in chunks on %d GPUs%s\n", world / shards, shards,
+    printf("copies      %d of the parameters, in chunks; GPUs per copy: %d%s\n", world / shards, shards,
            gather ? "; whole blocks are gathered" : "");
   printf("digits      %d training images, %d test images\n", digits.train_count, digits.test_count);
   printf("network     64-128-64-10, tanh, %d parameters\n", kValues);

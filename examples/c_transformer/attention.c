@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-// Replaces the scores [length][length] of one head by weights. Row r contains the softmax of its columns 0 to r, and 0
-// in the later columns.
+// Replaces the scores [length][length] of one head by weights. In row r, columns 0 to r of the weights are the
+// softmax of the same columns of the scores. The later columns are 0.
 static void causal_softmax(int length, real* scores) {
   for (int r = 0; r < length; ++r, scores += length) {
     const real top = largest(r + 1, scores);

@@ -23,7 +23,9 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
   }
 }
 
-// With h = (x - mean) * scale and e = gain * d_y, adds scale * (e - mean of e - h * mean of (e * h)) to d_x.
+// Adds scale * (e - e_mean - h * eh_mean) to d_x, where h is (x - mean) * scale and e is gain * d_y. For each
+// row of x, stats contains mean and scale (1 / deviation). e_mean and eh_mean are the means of e and e * h over the
+// row.
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x) {
   for (int r = 0; r < n; ++r, x += width, d_y += width, d_x += width) {

@@ -11,7 +11,7 @@
 
 #include "numeric.h"
 
-// Computes y [n][outputs] = x [n][inputs] W^T + beta * y with W [outputs][inputs].
+// Computes y [n][outputs] = x [n][inputs] W^T + beta * y, where W [outputs][inputs] is `weight`.
 void linear_forward(int n, int inputs, int outputs, const real* x, const real* weight, real beta, real* y);
 // Computes d_weight [outputs][inputs] += d_y^T x and d_x [n][inputs] = d_y W.
 void linear_backward(int n, int inputs, int outputs, const real* x, const real* weight, const real* d_y, real* d_weight,
@@ -24,8 +24,8 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x);
 
-// Computes the tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415): y = x * (1 + tanh(z)) / 2, where z is
-// sqrt(2 / pi) * (x + 0.044715 * x^3). The code uses sigmoid(2 * z), which is equal to (1 + tanh(z)) / 2.
+// Computes the tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415): y = x * (1 + tanh(t)) / 2, where t is
+// sqrt(2 / pi) * (x + 0.044715 * x^3). The code uses sigmoid(2 * t), which is equal to (1 + tanh(t)) / 2.
 void gelu_forward(size_t count, const real* x, real* y);
 // Replaces d [count], the gradient with respect to y, by the gradient with respect to x.
 void gelu_backward(size_t count, const real* x, real* d);

@@ -78,7 +78,7 @@ static void print_roots(const Training* training) {
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
     if (contender->optimizer == kAdamw || contender->optimizer == kMuon) continue;
-    printf("%-22s  %.0f %s, of which %.0f were retried and %.0f reused\n", contender->name,
+    printf("%-22s  %.0f %s (%.0f of them retried), %.0f reused\n", contender->name,
            with_shampoo_stat(&contender->shampoo, "root_computed"),
            contender->optimizer == kShampoo ? "inverse roots" : "eigenbases",
            with_shampoo_stat(&contender->shampoo, "root_retried"),

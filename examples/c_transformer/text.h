@@ -3,8 +3,8 @@
 //
 // The text: about a million characters of short stories that a grammar generates. The text is the same in every run.
 //
-// A model that predicts the next character must learn several things. Some of them depend on characters far back in the
-// text:
+// A model that predicts the next character must learn the following things, some of which depend on characters far back
+// in the text:
 // - words and their order;
 // - whether a verb is singular or plural, even if a relative clause separates the verb from its subject;
 // - names that recur in a story, and the pronoun of each name, which the last letter of the name determines;

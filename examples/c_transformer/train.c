@@ -10,7 +10,7 @@
 #include "check.h"
 #include "random.h"
 
-// Number of characters that a thread processes at a time, unless a single sequence is longer.
+// Largest number of characters that a thread processes at a time, unless a single sequence is longer.
 enum { kRowsAtOnce = 512 };
 
 // The preset of libshampoo for each optimizer, or NULL if the library's defaults apply.

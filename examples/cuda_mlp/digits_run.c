@@ -102,8 +102,8 @@ void digits_run(const Options* options) {
     tensor->param = nets[kShampoo].params + from->offset;
     tensor->grad = nets[kShampoo].grads + from->offset;
   }
-  // 128 is the largest dim of the network. This limit is for runs with --set preset=shampoo_2024: this preset merges
-  // dims if their product is at most max_preconditioner_dim. With the default limit 1024, the preset would merge the
+  // max_preconditioner_dim is set to 128, the largest dim of the network, for runs with --set preset=shampoo_2024. This
+  // preset merges dims if their product is at most max_preconditioner_dim. With the default 1024, it would merge the
   // 10 x 64 matrix W3 into a vector.
   Settings settings = {0};
   settings_add(&settings, "max_preconditioner_dim=128");

@@ -91,7 +91,7 @@ void Backward(const DeviceMlp& net, int n, int inputs, int outputs, const float*
                "dx = dy W");
 }
 
-// Computes the losses and hits of n images, and writes the gradient with respect to the scores to net->d3.
+// Computes net->losses and net->hits for n images. Also writes to net->d3 the gradient that Softmax computes.
 void AllForward(DeviceMlp* net, int n, const float* x, const int* labels, float scale) {
   const float* p = net->params;
   Forward(*net, n, kInputs, kHidden1, x, p + At(kW1), net->hidden1);

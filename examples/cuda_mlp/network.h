@@ -30,8 +30,8 @@ typedef struct {
   int* labels;     // [rows]
   float* hidden1;  // [rows][128], outputs of the first layer, kept for the backward pass
   float* hidden2;  // [rows][64], outputs of the second layer
-  float* d1;       // [rows][128], gradient with respect to hidden1, then with respect to the input of its tanh
-  float* d2;       // [rows][64], gradient with respect to hidden2, then with respect to the input of its tanh
+  float* d1;       // [rows][128], gradient with respect to hidden1, then with respect to the input of the first tanh
+  float* d2;       // [rows][64], gradient with respect to hidden2, then with respect to the input of the second tanh
   float* d3;       // [rows][10], scores of the ten digits, then the gradient with respect to the scores
   float* ones;     // [rows], all 1: a product with this vector computes the gradient of a bias
   float* losses;   // [rows], cross entropy of each image

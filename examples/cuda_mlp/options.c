@@ -17,8 +17,8 @@ void options_parse(Options* options, int argc, char** argv, const char* about, c
   const Option table[] = {
       option_integer("--epochs", &options->epochs, 1, 100000, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, 100000, "images per step"),
-      option_number("--lr", &options->lr, "largest learning rate of Shampoo; it falls to 0 along half a cosine"),
-      option_number("--adamw-lr", &options->adamw_lr, "largest learning rate of AdamW"),
+      option_number("--lr", &options->lr, "learning rate of Shampoo at the start; it falls to 0 along half a cosine"),
+      option_number("--adamw-lr", &options->adamw_lr, "the same for AdamW"),
       option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both optimizers"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),

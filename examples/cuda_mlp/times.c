@@ -27,7 +27,7 @@ void times_free(Times* times) {
 }
 
 void times_begin(Times* times, cudaStream_t stream) {
-  if (times->count == times->capacity) fail("more than %d times", times->capacity);
+  if (times->count == times->capacity) fail("more than %d intervals", times->capacity);
   check_cuda(cudaEventRecord(times->begin[times->count], stream), "cudaEventRecord");
 }
 

@@ -38,7 +38,7 @@ def read_options(description: str | None) -> argparse.Namespace:
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--preset", default="shampoo", help="preset of libshampoo, such as soap or kl_shampoo")
-    parser.add_argument("--csv", default="curves.csv", help="file for the curves; if empty, no file is written")
+    parser.add_argument("--csv", default="curves.csv", help="file for the curves; an empty name means no file")
     options = parser.parse_args()
     options.steps = options.epochs * (TRAIN // options.batch)
     return options

@@ -47,7 +47,7 @@ def write_csv(path: str, curves: list[Curve]) -> None:
 
 
 def report(curves: list[Curve], csv: str) -> None:
-    """Print the table. If csv is not empty, also write the table to the CSV file csv."""
+    """Print the table. Unless the path `csv` is empty, also write the table to this file."""
     show_table(curves)
     if csv:
         write_csv(csv, curves)

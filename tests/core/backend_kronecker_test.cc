@@ -32,8 +32,8 @@ double ElementAt(const std::vector<double>& data, const Shape& shape, int64_t ld
 TEST_CASE("factor updates and contractions agree with their definition, element by element") {
   std::mt19937_64 random(11);
   const BlasFixture blas;
-  // The list has vectors, tensors in which only one dim is longer than 1, and tensors in which the dims before or
-  // after dim k have few or many elements.
+  // The list has vectors, tensors in which only one dim is longer than 1, and tensors in which the product of the dims
+  // before or after some dim is small or large.
   const Shape special[] = {Shape::Of({3, 4, 70}), Shape::Of({40, 3, 7}), Shape::Of({300, 2, 3}),
                            Shape::Of({2, 5, 63}), Shape::Of({40}),       Shape::Of({40, 1}),
                            Shape::Of({1, 40}),    Shape::Of({1, 33, 1}), Shape::Of({20, 1, 3})};

@@ -181,8 +181,8 @@ TEST_CASE(
   std::vector<float> floats;
   std::mt19937 random(5);
   for (const uint16_t half : halves) {
-    // Adds the float16 number `half`, the midpoint between this number and the next one (if the number is normal), and
-    // the neighboring floats of the number and of the midpoint.
+    // Appends to `floats` the float16 number `half`, the midpoint between this number and the next one (if the number
+    // is normal), and the neighboring floats of the number and of the midpoint.
     const uint32_t bits = std::bit_cast<uint32_t>(HalfToFloat(half));
     for (const uint32_t near : {bits - 1, bits, bits + 1, bits + 0xfff, bits + 0x1000, bits + 0x1001}) {
       floats.push_back(std::bit_cast<float>(near));

@@ -15,7 +15,7 @@
 namespace shampoo {
 
 TEST_CASE_TEMPLATE(
-    "SymmetricProduct agrees with Gemm in the lower triangle, and returns an exactly symmetric matrix if n is above 64",
+    "SymmetricProduct agrees with Gemm in the lower triangle, and the result is exactly symmetric for sizes above 64",
     Real, float, double) {
   const BlasFixture fixture;
   std::mt19937_64 random(3);

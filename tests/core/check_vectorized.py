@@ -4,8 +4,8 @@
 """check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of SOURCE.
 
 COMPILER compiles SOURCE with the arguments OPTION and the constant OPTIONS of this script. g++ must vectorize every
-instantiation of every loop after a "#pragma GCC ivdep". A loop that is not vectorized computes the same results, but
-takes several times as long. No other test notices such a loop. g++ does not report instantiations that it unrolls
+instantiation of every loop marked with "#pragma GCC ivdep". A loop that is not vectorized computes the same results,
+but takes several times as long. No other test notices such a loop. g++ does not report instantiations that it unrolls
 completely. For each loop, g++ must report at least one instantiation as vectorized, and none as not vectorized.
 """
 import re

@@ -46,7 +46,7 @@ class SavedStates {
   std::unique_ptr<StatesWriter> writer;
 };
 
-// Sets the elements of all float32 states, except symmetric matrices, to the numbers first, first + 1, first + 2, ...
+// Sets the elements of all float32 states, except symmetric matrices, to `first`, `first` + 1, `first` + 2, ...
 inline void FillStates(StepFixture* fixture, float first) {
   for (const StateEntry& entry : fixture->state().entries()) {
     if (entry.dtype != Dtype::kF32 || entry.symmetric()) continue;

@@ -206,7 +206,8 @@ TEST_CASE("a load clears the snapshots if the checkpoint was saved without root_
   for (const std::string& key : snapshots) CHECK_MESSAGE(is_zero(key), key);
 }
 
-// An observer whose second call of FinishSteps() fails. A load makes the second call after it has written the state.
+// An observer whose FinishSteps() fails when it is called for the second time. A load makes the second call after it
+// has written the state.
 struct FailsAfterWriting final : StateObserver {
   Status FinishSteps() override {
     if (++calls < 2) return {};

@@ -77,7 +77,7 @@ TEST_CASE("ParseJson passes each complete object with its path to a callback, wh
   CHECK(value.Find("list")->values.size() == 1);  // the object with an id was consumed
 }
 
-TEST_CASE("Quoted writes a string that can be read back, and Listed writes an array") {
+TEST_CASE("the function Quoted returns a JSON string that can be read back, and Listed returns a JSON array") {
   const std::string text = "line\nquote\" \\ \xc3\xa9";
   std::string read;
   CHECK(Read(Parsed(Quoted(text)), &read));

@@ -164,7 +164,8 @@ TEST_CASE("Collect sends the strings of each rank to rank 0 in order, even if th
 }
 
 TEST_CASE(
-    "if a rank cannot make its strings, or its strings are too long, Collect reports an error and ends on all ranks") {
+    "if a rank cannot make its strings, or its strings are too long, Collect reports an error on that rank and returns "
+    "on all ranks") {
   for (const bool too_long : {false, true}) {
     ThreadRanks threads(2);
     std::vector<Status> statuses(2);

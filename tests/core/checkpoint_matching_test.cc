@@ -33,8 +33,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE(
-    "blocks that were saved with the same layout are matched, and those of one file keep the order of the index") {
+TEST_CASE("blocks that were saved with the same layout are matched, in the order of the index within each file") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);

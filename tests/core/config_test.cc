@@ -406,7 +406,7 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("weight_decay_type=independent").momentum == 0);
   CHECK(Resolved("weight_decay_type=palm momentum=0.5").momentum == 0.5);
   CHECK(Resolved("method=muon use_nesterov=false beta3=0.5").beta3 == 0.5);
-  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // use_nesterov is true only by default
+  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // use_nesterov is not set; its default is true
   CHECK(Resolved("method=muon lr=0 peak_lr=0.5").peak_lr == 0.5);
   CHECK(Resolved("method=muon lr=0 route=off").lr == 0);
   CHECK(Resolved("method=sign lr=0 weight_decay_type=independent").lr == 0);
@@ -553,8 +553,9 @@ TEST_CASE(
   CHECK(settings.start_preconditioning_step == 1);
 }
 
-// In the reference implementation, a root of 0 in a list is an error. In libshampoo, 0 selects the root 2 * order.
-// Order 0 is not checked, because every block has at least order 1.
+// If a list contains 0 for an order, the reference implementation uses 0 as the root, and its computation of the
+// inverse root then fails. In libshampoo, 0 selects the root 2 * order. Order 0 is not checked, because every block has
+// at least order 1.
 TEST_CASE("the root that inverse_root_override selects for each order agrees with the reference implementation") {
   int checked = 0;
   for (const auto& entry : plan_test::GoldenEntries("inverse_roots")) {

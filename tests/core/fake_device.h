@@ -22,8 +22,8 @@
 namespace shampoo {
 
 // A fake CUDA plugin with one device, for tests of the library's part of the CUDA backend. The device computes nothing:
-// it records the steps that it receives and returns the report that the test has set (`report`). Memory of the device
-// is host memory.
+// it records the steps that it receives, and counts steps and rejections in the report that it returns (`report`). A
+// test may change this report. Memory of the device is host memory.
 class FakeDevice {
  public:
   // The recorded arguments of a step; see cuda::StepArgs.
@@ -58,8 +58,9 @@ class FakeDevice {
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
   int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; if it is 0, all retries fail
-  // Why the device rejects the next step, if `rejection` is set. The device reports all other steps as successful, and
-  // writes the new step counters of the groups to the arena.
+  // If `rejection` is set, the device rejects the next step that is not captured, and resets `rejection`. The device
+  // reports each other step as successful, unless the step fails or is captured, and writes the new step counters of
+  // the groups to the arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;

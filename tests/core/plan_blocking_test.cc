@@ -150,8 +150,8 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     CHECK(box.Product() == next - piece_start);
     CHECK(box.DropFront(dropped) == piece);
     // All dims of a piece except its first dim are as long as in the tensor. If leading dims are dropped, the first dim
-    // is shorter than in the tensor. A first dim of full length would make the piece a whole slice along the dim
-    // before, and FlatShardPieces() keeps that dim with length 1.
+    // of the piece is shorter than in the tensor. If it were as long, FlatShardPieces() would keep the last of the
+    // dropped dims with length 1.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
     // Two adjacent pieces together do not fill a box, so they cannot be one piece.

@@ -59,15 +59,15 @@ Sample Draw(int64_t n, const Spectrum& spectrum) {
   return sample;
 }
 
-// Returns the epsilon for which the smallest eigenvalue of A + epsilon I is `fraction` times the largest sum of
-// absolute values in a row of A + epsilon I.
+// Returns the epsilon for which the smallest eigenvalue of B = sample.a + epsilon I is `fraction` times the largest sum
+// of absolute values in a row of B.
 double EpsilonFor(const Sample& sample, double fraction) {
   return (fraction * sample.norm - sample.least) / (1 - fraction);
 }
 
 struct Roots {
   RootOutcome outcome;
-  double error = 0;  // max |X - X_exact| / max |X_exact|
+  double error = 0;  // max |X - Y| / max |Y|, where X is the computed root, and Y that of method eigen in float64
 };
 
 template <typename Real>
@@ -170,7 +170,7 @@ TEST_CASE("method eigen computes the roots that cans does not support") {
   const Roots negative = Compute<float>(2, {1, 0.5, 0.5, -1}, 2, CansSettings(1e-3));
   CHECK(negative.outcome.kind == RootKind::kEigen);
   CHECK(negative.outcome.rungs_used == 1);
-  // For a matrix of zeros, epsilon alone determines the scale of A + epsilon I.
+  // For a matrix A of zeros, epsilon alone determines the scale of A + epsilon I.
   const Roots zero = Compute<float>(2, {0, 0, 0, 0}, 4, CansSettings(1e-3));
   CHECK(zero.error <= 1e-4);
 }

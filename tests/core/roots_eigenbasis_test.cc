@@ -51,7 +51,7 @@ Computed<Real> Compute(const BasisSpec& spec, int64_t n, const Doubles& matrix, 
   return computed;
 }
 
-// Returns Q^T A Q.
+// Returns Q^T A Q, where A is `a` and Q is `basis`.
 template <typename Real>
 Doubles Rotated(int64_t n, const Doubles& a, const std::vector<Real>& basis) {
   const Doubles q(basis.begin(), basis.end());

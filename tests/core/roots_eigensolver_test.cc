@@ -56,8 +56,9 @@ Solution<Root> Solve(int64_t n, const Doubles& a, Tiles* tiles = nullptr) {
   return s;
 }
 
-// Checks that Q A = L Q and Q Q^T = I, where the rows of Q are the eigenvectors, and that the eigenvalues agree with
-// those of LAPACK's dsyevd. The observed errors are at most half of the bounds.
+// Checks that Q A = L Q and Q Q^T = I, where the rows of Q are the eigenvectors, and the diagonal matrix L contains the
+// eigenvalues. Checks that the eigenvalues agree with those of LAPACK's dsyevd. The observed errors are at most half of
+// the bounds.
 template <typename Root>
 void CheckSolution(int64_t n, const Doubles& matrix) {
   CAPTURE(n);

@@ -19,7 +19,7 @@ inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
 inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
 // Fixture for tests of HostRoots: the host computes the inverse roots of an optimizer whose state is on a fake device.
-// Each block is a matrix with two rows. At first, all factor matrices on the device are kFactorOnHost.
+// Each block is a matrix with two rows. At first, each factor matrix on the device equals kFactorOnHost.
 struct RootsOnHost {
   explicit RootsOnHost(size_t blocks, const OptionKeys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
       : device(FakeDevice::Reset()),

@@ -99,7 +99,8 @@ TEST_CASE(
   CHECK(jordan == Orthogonalized<double>(
                       WithCoefficients("3.4445,-4.775,2.0315;3.4445,-4.775,2.0315;3.4445,-4.775,2.0315", 3), 3, 4, a));
   CHECK(jordan != Orthogonalized<double>(WithCoefficients("jordan", 4), 3, 4, a));
-  // With enough steps, the cubic iteration converges to the exact result U V^T, where A = U S V^T.
+  // With enough steps, the cubic iteration converges to the exact result U V^T. U S V^T is the singular value
+  // decomposition of `a`.
   const auto converged = Orthogonalized<double>(WithCoefficients("1.5,-0.5,0", 60), 3, 4, a);
   CHECK(DistanceFromOrthogonal(3, 4, converged) < 1e-13);
   const Settings exact = ExactSettings();
@@ -198,7 +199,8 @@ double AfterExactSteps(double s) {
   for (int64_t step = 0; step < kExactSteps; ++step) {
     const NsCoefficients::Entry entry = ExactEntryOf(step);
     const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
-    // A lifting step (core/rules/muon.h) maps no large value to a small one, so relative errors stay small.
+    // A lifting step (core/rules/muon.h) must not map a large value to a small one, which would have a large relative
+    // error.
     if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
     s = next;
   }

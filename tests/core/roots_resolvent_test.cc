@@ -34,7 +34,7 @@ struct OwnedTridiagonal {
   }
 };
 
-// Returns a random matrix whose eigenvalues are at least floor / 2. About one in `gap` of the elements next to the
+// Returns a random matrix whose eigenvalues are at least `floor` / 2. About one in `gap` of the elements next to the
 // diagonal is 0.
 OwnedTridiagonal DrawTridiagonal(int64_t n, int gap, double floor) {
   std::mt19937_64 random(At(n));
@@ -140,8 +140,8 @@ struct ComputedRoot {
   Doubles x;
 };
 
-// Computes an inverse root in the precision `dtype`. The arguments and results are float64, because tests scale `a` by
-// powers of two that would exceed the range of float32.
+// Computes an inverse root in the precision `dtype`. The arguments and results are float64, because a test scales `a`
+// by powers of two so small that float32 could not represent all elements exactly.
 ComputedRoot Compute(const RootSpec& spec, int64_t n, const Doubles& a, Dtype dtype) {
   std::vector<float> narrow(At(RootWorkspace<float>::Elements(RootMethod::kEigen, n)) + 8, -77.0f);
   Doubles wide(At(RootWorkspace<double>::Elements(RootMethod::kEigen, n)));
@@ -194,7 +194,7 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   CHECK(is_symmetric);
   const double unit = std::numeric_limits<float>::epsilon();
   // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. If A changes
-  // by a small fraction r, the inverse square root changes by at most r times half the condition number.
+  // by a small fraction r of its norm, its inverse square root changes by at most the fraction r * condition / 2.
   const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 2;
   CHECK(LargestDifference(root.x, exact.x) <= bound * LargestOf(exact.x));
   CHECK(root.outcome.epsilon == exact.outcome.epsilon);
@@ -220,7 +220,7 @@ TEST_CASE("each Zolotarev sum approximates the inverse square root on its interv
       largest = std::max(largest, std::fabs(value * std::sqrt(x) - 1));
     }
     CHECK(largest <= ZolotarevSum::kError);
-    // A sum has no more poles than it needs: with one pole fewer, its error would exceed the limit.
+    // If the error were far below the limit, the sum would have more poles than it needs.
     CHECK(largest >= ZolotarevSum::kError / 40);
   }
 }
@@ -280,7 +280,7 @@ TEST_CASE("the tridiagonal matrix and the reflections of the one-pass reduction 
           for (int64_t j = 0; j <= i; ++j) v[At(i * ld + j)] = static_cast<float>(a[At(i * n + j)]);
         }
         reduce(v.data(), ld, n, t.d.data(), t.e.data(), tau.data(), work.data());
-        // A = H(n-2) ... H(0) T H(0) ... H(n-2)
+        // A = H(n-2) ... H(0) T H(0) ... H(n-2), where T is the tridiagonal matrix, and H(i) = I - tau[i] h h^T
         Doubles product = t.Dense();
         for (int64_t i = 0; i + 1 < n; ++i) {
           Doubles h(At(n));

@@ -138,8 +138,8 @@ inline constexpr BoundCase kBoundCases[] = {
     {"gradient_scale", Dtype::kF64, -kInfinite, 0},
 };
 
-// Whether a step would overflow a state of a block (core/rules/growth.h). The block has three such states: two factor
-// matrices and a second moment.
+// Whether a step would overflow a state of a block (core/rules/growth.h). Three states of the block can overflow: two
+// factor matrices and a second moment.
 struct GrowthCase {
   enum class Ask { kCannotOverflow, kFault, kDim };
   Ask ask;
@@ -379,9 +379,10 @@ inline constexpr SmallCase kSmallCases[] = {
     {Dtype::kF32, 0.5, 0.5, 1, kMaxOfF32 * 0x1p-25, 1, 0},
 };
 
-// With kRoot, the rule maps `value`, an eigenvalue of a matrix, to the matching eigenvalue of the inverse root. The
-// matrix has been multiplied by 2^-scale. Afterwards its least eigenvalue is `least`, and its largest is 4. With
-// kScale, the rule returns the exponent of the power of two by which a matrix is scaled before its root is computed.
+// With kRoot, a matrix has been multiplied by 2^-scale. The least eigenvalue of the scaled matrix is `least`, and the
+// largest is 4. The rule maps `value`, an eigenvalue of the scaled matrix, to the matching eigenvalue of the inverse
+// root. With kScale, the rule returns the exponent of the power of two by which a matrix is scaled before its root is
+// computed.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
   Ask ask;
@@ -459,7 +460,7 @@ inline constexpr CoupledCase kCoupledCases[] = {
     {RootMethod::kHigherOrder, 10, 0.5, 0.4, 0},
 };
 
-// The number by which trace_scaling divides a matrix with this trace. The epsilon is 2.
+// The number by which trace_scaling divides a matrix whose trace is `trace`. The key epsilon is 2.
 struct TraceCase {
   double exponent;
   double trace;

@@ -28,8 +28,8 @@ struct BasisKeys {
   Grafting grafting = Grafting::kAdam;
 };
 
-// A step of a block whose method works in eigenbases. In step 9 of its group, the block gets its gradient number
-// `gradient`, counted from 1.
+// A step of a block whose method works in eigenbases. In step 9 of its group, the block receives a gradient. `gradient`
+// is the number of this gradient, counted from 1 for each block.
 struct BasisCase {
   enum class Ask {
     kUpdate,
@@ -139,8 +139,9 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kEigenvalueDecay, 1, 1},
     {AskBasis::kEigenvalueDecay, 2, 0.5},
     {AskBasis::kEigenvalueDecay, 2, 1, {.term = FactorTerm::kGradient}},
-    // With kl_init=auto (-1), the moving averages of the eigenvalues are bias-corrected: when term number t is added to
-    // an average, the decay is 1 - (1 - b) / (1 - b^t), where b is shampoo_beta, or 1 - 1 / t if b is 1.
+    // With kl_init=auto (-1), the moving averages of the eigenvalues are bias-corrected. Let b be shampoo_beta. When
+    // term number t is added to an average, the decay is 1 - (1 - b) / (1 - b^t) if b is below 1, and 1 - 1 / t if b
+    // is 1.
     {AskBasis::kEigenvalueDecay, 2, 0, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 3, 1 - 0.5 / 0.75, {.kl_init = -1}},
     {AskBasis::kEigenvalueDecay, 4, 1 - 0.5 / 0.875, {.kl_init = -1}},
@@ -162,7 +163,7 @@ struct EigenbasisCase {
     kAddedEpsilon,     // relative_epsilon, correction, largest V; inverse_exponent is 1/2
     kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction is 1/4
     kAccurate,         // tolerance, sum of the squares off the diagonal, sum of all squares
-    kIdentity,         // whether iterations start from an earlier basis, size of the matrix, whether it is negligible
+    kIdentity,         // whether orthogonal iteration is used, size of the matrix, whether the matrix is negligible
     kFirstEigenvalue,  // mean square, number of factor matrices, whether the dtype is float64
     kFirstScale,       // sum of squares, number of elements, number of factor matrices
     kFirstTerm,        // kl_init, scale, number of factor matrices
@@ -257,7 +258,7 @@ inline constexpr EigenbasisCase kEigenbasisCases[] = {
     {AskEigen::kFirstTerm, -1, 2, 3, 16},
     {AskEigen::kBeforeGradients, 0.5, 0, 0, 0.5},
     {AskEigen::kBeforeGradients, -1, 0, 0, 0.1},
-    {AskEigen::kNextEigenvalue, 0.5, 2, 8, 1.125},  // 0.5 / 4 + 0.5 * 2 / 8 * 8
+    {AskEigen::kNextEigenvalue, 0.5, 2, 8, 1.125},  // 0.5 / 2^2 + (1 - 0.5) * 2 / 8 * 8
     {AskEigen::kHasTerm, 0.5, 2, 0.125, 0},
     {AskEigen::kHasTerm, 0.5, 2, 0.25, 1},
     {AskEigen::kReplaces, 0.5, 0, 0, 1},

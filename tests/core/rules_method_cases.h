@@ -66,8 +66,8 @@ inline constexpr NormCase kNormCases[] = {
 };
 
 // The new value of the only element w of a tensor after a step with norm_control or update_floor. The direction D
-// is 2 p. radial_outward is 1/2, and radial_inward is 1/4: norm_control radial and radial_brake multiply an increase of
-// the norm by 1/2, and a decrease by 1/4.
+// is 2 p. radial_outward is 1/2, and radial_inward is 1/4. Therefore norm_control=radial and norm_control=radial_brake
+// multiply an increase of the norm by 1/2, and a decrease by 1/4.
 struct NormControlCase {
   NormControl control;
   double floor;
@@ -113,8 +113,8 @@ inline constexpr NormControlCase kNormControlCases[] = {
     {NormControl::kRadial, 0, 4, -1, 1, 5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5},
     {NormControl::kRadial, 0, 4, 1, 1, 3.5, 0, 0, true},
-    {NormControl::kRadial, 0, 0, 1, 1, -2},  // if the norm of the parameter is 0, radial has no effect
-    // update_floor lengthens D to half of the norm of the parameter, unless D is 0 or already longer.
+    {NormControl::kRadial, 0, 0, 1, 1, -2},  // norm_control=radial has no effect if w is 0
+    // update_floor=0.5 lengthens D to half of the norm of the parameter, unless D is 0 or already longer.
     {NormControl::kNone, 0.5, 6, 0.5, 1, 3},
     {NormControl::kNone, 0.5, 6, -0.5, 1, 9},
     {NormControl::kNone, 0.5, 6, 4, 1, -2},
@@ -125,9 +125,9 @@ inline constexpr NormControlCase kNormControlCases[] = {
 // average_eval is 3/4, average_train is 1/2, average_lr_power is 2, weight_ema is 1/2, and weight_ema_start is 3.
 struct AverageCase {
   enum class Ask {
-    kPull,         // lr, the sum of earlier weights
-    kMove,         // lr, the sum of earlier weights
-    kDifference,   // weight decay, pull, Z - W; the element has p = 4 and w = 3, and lr is 1/2
+    kPull,         // lr, the sum of the weights of earlier iterates
+    kMove,         // the same as for kPull
+    kDifference,   // weight decay, pull, Z - W; p is 4, w is 3, lr is 1/2, and AveragingStep::move is 1/2
     kIterate,      // the same as for kDifference
     kMoves,        // step, whether the block has an iterate, whether the block has an average of weight_ema
     kNextIterate,  // offset, w, the new parameter that was written
@@ -189,12 +189,12 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kMove, kGpa, 0.5, 0, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0.5, 0, 0, 1},  // the first iterate is the average
     {AskAverage::kMove, kScheduleFree, 0.5, 0, 0, 1},
-    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // the weight is 0.5^2, and all weights sum to 1
+    {AskAverage::kPull, kScheduleFree, 0.5, 0.75, 0, 0.25},  // the weight of the new iterate is 0.5^2
     {AskAverage::kMove, kScheduleFree, 0.5, 0.75, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // all weights are 0
     {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
-    {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // 0.5 * 0.5 * 4 - 0.25 * 1
-    {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // 1 - 0.5 * 4
+    {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // move lr p - pull (Z - W)
+    {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // Z - W - lr p
     {AskAverage::kDifference, kGpa, 0.25, 0.25, 1, 1},  // Z decays from 4 to 3
     {AskAverage::kIterate, kGpa, 0.25, 0.25, 1, -2},
     {AskAverage::kMoves, kNoAverage, 3, 0, 1, 0},
@@ -210,8 +210,8 @@ inline constexpr AverageCase kAverageCases[] = {
 // A call of a rule of method muon, with the arguments a and b. The comment on each Ask lists these arguments.
 struct MuonCase {
   enum class Ask {
-    kExponent,        // the largest magnitude of a matrix
-    kCoefficient,     // the step, counted from 0; the two entries of ns_coefficients have a = 3 and a = 5
+    kExponent,        // the largest magnitude of an element of the matrix
+    kCoefficient,     // the Newton-Schulz step, counted from 0; Entry::a is 3 in the first entry and 5 in the second
     kOutputsByRow,    // rows, columns
     kOutputsByShort,  // rows, columns
     kDivided,         // an element of the direction, divisor

@@ -43,9 +43,9 @@ inline constexpr ReplicaCase kReplicaCases[] = {
     {{1, 1, 1, 1}, {0, 0, 1, 0, true}, 2, RankDifference::kInputs},
 };
 
-// The values that three shard ranks send about a group or about a parameter. kStep, kFirst and kDiffering ask about a
-// group, for the member of ShardStep with that name. kWith and kWithout ask about a parameter, for the member of
-// GradientDifference with that name.
+// The values that three shard ranks send about a group or about a parameter. For a group, kStep, kFirst and kDiffering
+// ask for the members `step`, `first` and `differing` of ShardStep. For a parameter, kWith and kWithout ask for the
+// members `with` and `without` of GradientDifference.
 struct ShardCase {
   enum class Ask { kStep, kFirst, kDiffering, kWith, kWithout };
   Ask ask;

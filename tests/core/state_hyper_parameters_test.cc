@@ -9,7 +9,8 @@
 namespace shampoo {
 namespace {
 
-// The hyper-parameters of two groups, each of which has one matrix. second: the keys of the second group.
+// The hyper-parameters of two groups, each of which has one matrix. `keys` are the keys of the first group, and
+// `second` are those of the second group.
 struct TwoGroups {
   explicit TwoGroups(const OptionKeys& keys = {}, const OptionKeys& second = {}, size_t scalar_alignment = 1)
       : fixture(StepFixture::TwoGroups(keys, second, {{2, 3}, {2, 3}})), values(fixture.plan(), scalar_alignment) {}

@@ -670,7 +670,7 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
       {RankDifference::kInputs, Code::kInvalid,
        "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},
-      // The hosts see no difference, because the learning rates are bound in device memory.
+      // The hosts cannot compare the learning rates, which are in device memory in the next two cases.
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},

@@ -19,7 +19,7 @@ using cuda::Rejection;
 
 const OptionKeys kAsyncRoots = "use_merge_dims=false refresh_growth=0 precondition_frequency=4 root_async=2";
 
-TEST_CASE("the host knows the counters of one arena until other code may have written them") {
+TEST_CASE("the host knows the counters of one arena at a time, and only while no other code can have changed them") {
   const StepFixture fixture({}, {{2, 3}});
   DeviceCounters counters(fixture.plan());
   const char arena[2] = {};
@@ -41,7 +41,8 @@ TEST_CASE("the host knows the counters of one arena until other code may have wr
   CHECK(!counters.AreKnownUnlessReplayed(arena));
 }
 
-TEST_CASE("DeviceCounters includes the steps of snapshots if this rank owns a block that takes snapshots") {
+TEST_CASE(
+    "DeviceCounters includes the state snapshot_step of each block if this rank owns a block that takes snapshots") {
   CHECK(!DeviceCounters(StepFixture({}, {{2, 3}}).plan()).has_block_counters());
   const StepFixture async(kAsyncRoots, {{2, 3}});
   DeviceCounters counters(async.plan());

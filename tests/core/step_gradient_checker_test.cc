@@ -108,7 +108,7 @@ TEST_CASE(
     "a gradient passes if the exact check finds no overflow, even if the first scan could not exclude an overflow") {
   Checked checked;
   // Each element of the 4 x 4 factor matrix is a sum of 2 products, and each element of the 2 x 2 factor matrix is a
-  // sum of 4 products. The limit of an element is 1.7e38, half of the largest float32 number.
+  // sum of 4 products. The limit for each sum is 1.7e38, half of the largest float32 number.
   checked.gradients[1].assign(8, 0.0F);
   checked.gradients[1][2] = 1e19F;
   CheckOk(checked.CheckGradients());

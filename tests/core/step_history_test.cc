@@ -78,8 +78,8 @@ TEST_CASE("a successful root resets the count of failures") {
 }
 
 TEST_CASE(
-    "RaiseRootFailure sets is_forwarded if it returns the failure of another rank's root, and prefers failures of this "
-    "rank") {
+    "RaiseRootFailure prefers failures of this rank, and sets is_forwarded if it returns the failure of another rank's "
+    "root") {
   TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;

@@ -102,7 +102,7 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
   CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0", "wait 0", "return 0.0", "end 1"});
 }
 
-TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use roots") {
+TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use the roots of snapshots") {
   constexpr size_t kBlocks = 100;  // enough blocks that their job does not end between Release() and WaitFor()
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);

@@ -45,7 +45,8 @@ TEST_CASE("the hash of the inputs of a step depends on each input") {
 
 TEST_CASE("the error for the first input that differs names two ranks and their values") {
   struct Case {
-    // The position of the input that differs, in this order: parameters, groups, the flag that skips the step.
+    // The position of the input that differs. First are the inputs of the two parameters, then those of the two groups,
+    // then the flag that skips the step.
     size_t index;
     int64_t value;
     Code code;

@@ -51,7 +51,7 @@ TEST_CASE("invalid numbers in the header of a round make the round fail with SHA
   for (const int64_t round : {0xffffffff, 0x80000000}) check("round number", kPlaceAt, round);
 }
 
-TEST_CASE("a round fails on this rank if another rank is in another round or steps another optimizer") {
+TEST_CASE("a round fails on this rank if another rank is in another round or makes a step of another optimizer") {
   for (const int64_t place : {PlaceOfRound(0, 0), PlaceOfRound(1, 1)}) {
     MirroredRounds one;
     (void)one.comm.get()->TakeOptimizerId();

@@ -135,6 +135,7 @@ TEST_CASE("with root_async, the tasks of a block that misses steps follow from t
   CHECK(Course(keys, {5, 10, 11, 14, 15, 17}) == "5 compute, 10 take, 14 use, 15 take, 17 use, ");
   // If older roots are still pending at a refresh, the new roots are computed and used at once.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
+  // A block that misses this refresh uses the older roots at its next step.
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
   // If another rank rejected a step, the block makes the step again and has the same task.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");

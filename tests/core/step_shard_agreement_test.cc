@@ -49,7 +49,7 @@ TEST_CASE("a rank without other shards keeps its decision and its error") {
   CheckError(none.AgreeAgain(std::move(decision.status)), Code::kNumeric, "its own");
 }
 
-TEST_CASE("if one shard decides to skip a step or to check gradients exactly then all shards follow this decision") {
+TEST_CASE("if one shard decides to skip a step or to make the exact check, all shards follow this decision") {
   for (const uint32_t flag : {kSkipsStep, kNeedsExactCheck}) {
     MirroredShard other([flag](char* segment) { Put(segment, offsetof(RoundHeader, flags), flag); });
     const StepDecision decision = other.shard.Agree();

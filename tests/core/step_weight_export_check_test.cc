@@ -38,7 +38,8 @@ struct TwoDtypes : StepFixture {
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;
   }
-  // weights[p] is at[p] bytes behind `memory + 8`, where the first two parameters start.
+  // Checks an export. Both nonempty parameters start at `memory + 8`. The weights of parameter p start `at[p]` bytes
+  // after this address. If `at` has no element p, these weights are NULL.
   Status Check(std::vector<int> at) {
     std::vector<void*> weights(3);
     char* const param = reinterpret_cast<char*>(memory + 8);

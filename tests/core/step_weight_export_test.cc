@@ -73,8 +73,7 @@ TEST_CASE("an export writes the parameter plus a multiple of the stored offset o
 }
 
 TEST_CASE(
-    "with the key averaging, an export computes the average from the stored iterate, and each group uses its own "
-    "keys") {
+    "with averaging=gpa, an export computes the average from the stored iterate, and each group uses its own keys") {
   Exported exported(StepFixture::TwoGroups(kEma, "averaging=gpa average_train=0.5", {{2, 2}, {2, 2}}));
   exported.Fill("p0/0/ema_offset", 3);
   exported.Fill("p1/0/iterate_offset", 3);  // W = (X + Z) / 2 and Z = W + 3, so that X = W - 3

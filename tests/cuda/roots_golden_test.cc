@@ -49,8 +49,8 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   Matrix<Real> of_cpu(matrix.size());
   RootResult result;
   const bool found = InverseRoot(ForCpu(question), question.root, 1, n, a, of_cpu.data(), &result).ok();
-  // InverseRoot() accepts the result of an iteration that stops at the maximum number of iterations. The device reports
-  // a failure instead.
+  // If a method does not converge within the maximum number of iterations, InverseRoot() may accept the result, but the
+  // device reports a failure.
   if (!found || result.outcome.rungs_used > 0 || result.outcome.converged == 0) {
     CHECK(status.failure != RootFailure::kNone);
     ++counts->left_to_the_ladder;
@@ -59,11 +59,11 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   CHECK(status.failure == RootFailure::kNone);
   ++counts->computed;
   if (question.method != RootMethod::kEigen) {
-    // In float32, rounding errors may end an iteration up to two iterations earlier or later than on the CPU.
+    // In float32, rounding errors may increase or reduce the number of iterations by up to 2.
     const int leeway = sizeof(Real) == 8 ? 0 : 2;
     CHECK(std::abs(status.iterations - result.outcome.iterations) <= leeway);
-    // The reference stops at the same tolerance. Rounding may move its last error to the other side of the tolerance,
-    // so the reference may make one iteration more or fewer.
+    // The reference implementation has the same tolerance. If an error is close to the tolerance, rounding decides
+    // whether the reference implementation stops, so it may make one iteration more or fewer than the device.
     const auto recorded = settings.at("iterations").get<int>();
     if (settings.at("status") == "CONVERGED") CHECK(std::abs(status.iterations - recorded) <= leeway + 1);
   }

@@ -101,8 +101,8 @@ inline void Replay(cudaStream_t stream) {
 template <typename Real>
 using Matrix = std::vector<Real>;
 
-// The options with which Solve() computes roots. The defaults are those of the preset shampoo_2024 for a
-// factor matrix of a parameter of order 2.
+// The options with which Solve() computes roots. The defaults are those of the preset shampoo_2024 for a factor matrix
+// of a parameter of order 2.
 struct Question {
   RootMethod method = RootMethod::kEigen;
   Dtype root_dtype = Dtype::kF32;
@@ -235,8 +235,8 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   return answer;
 }
 
-// Returns a random symmetric matrix with eigenvalues from magnitude / condition to magnitude. The last `zeros`
-// eigenvalues are 0 instead.
+// Returns a random symmetric matrix with eigenvalues from magnitude / condition to magnitude. If `zeros` is
+// positive, the smallest and zeros - 1 other eigenvalues are 0 instead.
 template <typename Real>
 Matrix<Real> RandomMatrix(int64_t n, double condition, std::mt19937_64* random, int64_t zeros = 0,
                           double magnitude = 1) {

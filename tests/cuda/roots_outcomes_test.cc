@@ -32,7 +32,7 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // If an earlier matrix of the block was not diagonal, the root is computed from an eigendecomposition. A negative
+  // If a factor matrix was not diagonal in an earlier step, its root is computed from an eigendecomposition. A negative
   // smallest eigenvalue is then subtracted even if epsilon would make it positive.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
@@ -143,7 +143,7 @@ TEST_CASE("the status of a failed root reports the reason") {
   }
 }
 
-TEST_CASE("an iteration that does not converge ends long before the maximum number of iterations") {
+TEST_CASE("method newton ends long before the maximum number of iterations if it does not converge") {
   Question question{.method = RootMethod::kNewton, .root = 1, .epsilon = 0, .max_iterations = 1000000};
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
@@ -196,14 +196,15 @@ TEST_CASE(
   CHECK(answer.products > expected.products);
 }
 
-// Iterates on one eigenvalue y in long double, which can represent smaller numbers than double.
+// Iterates on one eigenvalue y, beginning with the smallest possible y (see MaxUsefulIterations in roots_coupled.cc).
+// Uses long double, which can represent smaller numbers than double.
 TEST_CASE("the number of iterations that MaxUsefulIterations returns is enough for all eigenvalues") {
   for (int root = 1; root <= 16; ++root) {
     for (int order = 2; order <= 8; ++order) {
       int64_t needed = 1;  // counts the first iteration, which may divide y by up to 2^root
       for (long double y = std::ldexp(1.0L, -1074 - 31 - root); 1 - y > 1e-16L; ++needed) {
         long double factor = 0;
-        long double term = 1;  // b_i (1 - y)^i
+        long double term = 1;  // b_i (1 - y)^i, where b_i is SeriesCoefficient(i, root)
         for (int i = 0; i < order; ++i) {
           factor += term;
           term *= (1 - y) * static_cast<long double>(1 + i * root) / static_cast<long double>((i + 1) * root);

@@ -53,7 +53,7 @@ void CompareWithCpu(const Question& question, int64_t n, const std::vector<Matri
     CHECK(actual.kind == result.outcome.kind);
     CHECK(actual.diagonal_input == (result.outcome.diagonal_input ? 1 : 0));
     CHECK(actual.solver_info == 0);
-    // In float32, rounding errors may end an iteration up to two iterations earlier or later than on the CPU.
+    // In float32, rounding errors may increase or reduce the number of iterations by up to 2.
     CHECK(std::abs(actual.iterations - result.outcome.iterations) <= (question.root_dtype == Dtype::kF64 ? 0 : 2));
     if (question.root_dtype == Dtype::kF64) CHECK(actual.converged == result.outcome.converged);
     CHECK(Distance(answer.matrices[i], expected) <= tolerance);
@@ -74,11 +74,12 @@ void CompareRandom(RootMethod method, Dtype root_dtype, double condition) {
       for (const double own_condition : {1.0, std::sqrt(condition), condition}) {
         matrices.push_back(RandomMatrix<Real>(n, own_condition, &random, 0, root == 2 ? 1e-3 : 50));
       }
-      // A rounding error is about one machine epsilon of the largest eigenvalue. This is `condition` machine epsilons
-      // of the smallest eigenvalue, which determines the largest elements of the root.
+      // Relative to the largest eigenvalue, rounding errors are about one machine epsilon. Relative to the smallest
+      // eigenvalue, which determines the largest elements of the root, they are `condition` times as large.
       const double unit = MachineEpsilon(root_dtype) * condition + MachineEpsilon(kDtype<Real>);
-      // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p (core/roots/coupled.h). In the
-      // direction of the largest eigenvalue of Y, this difference is almost 0, so it has few correct digits.
+      // higher_order begins with a Newton step, which multiplies by ((p + 1) I - Y) / p. p is `root`, and Y is a matrix
+      // of the iteration (core/roots/coupled.h). In the direction of the largest eigenvalue of Y, this difference is
+      // almost 0, so it has few correct digits.
       CompareWithCpu<Real>(question, n, matrices, (method == RootMethod::kHigherOrder ? 100 : 10) * unit);
     }
   }
@@ -147,7 +148,7 @@ TEST_CASE("pseudo-inverses equal those of the CPU for several rank tolerances") 
   }
 }
 
-TEST_CASE("a large root is computed in panels of rows that omit most elements above the diagonal") {
+TEST_CASE("the root of a large matrix is computed in panels of rows that omit most elements above the diagonal") {
   constexpr int64_t kSize = 515;
   Matrix<float> matrix(kSize * kSize);
   for (int64_t i = 0; i < kSize * kSize; ++i) {

@@ -3,7 +3,7 @@
 //
 // Tests of communicators that deliver wrong bytes, for example because the communicators confuse ranks or calls. A rank
 // that receives an invalid number returns SHAMPOO_E_COMM. The other ranks learn of this error in the same way as they
-// learn of a failed collective. No received bytes make a rank access memory out of bounds or wait forever.
+// learn of a failed collective. Wrong bytes never make a rank access memory out of bounds or wait forever.
 #include <cstring>
 #include <random>
 
@@ -44,8 +44,8 @@ const Number kNumbers[] = {
     {kGathered, "set of flags", 4, 255, 4},
 };
 
-// Makes the communicator replace `number`, which rank `faulty` receives from the next rank in its call-th collective.
-// If faulty is -1, the communicator replaces this number on all ranks.
+// Makes the communicator replace `number`, which rank `faulty` receives from the next rank in collective `call`,
+// counted from 1. If faulty is -1, the communicator replaces this number on all ranks.
 void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   const int world = grid->world();
   grid->comm().change = [=](int rank, int64_t at, char* received, size_t bytes) {
@@ -116,9 +116,10 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // Every rank except the last overwrites the number that it receives from the last rank in call `one.call`. A
-          // rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, every rank therefore also
-          // overwrites a hash in call 2, and the last rank overwrites what it receives from rank 0 in calls 2 and 3.
+          // In call `one.call`, all ranks except the last (or only rank 0, if `all` is false) overwrite the number from
+          // the last rank. A rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, these
+          // ranks therefore also overwrite the hash from the last rank, and the last rank overwrites the hash and the
+          // number from rank 0.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);

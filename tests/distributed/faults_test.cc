@@ -108,9 +108,9 @@ TEST_CASE("if steps have several exchanges, all ranks fail after a collective ha
       for (const int faulty : {0, world - 1}) {
         // A gradient of 2e18 overflows no state, but is so large that the step makes the exact check of its block.
         for (const Bad bad : {Bad{"skip_step", 0}, {"skip_step", NAN}, {"skip_step", 2e18F}, {"error", NAN}}) {
-          // With replicas only, the test omits on_nonfinite=error. A collective could fail on one rank while another
-          // rank reports the NaN of its gradient in this collective. The two ranks would then wait in different
-          // exchanges (docs/many_ranks.md).
+          // If there are no shards, the test omits on_nonfinite=error. A collective could fail on one rank while
+          // another rank reports the NaN of its gradient in this collective. The two ranks would then wait in
+          // different exchanges (docs/many_ranks.md).
           if (bad.on_nonfinite == std::string("error") && !kind.gathers()) continue;
           for (int64_t k = kCallsOfCreate + 1; k <= kCallsOfCreate + 12; ++k) {
             CAPTURE_ALL(kind, bucket, faulty, bad.on_nonfinite, bad.value, k);

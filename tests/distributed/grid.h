@@ -68,7 +68,7 @@ class Grid {
   std::vector<ThreadComm*> comms();         // the communicators of steps
   void SetPatience(std::chrono::milliseconds patience);
   void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create()
-  int timeouts() const;         // number of ranks that timed out, in all communicators
+  int timeouts() const;         // number of timeouts, over all ranks and communicators
 
   void Create();
   void Step();

@@ -57,7 +57,8 @@ struct RankSpec {
 };
 
 // A rank with its optimizer, parameters and gradients. The member functions make no assertions, because each rank runs
-// on its own thread. They store the status and the error message of each call, which the test checks afterwards.
+// on its own thread. Those without a return value store the status and the error message of the call, which
+// the test checks afterwards.
 class Rank {
  public:
   explicit Rank(const RankSpec& spec);  // collective if there is a communicator; sets status and error
@@ -66,10 +67,12 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void Step();
-  // Writes averages of the parameters to `weights`. Step() binds the parameters, so call Step() first.
+  // Writes averages of the parameters to `weights`. Call Step() first, because an export needs bound parameters
+  // and only Step() binds them.
   void Export(double blend, std::vector<std::vector<float>>* weights);
   void Save(const std::string& directory);  // collective over all ranks of the job
   void Load(const std::string& directory);  // collective over all ranks of the job
+  // These two functions return -1 after an error. They do not set `status` and `error`.
   int64_t PlanBytes(const char* what, int rank) const;
   double Stat(const char* key) const;
 

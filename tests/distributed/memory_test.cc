@@ -150,7 +150,7 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
   }
 }
 
-TEST_CASE("with all-to-all the buffers and sent bytes of gathered shards are as predicted and decrease as 1 / ranks") {
+TEST_CASE("with all-to-all, the buffers and sent bytes of gathered shards are as predicted and decrease as 1 / ranks") {
   constexpr int64_t kTravels = 12;  // bytes sent for each element: gradient, parameter and update
   constexpr int64_t kKept = 3 * 8;  // bytes of buffers for each element: 8 to send, 8 to receive, 8 for gathered blocks
   constexpr int64_t kHeader = 16;   // bytes of a message header; in an exchange, a rank sends a message to every rank

@@ -209,8 +209,9 @@ TEST_CASE("an update that does not fit the communication dtype is skipped and re
   }
 }
 
-// Every block has one element. The inverse root of a zero factor matrix is (1e-12)^-5, because epsilon is 1e-12. This
-// number is too large for float32, the dtype of the root, so all rungs of the recovery ladder fail.
+// Every block has one element. The exponent of inverse roots is -exponent_multiplier / 2 = -5, and epsilon is 1e-12, so
+// the inverse root of a zero factor matrix is (0 + 1e-12)^-5. This number is too large for float32, the dtype of the
+// root, so all rungs of the recovery ladder fail.
 RankSpec FailingRoots(const Keys& more) {
   return {.keys = "exponent_multiplier=10 root_failure_tolerance=2 max_preconditioner_dim=1" + more,
           .params = {{"first", {5}}, {"second", {1}}, {"third", {1}}, {"fourth", {5}}}};

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions that make a call on one rank or on all ranks of a job, and require that the call succeeds. Two functions
-// check that a call fails. `Ranks` is a Grid (grid.h) or a class of tests/checkpoint that has the same functions.
+// check that a call fails. The template parameter `Ranks` is a Grid (grid.h) or a class of tests/checkpoint that
+// has the same functions.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -57,7 +57,8 @@ namespace {
 
 bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
-// Every second step refreshes inverse roots or eigenbases. Method adam does not accept the keys that Spec adds.
+// Group 0 refreshes inverse roots or eigenbases in every second step, except with method adam, which has none. Method
+// adam does not accept the keys that Spec adds.
 RankSpec Spec(const Keys& more) {
   Keys keys = more;
   if (HasFactors(more)) keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9 precondition_frequency=2" + more;

@@ -60,7 +60,8 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) copies to `recv` what `rank` has sent to this rank, and returns whether both ranks use the same size.
+  // copy(rank) copies to `recv` what `rank` has sent to this rank. It returns whether both ranks make the same kind of
+  // collective, with the same number of bytes.
   template <typename Copy>
   int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);

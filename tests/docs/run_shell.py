@@ -7,8 +7,8 @@
     run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F, see shell/machine.py
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
---list prints the path and the name of each page, and then the names of the pages that must run first, separated by
-semicolons. Commands of an example's README.md run in the folder of the example. All other commands run in the root of
+--list prints one line for each page: its path, its name, and the names of the pages that must run before it, separated
+by semicolons. Commands of an example's README.md run in the folder of the example. All other commands run in the root of
 the clone. The rules in shell/page_rules.py change, skip or check commands. Each rule has a reason.
 """
 import argparse

@@ -110,8 +110,8 @@ std::string Everything() {
   return out.text();
 }
 
-// Returns the result of Everything() in a child process. The parent must change its locale before it calls
-// Everything(), because the library caches some strings, such as ranges of keys.
+// Calls Everything() in a child process and returns the result. The parent process must not call Everything() before it
+// changes its locale, because the library caches some strings, such as ranges of keys.
 std::string EverythingInTheCLocale() {
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");

@@ -177,7 +177,8 @@ static void use(const api* functions, const char* when) {
   take(&now);
   require_same(&before, &now, when);
   trainer_step(&t, 6);
-  // Waits until the threads run, because every new thread blocks all signals during pthread_create.
+  // Waits until the threads run. Every new thread blocks all signals during pthread_create, so an earlier check of the
+  // blocked signals would prove nothing.
   const struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   require_workers_block_signals();

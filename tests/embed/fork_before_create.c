@@ -51,7 +51,8 @@ static void run_child(const char* when, uint64_t expected, int depth) {
 int main(void) {
   functions = api_linked();
   work = workload_default(2);
-  // The expected hash is computed in a child because this process must not create an optimizer before the first fork.
+  // The expected hash is computed in a child because this process must not create an optimizer before the first call of
+  // run_child.
   int channel[2];
   REQUIRE(pipe(channel) == 0, "no pipe");
   const pid_t child = fork();

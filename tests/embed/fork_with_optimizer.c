@@ -17,8 +17,8 @@ static api functions;
 static workload work;
 static trainer inherited[2];
 
-// Destroys inherited[first] and trains a new optimizer. Then begins to train another new optimizer, destroys the second
-// inherited optimizer, and finishes the training.
+// Destroys inherited[first] and trains a new optimizer. Then begins to train another new optimizer, destroys
+// inherited[1 - first], and finishes the training.
 static void run_child(int first, uint64_t expected) {
   static trainer own;
   alarm(kLimitSeconds);

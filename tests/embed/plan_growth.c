@@ -4,7 +4,7 @@
 // Checks that allocated bytes grow at most in proportion to the number of parameters. Counts the bytes separately for
 // adding parameters, finishing the plan, creating an optimizer, and binding buffers together with one step. A container
 // that is copied for every parameter, for example, would allocate bytes in proportion to the square of this number, and
-// would be slow for large models. The counts are those of all calls of malloc, including bytes that are freed later.
+// would be slow for large models. Counts the bytes of all calls of malloc, even if they are freed later.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>

@@ -82,8 +82,9 @@ int64_t TouchedAlone(int64_t d, int64_t wide, void (*call)(int64_t, int64_t)) {
   return scratch.ResidentBytes();
 }
 
-// Checks the BLAS calls in float32 if `single` is true, otherwise in float64. If `both` is true, makes the calls in
-// both dtypes with the same scratch memory, as in a step whose root_dtype differs from the dtype of the products.
+// If `both` is true, checks the BLAS calls in float32 and float64 with the same scratch memory, as in a step whose
+// root_dtype differs from the dtype of the products. If `both` is false, checks the calls in float32 if `single` is
+// true, and in float64 if `single` is false.
 void Check(int64_t d, int64_t wide, bool single, bool both) {
   blas::ScratchExtent extent;
   if (single || both) extent.Add(d, wide, sizeof(float));

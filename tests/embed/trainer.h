@@ -38,7 +38,8 @@ typedef struct workload {
   int32_t threads;
 } workload;
 
-// Returns a float32 model with parameters of order 1 to 4 in two groups, grafting, momentum and weight decay.
+// Returns a float32 model with two groups and with parameters of order 1 to 4. The settings of group 0 include
+// grafting, momentum and weight decay.
 workload workload_default(int32_t threads);
 
 // An optimizer with its buffers. The initial parameters and the gradients are the same in every run.

@@ -93,8 +93,9 @@ static uint64_t hash_of(const void* bytes, size_t count) {
   return hash;
 }
 
-// Trains and returns a hash of the parameter. The parameter has more rows than columns, so the factor matrix of the
-// rows is rank-deficient, which causes overflows in iterative root methods.
+// Trains and returns a hash of the parameter. The parameter has more rows than columns, and its gradient is the same in
+// every step. The factor matrix of the rows is therefore rank-deficient, which causes overflows in iterative root
+// methods.
 static uint64_t train(const char* root_method, int threads, int own_threads) {
   shampoo_config* config;
   shampoo_plan* plan;

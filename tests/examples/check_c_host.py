@@ -139,7 +139,7 @@ def check_rejections():
         # Without --broken-from, the resumed run trains to the end, also with another number of BLAS threads.
         text = done(run(folder, *SMALL, "--warmup", "8", "--resume", "--blas-threads", "2"))
         assert len(epochs(text)) == 2, text
-        threads = re.findall(r"^blas +the host's own, threads: (\d+)$", text, re.MULTILINE)
+        threads = re.findall(r"^blas +the program's own, threads: (\d+)$", text, re.MULTILINE)
         assert threads == ["2", "2"], text
     with tempfile.TemporaryDirectory() as folder:
         result = run(folder, *OVERFLOWS)
@@ -217,7 +217,7 @@ def killed(at, files_of_whole):
         rest = done(run(folder, *SMALL, "--resume"))
         assert last_files(folder) == files_of_whole, f"killed at call {at}:\n{rest}"
         names = names_in(folder)
-        # An older checkpoint still exists if its removal was interrupted after the last step.
+        # If the kill has interrupted the removal of an older checkpoint after the last step, this checkpoint remains.
         assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
         check_whole(folder, at)
         return True, "continues from" not in rest
@@ -290,7 +290,7 @@ def check_mistakes():
         other = pathlib.Path(folder, "other.bin")
         # The first file has fewer images. In the second file, one image has another label.
         other.write_bytes(images[:8] + (1000).to_bytes(2, "little") + images[10:])
-        rejected("was saved with other images than those of --data: 1437 training images, not 1000", *SMALL, "--resume", "--data", other)
+        rejected("was saved with other images than those of --data: 1437 training images, and --data has 1000", *SMALL, "--resume", "--data", other)
         other.write_bytes(images[:12 + 64] + bytes([(images[12 + 64] + 1) % 10]) + images[12 + 65:])
         rejected("was saved with other images than those of --data", *SMALL, "--resume", "--data", other)
         file = pathlib.Path(folder, "saved/step-000010/trainer.bin")

@@ -25,7 +25,7 @@ class Config {
   Config& operator=(Config&&) = delete;
 
   // Sets a key of the library to a JSON value. A number is passed as a number, because a conversion to a string could
-  // round it. A list, which only inverse_root_override may have, is passed as a string such as "0,2,4".
+  // round it. A list is passed as a string such as "0,2,4"; only inverse_root_override accepts a list.
   void Set(const std::string& key, const nlohmann::json& value);
 
   const shampoo_config* Get() const { return config_; }

@@ -7,7 +7,7 @@
     compare.py --self-test CASE_DIR...
 
 CASE_DIR holds *.safetensors cases of one suite. OUT_DIR holds files of the same names with these tensors:
-    trajectory...   every tensor param/<t>/<p> and eval/<t>/<p> that the case has
+    trajectory...   every tensor param/<t>/<p> and eval/<t>/<p> that the case has (step t, parameter p)
     matrix_root...  X
     training        loss
     residuals       residuals
@@ -17,8 +17,9 @@ With --noise, DIR has results of that implementation for perturbed inputs. The a
 four times the largest change that the perturbation has caused. Use --noise if rounding errors have larger effects than
 in the recorded run, for example if shards have their own factor matrices, which are worse conditioned.
 If a tensor in OUT_DIR has an additional first dim, it has the results of several runs, and all of them are compared.
-A case that is marked "informative" and has no tolerance passes if X is finite or missing in OUT_DIR.
-Needs only numpy. Prints one line per case, then 'N passed, M failed'. Exit status: 1 if a case fails or is missing.
+A case that is marked "informative" and has no tolerance passes if its file in OUT_DIR has a finite X or no X.
+A case without a file in OUT_DIR fails. With --missing-ok, such a case is ignored.
+Needs only numpy. Prints one line per case, then 'N passed, M failed'. Exit status: 1 if a case fails.
 """
 import json
 import os

@@ -44,7 +44,7 @@ class ReplayOptimizer {
   // Makes a step. gradients[p] is the whole gradient of parameter p, or nullptr if parameter p has none.
   void Step(const std::vector<const void*>& gradients);
 
-  // Exports (1 - blend) W + blend * average for each parameter, or for this rank's shard of each parameter.
+  // Exports (1 - blend) W + blend * average for each parameter W, or for this rank's shard of W.
   void Export(double blend);
   // Returns what the last export wrote.
   const std::vector<Tensor>& Exported() const { return exported_; }

@@ -134,7 +134,7 @@ void RunCase(const std::filesystem::path& path, const CommandLine& command) {
   const std::filesystem::path target = command.out / path.filename();
   if (std::filesystem::exists(target) && std::filesystem::equivalent(path, target)) {
     throw std::runtime_error(
-        "--out is the folder of the case itself, which would be overwritten: expected another folder");
+        "--out is the folder of the case, and the result would overwrite the case: expected another folder");
   }
   std::filesystem::remove(target);  // the result of an earlier run must not be used
   Case recorded{path, {}, ReadSafetensors(path)};
@@ -160,7 +160,7 @@ int RunReplay(int argc, char** argv, const shampoo_comm_ops* process) {
     std::filesystem::create_directories(command.out);
   } catch (const std::exception& error) {
     std::cerr << "shampoo_replay: " << error.what() << "\n"
-              << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards N]\n"
+              << "usage: shampoo_replay [--threads N] [--ranks N] [--shard flat|rect] [--shards M]\n"
               << "       [--shard-mode local|gather] [--collectives all|all_gather] [--communicate WHAT]\n"
                  "       [--communication-dtype DTYPE] [--set KEY=VALUE]\n       [--device NAME] [--perturb SEED] "
                  "[--save-every DIR]\n       [--resume-from DIR] [--resume-across DIR] --out DIR CASE.safetensors...\n";

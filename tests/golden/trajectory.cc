@@ -143,7 +143,7 @@ class Trajectory {
       }
       const auto [known, is_new] = result_.tensors.emplace(name, tensor);
       if (!is_new && known->second.bytes != tensor.bytes) {
-        throw std::runtime_error(name + " has different bits than in the run that was not resumed");
+        throw std::runtime_error(name + " is not bit-identical in all runs");
       }
     }
   }

@@ -81,7 +81,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_releases(JNIEnv* env, j
   return releases;
 }
 
-// Functions of the CUDA runtime, which openCuda finds in a library.
+// Pointers to functions of the CUDA runtime. openCuda sets them.
 static int (*cuda_malloc)(void** address, size_t bytes);
 static int (*cuda_memcpy)(void* to, const void* from, size_t bytes, int kind);
 static int (*cuda_device_synchronize)(void);

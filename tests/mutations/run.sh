@@ -34,8 +34,8 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # These options save most of the time: code is not optimized, and test sources are not joined, so fewer of them
-      # are compiled again after a change. Some suites keep their optimization level (tests/CMakeLists.txt).
+      # These options make compiling much faster. Code is not optimized. Test sources are not joined, so fewer test
+      # sources are compiled again after a change. Some suites keep their optimization level (tests/CMakeLists.txt).
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
@@ -202,9 +202,8 @@ for file in "${patches[@]}"; do
   only=$(field case "$file")
   result=passed
   # First, only the build outputs that `programs_of` prints are compiled, with their dependencies. If the tests notice
-  # nothing, all targets are compiled, and the tests run again. If a test loads a library at run time, one of
-  # these outputs must depend on the library, or the environment of the test must have the path of the library. Otherwise
-  # the test could fail because the library is out of date.
+  # nothing, all targets are compiled, and the tests run again. If a test loads a library at run time, the library must
+  # be one of these outputs or a dependency of one. Otherwise the test could fail because the library is out of date.
   mapfile -t first < <(printf '%s' "${programs[$(tests_of "$file")]:-}")
   [ ${#first[@]} -eq 0 ] || judge "${first[@]}"
   [ "$result" = failed ] || judge

@@ -25,7 +25,7 @@ T
 install /packages/libshampoo0_*.deb /packages/libshampoo-dev_*.deb cargo rustc gcc libc6-dev pkg-config
 inside 'cd /program && cargo run --quiet --offline'
 
-# With the feature static, the program must run without the shared library.
+# With the crate feature "static", the program must run without the shared library.
 sed -i 's|libshampoo" }|libshampoo", features = ["static"] }|' "$root/program/Cargo.toml"
 install libstdc++-12-dev
 inside 'cd /program && cargo build --quiet --offline'

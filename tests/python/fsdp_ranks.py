@@ -54,7 +54,7 @@ def backward(model: Any, step: int) -> float:
 class Reference:
     """Trains the same model in one process, without FSDP.
 
-    If ``pieces`` is above 1, each parameter is divided into at most this number of shards. These shards are then the
+    If ``pieces`` is above 1, each parameter is divided into at most ``pieces`` shards. These shards are then the
     parameters of the optimizer.
     """
 
@@ -151,7 +151,7 @@ def main() -> None:
             raise AssertionError("expected an error, because state dicts of PyTorch are not supported")
     check("state dicts of PyTorch are rejected", True)
 
-    # This gradient is the result of a collective that may still be running.
+    # The gradient set below is the result of a collective that may still be running.
     weight = model[0].weight
     whole = DTensor.from_local(torch.ones(weight.shape), mesh, [Replicate()] * mesh.ndim, run_check=False)
     before = weight.full_tensor()

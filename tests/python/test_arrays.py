@@ -118,7 +118,7 @@ def test_a_gradient_that_is_not_row_major_is_copied_when_it_is_passed() -> None:
     assert kept() is None, "the array must be released after it was copied"
     opt.step()
     assert np.isfinite(w).all() and (w != 0).all()
-    # The gradient may be a transposed view of the parameter: it is copied before the step writes the parameter.
+    # The gradient may be a transposed view of the parameter: the view is copied before the step writes the parameter.
     square = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
     libshampoo.Optimizer([square], lr=0.1).step([square.T])
 

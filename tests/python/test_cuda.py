@@ -183,7 +183,7 @@ def test_a_gradient_lives_until_its_step_is_done(cuda: Cuda) -> None:
         opt.step([gradients.pop(0)])
         gc.collect()
         lives.append([gradient() is not None for gradient in kept])
-    # No gradient is bound any more, but the last step may still read the last gradient.
+    # After this call, no gradient is bound, but the last step may still read the last gradient.
     opt.bind(grads=None)
     gc.collect()
     lives.append([gradient() is not None for gradient in kept])

@@ -178,7 +178,7 @@ def test_a_state_keeps_its_dtypes_in_a_process_with_float64(rate: Any) -> None:
 @pytest.mark.parametrize("make", [float, np.float32, np.array, jnp.float32, jnp.array], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_learning_rate_in_the_state_replaces_a_number_of_any_type(make: Any, compiled: bool) -> None:
-    """Checks that the latest change of the rate takes effect, whether the state or the argument was changed."""
+    """Checks that a step uses the rate that was changed last: the rate in the state, or the argument of shampoo()."""
     params, grads = draw(1), draw(2)
     expected = [libshampoo.jax.shampoo(rate, **KEYS) for rate in (0.5, 0.25, 0.125)]
     expected = [tx.update(grads, tx.init(params), params)[0] for tx in expected]

@@ -113,7 +113,11 @@ def test_an_injected_learning_rate_can_be_changed(compiled: bool) -> None:
 
 
 def test_updates_with_the_dtypes_of_the_parameters_work_in_lax_cond() -> None:
-    """In optax.apply_if_finite, lax.cond needs updates with the dtypes of the gradients. The default is float32."""
+    """Checks update_dtype="params" in optax.apply_if_finite, which uses lax.cond.
+
+    lax.cond needs updates with the dtypes of the gradients. Here, gradients have the dtypes of the parameters. Without
+    update_dtype, all updates would be float32.
+    """
     params, grads = ({**tree, "w": tree["w"].astype(jnp.bfloat16)} for tree in (PARAMS, GRADS))
     tx = optax.apply_if_finite(libshampoo.jax.shampoo(0.1, update_dtype="params", **KEYS), 3)
     updates, state = jax.jit(tx.update)(grads, tx.init(params), params)

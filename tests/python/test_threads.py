@@ -96,7 +96,7 @@ def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> N
         comm = libshampoo.NativeComm(meeting.meeting_ops(number // 2, number % 2), number % 2, 2)
         opt = libshampoo.Optimizer([np.ones(4, np.float32)], comm=comm, threads=1)
         if number == 3:
-            while meeting.meeting_waits() < 3:  # the steps fail if they wait too long
+            while meeting.meeting_waits() < 3:  # the three other steps fail if they wait 20 seconds
                 time.sleep(0.001)
             seen.append(meeting.meeting_waits())
         opt.step([np.ones(4, np.float32)])

@@ -116,7 +116,7 @@ def advance(scheduler: Any, epoch: int) -> None:
 @pytest.mark.parametrize("tensor_lr", [False, True], ids=["number", "tensor"])
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_a_scheduler_has_the_same_effect_as_on_sgd(name: str, tensor_lr: bool) -> None:
-    """Checks that steps use the lr and momentum that the scheduler sets on SGD, and that a run can be resumed."""
+    """Checks that steps use the same lr and momentum as SGD with this scheduler, and that a run can be resumed."""
     model, twin = make(), make()
 
     def both(one: Any, other: Any) -> tuple[Any, Any]:

@@ -152,7 +152,10 @@ def test_a_wrong_header_folder_stops_a_build_for_jaxlib(tmp_path: Path) -> None:
 
 
 def test_headers_of_jaxlib_are_found_in_an_isolated_build(tmp_path: Path) -> None:
-    """Also checks that a jaxlib in PYTHONPATH takes precedence. A sitecustomize.py hides packages, as pip does."""
+    """Also checks that a jaxlib in PYTHONPATH precedes the installed one.
+
+    A sitecustomize.py hides installed packages, as pip does in an isolated build.
+    """
     jaxlib = importlib.util.find_spec("jaxlib")
     expected = f"{jaxlib.submodule_search_locations[0]}/include" if jaxlib and jaxlib.submodule_search_locations else ""
     hidden = tmp_path / "hidden"

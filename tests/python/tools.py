@@ -13,7 +13,8 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# Recorded training runs (trajectories) of the reference implementation, and of the NumPy model in tests/golden/rules.
+# Recorded trajectories (sequences of steps). Those in DATA are of the reference implementation, the others are of the
+# NumPy code for update rules in tests/golden/rules/model.py.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 

@@ -23,7 +23,7 @@ using shampoo::roots_test::FaultPlan;
 using shampoo::roots_test::Faults;
 
 // The default parameters of Fixture have four factor matrices, numbered from first/0/factor.0 (0) to second/0/factor.1
-// (3). The solvers fail for the matrix kFaulty.
+// (3). Most tests with these parameters make the solvers fail only for matrix kFaulty.
 constexpr int64_t kFaulty = 2;
 constexpr const char* kFaultyName = "second/0/factor.0";
 constexpr const char* kFaultyInverse = "second/0/inverse.0";
@@ -75,8 +75,8 @@ struct Fixture {
   Host host;
 };
 
-// Checks that `got`, from another solver, is nearly equal to `expected`. If `with_any_sign` is true, elements may have
-// the opposite sign.
+// Checks that `got` and `expected`, which different solvers computed, are nearly equal. If `with_any_sign` is true,
+// elements may have opposite signs.
 void CheckNear(const Array& got, const Array& expected, bool with_any_sign = false) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double one = got.Values()[i], other = expected.Values()[i];
@@ -140,7 +140,7 @@ TEST_CASE(
         REQUIRE(messages.size() == 1);
         CHECK_MESSAGE(Has(messages[0], {"1 ", kFaultyName, "could not be computed at first", "recovered by"}),
                       messages[0]);
-        // With method cans, the ladder detects every wrong result by the residual and reports no convergence.
+        // With method cans, the ladder treats a result with a large residual as a failure to converge.
         const bool is_cans = std::string(ladder.method) == "cans";
         if (fault == Fault::kGarbage)
           CHECK_MESSAGE(Has(messages[0], {is_cans ? "did not converge" : "wrong result"}), messages[0]);
@@ -243,7 +243,7 @@ const std::vector<Keys> kMethodsInEigenbases = {
     {{"method", "soap"}}, {{"method", "soap"}, {"factor_correction", "kl"}}, {{"method", "kl_shampoo"}}};
 
 TEST_CASE(
-    "if the basis of a dim cannot be computed, its basis and eigenvalues stay, and moments are not rotated along it") {
+    "if a basis cannot be computed, its dim keeps the old basis and eigenvalues, and moments do not rotate along it") {
   for (const Keys& method : kMethodsInEigenbases) {
     CAPTURE(method[0].second);
     CAPTURE(method.size());

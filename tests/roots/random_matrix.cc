@@ -64,7 +64,7 @@ std::vector<Wide> Eigenvalues(const std::string& kind, int64_t n, std::mt19937_6
 RandomMatrix MakeRandomMatrix(bool float32, std::mt19937_64* random) {
   RandomMatrix made;
   made.kind = kKinds[Integer(0, std::size(kKinds) - 1, random)];
-  // The exponent 2.5 makes small matrices more frequent, so that they cover all kinds.
+  // The exponent 2.5 makes small matrices more frequent, so that each kind also occurs in small sizes.
   made.n = std::max<int64_t>(1, static_cast<int64_t>(64 * std::pow(Uniform(0, 1, random), 2.5)));
   const int64_t n = made.n;
   const std::vector<Wide> values = Eigenvalues(made.kind, n, random);

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes inverse roots of random difficult matrices (random_matrix.h). Each result must be finite and have the
 // reported residual, or the status must give the reason for the failure. If the condition number is small enough, the
-// result is compared with a reference in higher precision. At least 99 % of these results must exist and be right.
+// root is judged: it is compared with a reference in higher precision, and a failed call counts as a wrong root. At
+// least 99 % of the judged roots must be right.
 // docs/roots.md explains the columns of the printed table.
 #include <algorithm>
 #include <cinttypes>
@@ -33,7 +34,7 @@ struct Row {
   int64_t by_rung[kRungCount] = {};
   int64_t unconverged = 0;  // roots whose iteration stopped at root_max_iterations
   int64_t refused = 0;      // calls that returned an error
-  int64_t judged = 0;       // roots with a condition number that allows a comparison, even if the call failed
+  int64_t judged = 0;       // roots that can be compared with the reference, including those of failed calls
   int64_t judged_right = 0;
 };
 

@@ -36,7 +36,7 @@ def tags(ctags: str, root: pathlib.Path, files: list[str]) -> list[dict[str, str
 
 
 def main() -> int:
-    """Print the classes that exceed the limits. Return their number as the exit status."""
+    """Print the problems. Return their number as the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ctags", required=True)
     parser.add_argument("--list", type=int, default=0, metavar="N", help="print the N largest classes")

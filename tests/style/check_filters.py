@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_filters.py ROOT: checks that every filter of test cases in CMake files and scripts matches a test case.
 
-A filter is a pattern in the option --test-case or --test-case-exclude of doctest, the framework of the C++ tests. A
-filter that contains a variable is not checked.
+The script reads only files in tests/. A filter is a pattern in the option --test-case or --test-case-exclude of
+doctest, the framework of the C++ tests. A filter that contains a variable is not checked.
 """
 import fnmatch
 import re

@@ -9,8 +9,8 @@
 //     --steps N                 number of steps before each save (3)
 //     --saves N                 number of saves, one after another, into the directory (1)
 //     --seed N                  seed of parameters and gradients (1)
-//     --set KEY=VALUE           sets a key of the optimizer and of group 0
-//     --set1 KEY=VALUE          sets a key of group 1
+//     --set KEY=VALUE           sets a key in the config of the plan, which is also the config of group 0
+//     --set1 KEY=VALUE          sets a key in the config of group 1
 //     --shape NAME=9x7          sets the shape of a parameter, or adds a parameter; NAME= removes it
 //     --load FROM               loads the checkpoint FROM instead of making the steps before the first save
 //     --poke KEY=nan,-0         before the last save, writes these numbers to the first elements of the f32 state entry

@@ -155,12 +155,12 @@ def check_shards_plot(picture: xml.etree.ElementTree.Element, rows: list[dict]) 
         require(abs(y[0] - 2 * y[1] + y[2]) < 0.3 and y[0] < y[2], "the line 1 / ranks is not straight or not falling")
     names = [text.text for text in picture.iter(SVG + "text")]
     marks = {"ranks", *(str(row["world"]) for row in rows)}
-    require(marks <= set(names), f"the x axis has the texts {names}; expected {marks}")
+    require(marks <= set(names), f"the plot of shards has the texts {names}; expected {marks} among them")
     last = rows[-1]
     for name, value in (("all-to-all", last["all_to_all"]["sent"]["largest"]), ("all-gather", last["gathered"]),
                         ("all-to-all", last["all_to_all"]["total"]["largest"]),
                         ("all-gather", last["all_gather"]["total"]["largest"])):
-        require(f"{name}: {value / 1e6:.3g}" in names, f"{name} does not end at {value / 1e6:.3g} MB in {names}")
+        require(f"{name}: {value / 1e6:.3g}" in names, f"no curve is labeled {name}: {value / 1e6:.3g}, only {names}")
 
 
 def main() -> None:
@@ -218,7 +218,7 @@ def main() -> None:
             check_shards(row, same)
         sent = [row["all_to_all"]["sent"]["largest"] for row in rows]
         require(sent[2] < sent[1],
-                f"with 8 ranks, one sends {sent[2]} bytes; expected fewer than the {sent[1]} bytes with 4 ranks")
+                f"a rank sends up to {sent[2]} bytes with 8 ranks; expected fewer than the {sent[1]} with 4 ranks")
         require("| sent, most" in text and "|---" in text, "the printed table of shards has no head")
         check_shards_plot(draw(chart), rows)
 

@@ -37,7 +37,8 @@ std::unique_ptr<shampoo_test::Rank> Make(const shampoo_test::RankSpec& model) {
   return rank;
 }
 
-// Fills the state with random bits, which no file system can compress.
+// Fills the float32 states with random numbers, which a file system can hardly compress. The upper two bits of each
+// number are 0, so it is finite.
 void FillState(const shampoo_test::Rank& rank) {
   std::mt19937_64 random(1);
   std::vector<uint32_t> bits;

@@ -37,12 +37,13 @@ how (each combination of the listed values is a row; the values of --frequency a
   --frequency 1,10,50        values of precondition_frequency, for the mean times per step; default: 1,10,50
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
-  --set KEY=VALUE            any other key of the library; may be repeated. All remaining keys have their defaults;
-                             preset=shampoo_2024 has the defaults of the reference implementation
+  --set KEY=VALUE            a key of the library that the program does not set; may be repeated. All remaining keys
+                             have their defaults; preset=shampoo_2024 has those of the reference implementation
   --min-runs N               least number of runs, of which the shortest counts (with --roots: the median); default: 10.
-                             Steps above 2 s have fewer runs. With --period, N is the largest number of periods
+                             Steps above 2 s may have fewer runs. With --period, N is the largest number of periods
 output
-  --json FILE                writes all results as JSON, of which docs/measure/bench_table.py makes tables
+  --json FILE                writes all results as JSON, of which docs/measure/bench_table.py makes tables. Has no
+                             effect with --roots and --orthogonalize
   --chart FILE               with --grid: writes a plot as JSON, which tools/bench/draw_chart.py draws
 
 Unset the environment variables OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE, because they change the results.

@@ -24,8 +24,8 @@ namespace {
 constexpr int kSteps = 5;
 
 // Returns the flops of kSteps Newton-Schulz steps on a matrix X, where s = min(rows, columns), l = max(rows, columns)
-// and A = X X^T. A step computes A, A A^T and a product with X, which has 2 s^2 l flops. A and A A^T are symmetric, so
-// only half of their flops are counted: s^2 l and s^3.
+// and A is the s x s matrix X X^T or X^T X. A step computes A, A A^T and a product of X with an s x s matrix. The last
+// product has 2 s^2 l flops. A and A A^T are symmetric, so only half of their flops are counted: s^2 l and s^3.
 double Flops(int64_t rows, int64_t columns) {
   const auto s = static_cast<double>(std::min(rows, columns));
   const auto l = static_cast<double>(std::max(rows, columns));

@@ -46,7 +46,7 @@ how
 rates, of one rank
   --flops X               flop/s of the training step; default: 400e12
   --shampoo-flops X       flop/s of Shampoo's matrix products and elementwise work; default: 40e12
-  --root-flops X          flop/s of inverse roots, each counted as 10 n^3; default: 10e12
+  --root-flops X          flop/s of inverse roots. The root of an n x n matrix counts as 10 n^3 flops. Default: 10e12
   --link X                bytes/s that a rank receives in an all-gather; default: 50e9
   --latency X             latency of an all-gather in seconds, for each doubling of the number of ranks;
                           default: 10e-6

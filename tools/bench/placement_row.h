@@ -21,7 +21,7 @@ struct PlacementRow {
   int64_t elements = 0;  // elements of the first shards of all parameters
   int64_t blocks = 0;
   int64_t blocks_state = 0;  // bytes of state, summed over blocks
-  int64_t ranks_state = 0;   // bytes of state, summed over ranks, including counters and rounding
+  int64_t ranks_state = 0;   // bytes of state, summed over ranks, including step counters and padding
   int64_t idle = 0;          // ranks without a block
   int64_t sent = 0;          // bytes that each rank sends in a step, including padding to equal sizes
   Load updates;              // elements of the blocks that a rank owns

@@ -85,7 +85,7 @@ void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& op
   chart.x_title = "ranks";
   for (const ShardsRow* row : rows) chart.x.push_back(row->world);
   Panel& traffic = chart.panels[0];
-  traffic.title = "most bytes that a rank sends, or gathers, in a step, in MB";
+  traffic.title = "most MB that a rank sends or gathers in a step";
   traffic.curves = {CurveOf("all-to-all", rows, [](const ShardsRow& row) { return row.all_to_all.sent.largest; }),
                     CurveOf("all-gather", rows, [](const ShardsRow& row) { return row.Gathered(); })};
   traffic.dashed = {CurveOf("1 / ranks", rows, [](const ShardsRow& row) { return row.EvenSent(); })};

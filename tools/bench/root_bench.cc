@@ -33,8 +33,8 @@ struct Method {
 constexpr Method kMethods[] = {
     {"eigen", RootMethod::kEigen}, {"newton", RootMethod::kNewton}, {"higher_order", RootMethod::kHigherOrder}};
 
-// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues from 1 / kCondition to 1. A
-// ScratchUse must exist on this thread.
+// Returns Q diag(l) Q^T with a random orthogonal Q and logarithmically spaced eigenvalues l_i from 1 / kCondition to 1.
+// A ScratchUse must exist on this thread.
 std::vector<double> MakeMatrix(int64_t n) {
   const auto count = static_cast<size_t>(n * n);
   const auto size = static_cast<lapack_int>(n);

@@ -34,8 +34,8 @@ struct Row {
   Shortest with_roots;
   double root_retried = 0;  // roots for which the first attempt failed, in all steps
   bool has_phases = false;  // whether phases were measured
-  // Seconds of each phase, summed over threads. The phase roots is from a step with roots, and the other phases are
-  // from ordinary steps.
+  // Seconds of each phase, summed over threads. The phase named "roots" is measured in steps with roots, and all other
+  // phases are measured in ordinary steps.
   std::array<double, kPhases> phases{};
 
   // Returns the mean seconds per step if precondition_frequency is `frequency`.

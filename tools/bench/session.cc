@@ -45,7 +45,7 @@ void SetMethodKeys(const Settings& settings, shampoo_config* config) {
   }
   if (!is_shampoo && method != "soap" && method != "kl_shampoo") return;
   Set(config, "factor_dtype", settings.state_dtype);
-  // Without this key, some decays are errors with 16-bit second moments. Times do not depend on the decay.
+  // Without allow_stalled_moments, a moving average in 16 bits cannot have a decay near 1. Decays do not affect times.
   Set(config, "allow_stalled_moments", "true");
   Set(config, "max_preconditioner_dim", std::to_string(settings.block));
   Set(config, "precondition_frequency", std::to_string(FrequencyOf(settings)));

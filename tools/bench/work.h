@@ -42,7 +42,7 @@ struct StepWork {
 // Returns the flops of an inverse root of a d x d matrix. square_root: whether the root is an inverse square root in
 // float32. With eigenvectors, a root takes about 10 d^3 flops: 9 d^3 for the eigendecomposition and d^3 to build the
 // root. An inverse square root in float32 of size 8 to 512 needs no eigenvectors and takes 8/3 d^3 flops: 4/3 d^3 for
-// the reduction to tridiagonal form, and 4/3 d^3 to multiply by the orthogonal matrix from both sides.
+// the reduction A = Q T Q^T to a tridiagonal T, and 4/3 d^3 to multiply the root of T by Q and Q^T.
 inline double RootFlops(double d, bool square_root) {
   const bool by_resolvents = square_root && d >= static_cast<double>(shampoo::kMinResolventSize) &&
                              d <= static_cast<double>(shampoo::kMaxResolventSize);

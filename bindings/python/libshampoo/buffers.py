@@ -136,7 +136,7 @@ class Buffers:
                 if param is not None and out is param and param.readonly:
                     raise ValueError(
                         f"{self._labels[PARAM][number]}: read-only; expected a writable array, because steps write to "
-                        "it. Pass a writable NumPy array and keep this array as the parameter (in TensorFlow, call "
+                        "it. Pass a writable NumPy array and use it as the parameter from now on (in TensorFlow, call "
                         'variable.assign(array) after each step), or use output="updates"; for JAX, use libshampoo.jax'
                     )
             for role in (OUT, COPY):

@@ -16,7 +16,7 @@ try:
     from tinygrad.nn.optim import Optimizer as TinygradOptimizer
 except ImportError as error:
     raise ImportError(
-        f"libshampoo.tinygrad needs tinygrad 0.14 or later: pip install tinygrad ({error})", name="tinygrad"
+        f"libshampoo.tinygrad needs tinygrad 0.14 or later: pip install --upgrade tinygrad ({error})", name="tinygrad"
     ) from error
 
 from .dtypes import CODES, numpy_dtype

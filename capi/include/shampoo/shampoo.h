@@ -745,7 +745,7 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  * @retval SHAMPOO_E_INVALID one of:
  *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
  *       than 2^20 blocks: choose another "max_preconditioner_dim";
- *     - a value of a config is out of range for the "computation_dtype" of a parameter; the error names both;
+ *     - a value of a config is out of range for the "computation_dtype" of a parameter;
  *     - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN: it
  *       has no factor matrices, and without grafting nothing updates it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or

@@ -56,7 +56,7 @@ final class Digits {
     return value;
   }
 
-  /** Copies count images to x, and their labels to labelsOut. Image r of x is the image with index rows[first + r]. */
+  /** Copies images to x, and their labels to labelsOut. Image r of x is the image with index rows[first + r]. */
   void gather(int[] rows, int first, int count, double[] x, int[] labelsOut) {
     for (int r = 0; r < count; ++r) {
       System.arraycopy(images, rows[first + r] * Network.INPUTS, x, r * Network.INPUTS, Network.INPUTS);

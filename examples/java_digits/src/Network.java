@@ -63,8 +63,8 @@ final class Network {
   }
 
   /**
-   * Draws the weights of each layer uniformly between -b and b, where b is sqrt(6 / (inputs + outputs)) (Glorot and
-   * Bengio, 2010). Biases are 0.
+   * Draws the weights of each layer uniformly between -bound and bound, where bound is sqrt(6 / (inputs + outputs))
+   * (Glorot and Bengio, 2010). Biases are 0.
    */
   void init(Random random) {
     for (int t = 0, i = 0; t < NAMES.length; ++t) {
@@ -75,7 +75,7 @@ final class Network {
     }
   }
 
-  /** Returns the sum of a[i] * b[i], computed from eight partial sums in the same order as in c_mlp. */
+  /** Returns the sum of a[a0 + i] * b[b0 + i] for i < n, from eight partial sums in the same order as in c_mlp. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (int i = 0; i < n; i += 8) { // the number of inputs of each layer is a multiple of 8

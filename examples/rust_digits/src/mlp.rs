@@ -60,7 +60,8 @@ pub struct Mlp {
     hidden1: Vec<f32>,
     hidden2: Vec<f32>,
     scores: Vec<f32>,
-    /// Gradients of the loss with respect to hidden1, hidden2 and scores, in the same shapes.
+    /// Gradients of the loss with respect to hidden1, hidden2 and scores, in the same shapes. tanh_backward() replaces
+    /// d1 and d2 by the gradients with respect to the inputs of tanh.
     d1: Vec<f32>,
     d2: Vec<f32>,
     d3: Vec<f32>,
@@ -83,8 +84,8 @@ impl Mlp {
         }
     }
 
-    /// Draws the weights of each layer uniformly between -b and b, where b is sqrt(6 / (inputs + outputs)) (Glorot and
-    /// Bengio, 2010). Biases are 0.
+    /// Draws the weights of each layer uniformly between -bound and bound, where bound is sqrt(6 / (inputs + outputs))
+    /// (Glorot and Bengio, 2010). Biases are 0.
     pub fn init(&mut self, random_state: &mut u64) {
         let mut values = self.params.iter_mut();
         for tensor in &TENSORS {
@@ -124,8 +125,8 @@ impl Mlp {
         let n = labels.len();
         let (d1, d2) = (&mut self.d1[..n * HIDDEN1], &mut self.d2[..n * HIDDEN2]);
         let d3 = &mut self.d3[..n * CLASSES];
-        // The gradient with respect to a score is (p - 1) / n for the score of the label, and p / n for all other
-        // scores, where p is the probability that softmax() computed from the score.
+        // The gradient with respect to a score is (q - 1) / n for the score of the label, and q / n for all other
+        // scores, where q is the probability that softmax() computed from the score.
         for (d, score) in d3.iter_mut().zip(&self.scores) {
             *d = score / n as f32;
         }

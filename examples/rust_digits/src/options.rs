@@ -16,7 +16,7 @@ with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and a
   --lr X               learning rate of Shampoo (0.03)
   --adamw-lr X         learning rate of AdamW (0.03)
   --weight-decay X     decoupled weight decay of both optimizers (0.1)
-  --schedule NAME      constant, or cosine (default): the learning rates fall to 0 along half a cosine
+  --schedule NAME      constant, or cosine (default); with cosine, the learning rates fall to 0 along half a cosine
   --threads N          threads of a Shampoo step; 0: all processors (0)
   --seed N             seed of the initial weights and of the order of the images (1)
   --set KEY=VALUE      sets a hyper-parameter of libshampoo; docs/keys.md lists the keys; may be repeated

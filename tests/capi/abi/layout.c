@@ -152,7 +152,7 @@ static void check_written_by_the_library(void) {
 
 /* Checks that the functions of 0.1 still have their positions. Later versions may only append functions. */
 static void check_api(void) {
-  LAYOUT(shampoo_api, sizeof(size_t) + 50 * sizeof(void (*)(void)), matrix_orthogonalize);
+  LAYOUT(shampoo_api, sizeof(size_t) + 51 * sizeof(void (*)(void)), optimizer_export);
   SLOT(version, 0);
   SLOT(build_info, 1);
   SLOT(status_name, 2);
@@ -203,6 +203,7 @@ static void check_api(void) {
   SLOT(load, 47);
   SLOT(matrix_inverse_root, 48);
   SLOT(matrix_orthogonalize, 49);
+  SLOT(optimizer_export, 50);
 }
 
 static void check_codes(void) {

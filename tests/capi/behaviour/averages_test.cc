@@ -13,7 +13,7 @@ namespace {
 const Keys kSgd = "method=sgd";
 constexpr int kSteps = 9;
 
-// Returns the learning rate of a step: it rises until step 6, except that it is 0 in step 3, and then falls.
+// Returns the learning rate of a step. The rate rises until step 6 and then falls, except that it is 0 in step 3.
 double RateOf(int step) { return step == 3 ? 0 : 0.02 * std::min(step, 12 - step); }
 
 // Calls shampoo_optimizer_export for all parameters and returns the exported arrays.
@@ -169,7 +169,7 @@ TEST_CASE("a skipped step and a step that skips a block still move the average t
 }
 
 TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter but weight_ema loses them") {
-  // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1.
+  // The sum of the four updates is below half a unit in the last place of the parameter, so the parameter stays 1.
   const double lr = 0.000244140625;
   Host ema(kSgd + "weight_ema=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});
   Host gpa(kSgd + "averaging=gpa average_eval=0.5 lr=0.000244140625", {Param("w", {4}, SHAMPOO_BF16)});

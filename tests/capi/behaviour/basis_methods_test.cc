@@ -175,7 +175,8 @@ TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps o
 TEST_CASE("soap divides by sqrt(V) + epsilon + relative_epsilon times the largest sqrt(V) of the block") {
   Host host(kSoap + "relative_epsilon=0.25 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
-  // With bias correction, sqrt(V) is |G| = (8, 2). The divisors are larger than sqrt(V) by 0.5 + 0.25 * 8.
+  // With bias correction, sqrt(V) is (8, 2), the diagonal of the gradient. The divisors are larger than sqrt(V) by
+  // 0.5 + 0.25 * 8.
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 10.5, 2 / 4.5})) < 1e-14);
 }

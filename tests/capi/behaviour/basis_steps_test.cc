@@ -127,7 +127,7 @@ TEST_CASE("with soap and kl_shampoo, weight decay follows weight_decay_type, and
   const double lr = 0.1, decay = 0.2;
   const struct {
     const char* type;
-    double of_direction, of_parameter;  // a step changes W to of_parameter W - of_direction P
+    double of_direction, of_parameter;  // the new W is `of_parameter` * W - `of_direction` * P
   } cases[] = {{"decoupled", lr, 1 - lr * decay},
                {"decoupled_after", lr * (1 - lr * decay), 1 - lr * decay},
                {"independent", lr, 1 - decay},

@@ -128,7 +128,7 @@ TEST_CASE("precondition_dims=smaller and precondition_dims=larger select one dim
     Host split(method.keys + "precondition_dims=smaller max_preconditioner_dim=4", {Param("w", {12, 5})});
     CHECK(DimsWithFactors(split) == std::set<int>{1});
     CHECK(BlocksOf(split.plan).size() == 2);
-    // With any value of precondition_dims, the only dim of a vector has a factor matrix.
+    // If precondition_1d is true, the only dim of a vector has a factor matrix with any value of precondition_dims.
     CHECK(DimsWithFactors(Host(method.keys + "precondition_dims=smaller precondition_1d=true", {Param("w", {5})})) ==
           std::set<int>{0});
   }

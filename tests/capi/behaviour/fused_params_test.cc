@@ -148,7 +148,7 @@ int64_t FactorsOf(const Keys& keys, const shampoo_param_desc& desc) {
   });
 }
 
-TEST_CASE("parameters with a role have no factor matrices and are updated like vectors") {
+TEST_CASE("parameters with role vector, embedding or head have no factor matrices and are updated like vectors") {
   for (const char* method : {"shampoo", "soap", "kl_shampoo"}) {
     CAPTURE(method);
     Keys keys = kRouted + Keys{{"method", method}};

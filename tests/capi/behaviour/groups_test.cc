@@ -147,7 +147,7 @@ TEST_CASE("a scalar that is bound to one group does not change the other groups"
   both.Step(101);
 }
 
-TEST_CASE("shampoo_optimizer_get returns the value of a key in each group including defaults") {
+TEST_CASE("shampoo_optimizer_get returns the value of a key in each group, whether the key is set or has its default") {
   Host host({Keys("grafting=rmsprop precondition_frequency=4"), Keys("grafting=adam start_preconditioning_step=9"),
              Keys("grafting=adagrad use_nesterov=true start_preconditioning_step=0")},
             {Param("w", {2})}, 3);
@@ -168,7 +168,7 @@ TEST_CASE("shampoo_optimizer_get returns the value of a key in each group includ
   }
 }
 
-TEST_CASE("the statistic step.<group> equals the step counter in the state and an unknown group is an error") {
+TEST_CASE("the statistic step.<group> equals the step counter in the state; an unknown group is an error") {
   Together together;
   for (uint64_t seed = 1; seed <= 3; ++seed) together.Step(seed);
   CHECK(together.all.Stat("step.2") == 3);

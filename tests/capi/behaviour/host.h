@@ -18,7 +18,7 @@ class Host {
   struct Tensors {
     Array w, g, out, copy;  // parameter, gradient, output, copy
     bool has_grad = true;
-    bool separate = false;  // a step writes to out, and Step() then copies out to w
+    bool separate = false;  // if true, a step writes to `out`, and Step() then copies `out` to `w`
   };
 
   Host(const Keys& keys, const std::vector<shampoo_param_desc>& params, int32_t threads = 1)

@@ -93,7 +93,8 @@ TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
   const double g = 1.4e19 / 4;
   host.tensors[0].g = ArrayOf(SHAMPOO_F32, {3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g});
   host.Step();
-  // The gradient G is symmetric, so the direction is G (G^2 / trace)^(-1/2), a multiple of the identity.
+  // The gradient G is symmetric and positive definite. The direction is G (G^2 / trace)^(-1/2), where `trace` is the
+  // trace of G^2, so the direction is sqrt(trace) times the identity.
   const double root = std::sqrt(40.0) * g;  // the trace is root * root, 4.9e38
   for (size_t i = 0; i < 16; ++i) {
     CAPTURE(i);
@@ -130,7 +131,7 @@ TEST_CASE(
   CheckDiagonal(StepDiagonal(&grafted, {2, 1}), {-second, -second}, 1e-7);
 }
 
-TEST_CASE("count_empty_steps counts the steps in which no parameter of a group has a gradient") {
+TEST_CASE("with count_empty_steps, the step counter of a group includes steps in which no parameter has a gradient") {
   const Keys keys = kAverages + "precondition_frequency=2";
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   Host counts(keys + "count_empty_steps=true", matrix);

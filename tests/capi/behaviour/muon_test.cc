@@ -215,7 +215,7 @@ TEST_CASE("a direction of 0 stays 0 with every value of second_moment") {
 TEST_CASE("vectors, embeddings and heads in a group of method muon take the steps of method adam with adam_lr") {
   const Keys adam_keys = "adam_lr=0.01 adam_beta1=0.8 adam_beta2=0.97 adam_epsilon=1e-5";
   const Keys as_adam = "method=adam lr=0.01 beta1=0.8 beta2=0.97 epsilon=1e-5";
-  // The other keys of the group of method muon. They change only the updates of matrices.
+  // The group of method muon has these keys in addition to adam_keys. All of them except lr affect only matrices.
   const Keys of_matrices =
       "method=muon lr=0.25 second_moment=row update_norm=rms norm_control=radial update_floor=3 max_update_rms=0.1 "
       "shape_scale=sqrt_max";
@@ -431,7 +431,7 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but 
   const Keys by_row = keys + "update_floor_rows=true";
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
-  // The rows of update_floor_rows are the outputs. With fan in_out, the outputs are the columns.
+  // update_floor_rows lengthens the direction of each output. An output is a row, or with fan in_out a column.
   shampoo_param_desc turned = Param("w", {2, 2}, SHAMPOO_F64);
   turned.fan = SHAMPOO_IN_OUT;
   CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});

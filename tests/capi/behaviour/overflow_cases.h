@@ -10,7 +10,7 @@
 
 namespace shampoo_test {
 
-// A step after which the parameter or the momentum would not be finite, although the gradient is ordinary.
+// A step after which the parameter or the momentum would not be finite, although the gradient is finite and not large.
 struct OverflowCase {
   std::string what;
   std::vector<std::pair<std::string, std::string>> keys;
@@ -19,8 +19,8 @@ struct OverflowCase {
   double momentum = 0;  // each element of the momentum before the step, if has_momentum
 };
 
-// Returns the cases for parameters of a dtype whose largest finite number is `limit`. A test of these cases uses a
-// learning rate and a gradient of about 1.
+// Returns the cases for parameters of a dtype whose largest finite number is `limit`. A test of these cases uses
+// the learning rate 1 and gradients with elements of about 1.
 inline std::vector<OverflowCase> OverflowCases(double limit) {
   const auto text = [](double value) {
     char digits[40];

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of steps whose gradient and direction are ordinary, but whose new parameter or momentum would not be finite.
+// Tests of steps whose gradient is finite and not large, but whose new parameter or momentum would not be finite.
 #include <cfenv>
 #include <limits>
 
@@ -119,7 +119,7 @@ TEST_CASE("a float64 parameter beyond the range of float32 is unchanged when ste
   CHECK(host.tensors[0].w == before);
 }
 
-TEST_CASE("no successful step produces a number that is not finite, for any size of parameters, momentum and rates") {
+TEST_CASE("no successful step produces a number that is not finite, for parameters and momentum of any magnitude") {
   const Listener listener(1);
   std::mt19937_64 random(20);
   const auto pick = [&](const std::vector<std::string>& from) { return from[random() % from.size()]; };

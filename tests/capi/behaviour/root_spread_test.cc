@@ -9,9 +9,9 @@ namespace {
 constexpr int kFrequency = 3;
 constexpr int kStart = 4;
 
-// Each parameter is one block. The first three blocks have equal costs and the phases 0, 1 and 2. The fourth block is
-// cheaper and gets phase 0, the first of the least loaded phases. If a refresh of the group is due at step t, blocks of
-// phase p are refreshed at step t + p.
+// Each parameter is one block, and each block has a phase: if a refresh of the group is due at step t, blocks of phase
+// p are refreshed at step t + p. The first three blocks have equal costs and the phases 0, 1 and 2. The fourth block is
+// cheaper and gets phase 0, the first of the least loaded phases.
 const std::vector<std::vector<int>> kParams = {{6, 5}, {5, 6}, {6, 5}, {2, 2}};
 constexpr int kPhases[] = {0, 1, 2, 0};
 

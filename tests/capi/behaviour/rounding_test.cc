@@ -85,7 +85,7 @@ TEST_CASE("with stochastic rounding, a bf16 second moment follows that of a floa
   }
 }
 
-TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat16") {
+TEST_CASE("with param_rounding=stochastic, updates that are too small for bfloat16 have an effect") {
   const Keys keys = "method=sgd lr=0.000244140625";
   double means[2] = {};
   for (const bool is_stochastic : {false, true}) {
@@ -101,7 +101,7 @@ TEST_CASE("param_rounding stochastic keeps updates that are too small for bfloat
   CHECK(std::fabs(means[1] - expected) < 4 * 2.5 / 256 / 64);
 }
 
-TEST_CASE("a bf16 second moment that would stall is accepted only with state_rounding stochastic") {
+TEST_CASE("a bf16 second moment that would stall is accepted only with state_rounding=stochastic") {
   const Keys keys = "method=adam second_moment_dtype=bf16";
   CHECK(PlanError(keys) ==
         "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "

@@ -18,7 +18,7 @@ std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int6
       int64_t stride = 1;
       for (size_t i = k + 1; i < shape.size(); ++i) stride *= shape[i];
       if (first % stride != 0 || first + stride > end) continue;
-      // The piece must not extend beyond the slice of the enclosing dim.
+      // A piece must not cross the border between two slices of dim k - 1.
       const int64_t slices = std::min((end - first) / stride, shape[k] - first / stride % shape[k]);
       piece = {slices};
       piece.insert(piece.end(), shape.begin() + static_cast<int64_t>(k) + 1, shape.end());

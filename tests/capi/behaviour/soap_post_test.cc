@@ -46,7 +46,7 @@ TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose side
   }
 }
 
-TEST_CASE("soap_post has no effect on vectors and heads and changes the default of shape_scale to muon") {
+TEST_CASE("soap_post has no effect on vectors and heads, and changes the default of shape_scale to muon") {
   shampoo_param_desc head = Param("head", {6, 4}, SHAMPOO_F64);
   head.role = SHAMPOO_HEAD;
   const std::vector<shampoo_param_desc> params = {head, Param("bias", {6}, SHAMPOO_F64)};

@@ -7,7 +7,8 @@ namespace {
 
 const std::vector<shampoo_param_desc> kMatrix = {Param("w", {2, 2}, SHAMPOO_F64)};
 
-TEST_CASE("without grafting, initial_inverse decides if steps before start_preconditioning_step move a parameter") {
+TEST_CASE(
+    "without grafting, initial_inverse selects whether steps before start_preconditioning_step move a parameter") {
   for (const char* const initial : {"identity", "zero"}) {
     Host host("use_merge_dims=false lr=0.5 beta1=0 precondition_frequency=3" + Keys{{"initial_inverse", initial}},
               kMatrix);

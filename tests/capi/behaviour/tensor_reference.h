@@ -44,8 +44,8 @@ inline std::vector<double> Diagonalize(int d, std::vector<double>* a) {
   return q;
 }
 
-// Returns (a + epsilon I)^-exponent. If the smallest eigenvalue is negative, all eigenvalues are first increased until
-// it is 0.
+// Returns (a + epsilon I)^(-exponent). If the smallest eigenvalue is negative, it is first subtracted from all
+// eigenvalues.
 inline std::vector<double> InversePower(int d, std::vector<double> a, double epsilon, double exponent) {
   const std::vector<double> q = Diagonalize(d, &a);
   double least = 0;
@@ -72,8 +72,10 @@ struct TensorReference {
   bool nesterov = false, coupled = false, bias_correction = true;
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
-  bool spread = false;  // after start, refreshes are at start + i * frequency, not at multiples of frequency
-  int async = 0;        // steps from a refresh to the use of its roots; the first roots are used at once
+  // The first refresh is at start. Later refreshes are at multiples of frequency or, if `spread` is set, at
+  // start + frequency, start + 2 frequency and so on.
+  bool spread = false;
+  int async = 0;  // steps from a refresh to the use of its roots; the first roots are used at once
 
   std::vector<double> e, v, m;
   std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not used yet
@@ -174,7 +176,7 @@ inline std::string Text(double value) {
   return std::string(text, std::to_chars(text, text + sizeof text, value).ptr);
 }
 
-// Returns the settings of the reference as keys of an optimizer.
+// Returns the settings of the reference, except `root`, as keys of an optimizer.
 inline Keys KeysOf(const TensorReference& r) {
   return {{"lr", Text(r.lr)},
           {"beta1", Text(r.beta1)},

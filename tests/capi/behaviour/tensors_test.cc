@@ -24,7 +24,7 @@ double DifferenceOf(TensorReference reference, const Keys& more, const std::vect
   return largest;
 }
 
-TEST_CASE("blocks of every order agree with the reference") {
+TEST_CASE("blocks of the orders 1 to 5 agree with the reference") {
   const std::vector<std::vector<int>> shapes = {{1},       {7},          {4, 1},       {1, 5},          {3, 4, 2},
                                                 {2, 1, 3}, {2, 3, 2, 4}, {1, 1, 1, 1}, {2, 2, 2, 2, 3}, {8, 9, 10}};
   for (const std::vector<int>& shape : shapes) {

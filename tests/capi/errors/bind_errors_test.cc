@@ -30,7 +30,7 @@ void CheckStillBound(SteppedModel* model) {
   CHECK(model->Everything() == other.Everything());
 }
 
-TEST_CASE("a step before bind names the parameter that has no buffers") {
+TEST_CASE("the error of a step before bind names the first parameter that has no buffers") {
   SmallModel model;
   const auto before = model.Everything();
   CHECK_ERROR(shampoo_optimizer_step(model.get(), nullptr), SHAMPOO_E_STATE,

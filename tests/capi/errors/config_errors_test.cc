@@ -80,7 +80,7 @@ TEST_CASE("every f64 key rejects NaN, infinity and numbers outside its range") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("an f64 key rejects an integer that float64 cannot represent exactly") {
+TEST_CASE("an f64 key rejects an integer with a magnitude above 2^53") {
   const ConfigPtr config = MakeChangedConfig();
   for (const int64_t value : {(INT64_C(1) << 53) + 1, INT64_MAX, INT64_MIN}) {
     CHECK_INVALID(shampoo_config_set_i64(config.get(), "lr", value), "key lr", " " + Text(value) + " ",

@@ -134,7 +134,7 @@ TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if
 TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if their rounding error is too large") {
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
-  // In float64, the gradient and the decay cancel each other. In float32, the rounding error of the decay is 6e26.
+  // In float64, grad and decay * param cancel each other. In float32, the rounding error of decay * param is 6e26.
   const double decay = -static_cast<double>(grad) / static_cast<double>(param);
   BoundModel model("weight_decay_type=coupled weight_decay=" + Text(decay));
   model.tensors[1].w.Set(3, static_cast<double>(param));
@@ -146,8 +146,9 @@ TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if
 }
 
 TEST_CASE("a block whose momentum would overflow its dtype is unchanged, counted, and reported by the next step") {
-  // Element 2 is by far the largest element of the gradient of the bias, so the direction is nearly this gradient. In
-  // the third step, the momentum of element 2 would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
+  // Element 2 is by far the largest element of the gradient of the bias, and grafting gives the direction the norm of
+  // the gradient. Element 2 of the direction is therefore nearly 60000. In the third step, the momentum of element 2
+  // would become 0.9 * 60000 + 60000, but the largest number of f16 is 65504.
   BoundModel model("momentum=0.9 momentum_dtype=f16 beta1=0 grafting=sgd use_merge_dims=false");
   StepWell(&model, 1);
   model.tensors[1].g.Set(2, 60000);

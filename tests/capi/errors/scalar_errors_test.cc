@@ -72,7 +72,7 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
   CheckStepFails(&model, SHAMPOO_E_INVALID, {"group 0", "key lr", "f32"});
 }
 
-TEST_CASE("beta1 and momentum cannot be set if the plan has no state for them") {
+TEST_CASE("beta1 and momentum cannot be set above 0 if the plan has no state for them") {
   const SmallModel model(Keys("beta1=0"));
   for (const char* key : {"beta1", "momentum"}) {
     CHECK_ERROR(shampoo_optimizer_set(model.get(), 0, key, 0.5), SHAMPOO_E_STATE,

@@ -70,7 +70,8 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
   }
 }
 
-TEST_CASE("gathered shards must all be known and hold each element once unless every rank holds the whole parameter") {
+TEST_CASE(
+    "gathered shards must all be known and together hold each element once, or each must be the whole parameter") {
   // The plan infers the shards of the other ranks if its own shard is an equal chunk of the elements, an equal chunk of
   // the rows, or the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
@@ -112,9 +113,9 @@ TEST_CASE(
     AddParam(plan, Flat(offset, count, shape));
     return shampoo_plan_finish(plan.get());
   };
-  CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // an equal chunk of dim 0: 5 of 9 rows
+  CHECK(finish(0, {9, 7}, 0, 35) == SHAMPOO_OK);  // an equal chunk of dim 0: half of 9 rows, rounded up
   CHECK(finish(1, {9, 7}, 35, 28) == SHAMPOO_OK);
-  CHECK(finish(0, {9, 7}, 0, 32) == SHAMPOO_OK);  // an equal chunk of the elements: 32 of 63
+  CHECK(finish(0, {9, 7}, 0, 32) == SHAMPOO_OK);  // an equal chunk of the elements: half of 63, rounded up
   CHECK(finish(0, {9, 7}, 0, 34) == SHAMPOO_E_INVALID);
   CHECK(finish(0, {1}, 0, 1) == SHAMPOO_OK);
   CHECK(finish(1, {1}, 1, 0) == SHAMPOO_OK);

@@ -22,8 +22,9 @@ struct Newer {
   alignas(16) char bytes[sizeof(Struct) + kMore] = {};
 };
 
-// Checks how the library reads a struct of any size in `call`. The fields are valid, so errors concern only struct_size
-// and the bytes after the fields that the library knows. `first` is the smallest struct_size that the library accepts.
+// Checks how the library function that `call` calls reads structs of several sizes. The fields are valid, so errors
+// concern only struct_size and the bytes after the fields that the library knows. `first` is the smallest struct_size
+// that the library accepts.
 template <typename Struct>
 void CheckRead(const Struct& fields, const std::string& name, const std::function<shampoo_status(const Struct*)>& call,
                size_t first = sizeof(Struct)) {
@@ -46,8 +47,8 @@ void CheckRead(const Struct& fields, const std::string& name, const std::functio
   CHECK_MESSAGE(call(extended.get()) == SHAMPOO_OK, shampoo_last_error());
 }
 
-// Checks how the library fills a struct of any size in `call`. A struct that is too small must stay unchanged. In a
-// larger struct, the bytes after those that the library knows must stay unchanged.
+// Checks how the library function that `call` calls fills structs of several sizes. A struct that is too small must
+// stay unchanged. In a larger struct, the bytes after those that the library knows must stay unchanged.
 template <typename Struct>
 void CheckWritten(const Struct& init, const std::string& name, const std::function<shampoo_status(Struct*)>& call,
                   size_t first = sizeof(Struct)) {

@@ -3,7 +3,7 @@
 //
 // Checks that a checkpoint can be loaded after the machine has stopped at any moment of a save. A stop may lose data
 // that was not synced. A model of the disk follows the file calls of all ranks. After each call, the test creates
-// directories in the states that a stop could leave, and loads the checkpoints in them.
+// directories as a stop at this moment could leave them, and loads their checkpoints.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -56,8 +56,9 @@ class Disk {
   }
 
   // Calls visit(&outcome) with the names and bytes of the files that a stop could leave. In an outcome, each
-  // unsynced creation, rename or removal of a file is on the disk or lost, and unsynced bytes are missing or zero. Each
-  // outcome is visited once. If the directory could be missing after a stop, calls visit(nullptr), too.
+  // unsynced creation, rename or removal of a file is on the disk or lost, and unsynced bytes are missing or zero.
+  // Skips outcomes that have been visited before. If the directory could be missing after a stop, calls visit(nullptr),
+  // too.
   template <typename Visit>
   void ForEachOutcome(Visit&& visit) {
     if (!is_certain_) visit(nullptr);

@@ -90,7 +90,7 @@ TEST_CASE("a save continues after a short write or read, and fails after a write
   }
 }
 
-// For each file call of a save, makes a save in which this call and all later calls fail if they need space.
+// For each file call of a save, makes a save in which the disk is full from this call on: calls that need space fail.
 TEST_CASE("a save fails if the disk becomes full, and the next save succeeds when there is space") {
   Saves saves;
   ForEachCall(&saves, [&](int rank, const FileCall& first, const std::vector<FileCall>& calls) {

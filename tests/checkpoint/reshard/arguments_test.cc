@@ -113,7 +113,7 @@ TEST_CASE("a job of several ranks needs a communicator that has all ranks and us
                                                "pass a communicator of all ranks of the job"}) == "");
     }
   }
-  World half(2);  // as many ranks as replicas or shards, but not all 4 ranks of the job
+  World half(2);  // the job has 2 replicas and 2 shards, and therefore 4 ranks
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     half[rank % 2].opts = {grid[rank].optimizer};

@@ -24,7 +24,7 @@ RankSpec EigenbasisModel(const Keys& keys) {
 
 TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues with bit-identical results") {
   for (const Keys& method : kEigenbasisMethods) {
-    // Step 1 makes no update. The eigenbases are refreshed in step 3 or in step 4.
+    // Step 1 only initializes the eigenbases. Step 4, which makes the third update, refreshes them for the first time.
     for (const int stop : {1, 2, 4}) {
       CAPTURE_ALL(method, stop);
       const Scratch scratch;

@@ -58,9 +58,9 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
   }
 }
 
-// A parameter of one element, whose gradients are 0. The preset shampoo_2024 sets epsilon to 1e-12, so the inverse root
-// of the parameter would be (1e-12)^-5. This number does not fit into float32, the dtype of inverse roots, so every
-// rung of the recovery ladder fails.
+// A parameter of one element, whose gradients are 0. With the preset shampoo_2024, epsilon is 1e-12 and the exponent is
+// -exponent_multiplier / 2, so the inverse root of the parameter would be (1e-12)^-5. This number does not fit into
+// float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
 const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {
@@ -141,7 +141,7 @@ TEST_CASE("a load writes to the arena that is bound as state_out, and a failed l
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));
     CheckRefused(&loader.rank, scratch / "spoiled", SHAMPOO_E_IO, {"checksum"});
-    // The arena that was loaded has the state of the saver, from which training continues.
+    // The load wrote the saver's state to the arena `to`. Training continues from this state.
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), to, to) == SHAMPOO_OK);
     loader.TakeParams(saver.Params());
     Trainee other(SmallModel());

@@ -25,7 +25,8 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
   RequireSave(grid, directory);
 }
 
-// Counts the entries of elementwise states, or of all other states, that have the bytes that WriteAndSave wrote.
+// Counts the entries whose bytes are those that WriteAndSave wrote. Only entries of elementwise states count or, if
+// `elementwise` is false, only entries of all other states.
 int64_t CountExpected(Grid* grid, bool elementwise) {
   int64_t count = 0;
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -43,7 +44,7 @@ RankSpec Matrix(int64_t rows, int64_t columns, const Keys& more) {
 
 TEST_CASE("a parameter with more elements than a load assembles at once is loaded") {
   const Scratch scratch;
-  constexpr int64_t kRows = 1100;  // a load assembles at most 2^19 elements at once; kRows * 1000 is more than 2^20
+  constexpr int64_t kRows = 1100;  // the parameter is loaded in three passes of at most 2^19 elements
   const RankSpec saved = Matrix(kRows, 1000, "max_preconditioner_dim=90");
   Grid saver(saved, 1, Divide(saved.params, Division::kRows, 2));
   RequireCreate(&saver);
@@ -122,7 +123,7 @@ TEST_CASE("more entries than fit into one file are written to several files") {
   Grid saver(spec, 2, 1);
   RequireCreate(&saver);
   WriteAndSave(&saver, scratch / "two");
-  // Each block has four entries, and each rank has half of the blocks.
+  // Each block has four entries, and each rank has half of the blocks: 10,000 entries. A file holds up to 16,384.
   CHECK(NamesIn(scratch / "two") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00002.safetensors",
                                                              "checkpoint-000001.rank-00001-of-00002.safetensors"});

@@ -96,7 +96,7 @@ TEST_CASE("parameters of one optimizer can be loaded into two optimizers and bac
 }
 
 // A job of four ranks. Each rank has two optimizers: one for the parameters that all ranks share, and one for an
-// expert. Only two ranks have the same expert: ranks 0 and 2 have expert.0, and ranks 1 and 3 have expert.1.
+// expert. Each expert is on two ranks: expert.0 on ranks 0 and 2, and expert.1 on ranks 1 and 3.
 class Experts {
  public:
   Experts() : world(4) {
@@ -200,7 +200,7 @@ TEST_CASE("states that are identical on all ranks are written once") {
   RequireLoad(&world, directory);
   for (const auto& loader : loaders) CHECK(StatesOf(loader->rank) == StatesOf(ranks[0]->rank));
 
-  // Different states under the same name cannot be in one checkpoint.
+  // Ranks that have the same parameter must have equal hyper-parameters and equal plans.
   REQUIRE(shampoo_optimizer_set(loaders[1]->optimizer(), 0, "lr", 0.5) == SHAMPOO_OK);
   const auto check_refused = [&](const std::vector<std::string>& words) {
     world.Save(directory);

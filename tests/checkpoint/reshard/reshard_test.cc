@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Saves random models with a job of one layout, and loads them with a job of another layout. expected_states.cc
-// computes the position of every element of every state from the plan, independently of the library's code for
+// computes the position of each element of a block from the plan, independently of the library's code for
 // checkpoints.
 #include <doctest/doctest.h>
 

@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are divided differently are an error that names them unless on_block_mismatch=reset is set") {
+TEST_CASE("blocks that are divided differently cause an error that names them, unless on_block_mismatch=reset is set") {
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).

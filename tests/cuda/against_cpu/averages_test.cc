@@ -70,7 +70,8 @@ TEST_CASE("averages in combination with other keys are those of the CPU") {
   }
 }
 
-// The signs of eigenvectors depend on the solver. Therefore only parameters and offsets of averages are compared.
+// The signs of eigenvectors depend on the solver. Therefore only the parameter and the offset of its
+// iterate or average are compared.
 TEST_CASE("averages of method soap are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);

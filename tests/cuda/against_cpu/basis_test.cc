@@ -109,7 +109,8 @@ TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters 
 TEST_CASE("soap_post gives the same results as on the CPU if blocks of equal shape have matrices of different shapes") {
   for (const Keys& post : kPosts) {
     const Keys keys = kSoap + post;
-    // The first two blocks have matrices of 3 x 20 and 12 x 5. The other blocks have matrices of 3 x 12 and 12 x 3.
+    // soap_post orthogonalizes the first two blocks as matrices of 3 x 20 and 12 x 5, and the other blocks as matrices
+    // of 3 x 12 and 12 x 3.
     Course fans = BasisCourseOf(keys, {{3, 4, 5}, {3, 4, 5}, {3, 4, 3}, {3, 4, 3}}, 6);
     fans.spec.params[1].fan = fans.spec.params[3].fan = 1;
     CHECK(DifferenceWithoutSigns(fans) == "");

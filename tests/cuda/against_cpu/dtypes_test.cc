@@ -50,10 +50,10 @@ TEST_CASE("with every dtype of each state, the device takes the same steps as th
   }
 }
 
-// The device may round a few elements to another neighbor than the CPU. The other elements are bit-identical. On a GPU,
-// rounding errors of the computation are up to about 1e-6 of the largest element. For small elements, such an error is
-// a few percent of the distance between neighbors in float16. If values were truncated, or if the step used the rounded
-// values, about half of the elements would differ.
+// The device may round a few elements to another 16-bit number than the CPU. All other elements are bit-identical. On a
+// GPU, rounding errors of the computation are up to about 1e-6 of the largest element. For small elements, such an
+// error is a few percent of the distance between neighboring float16 numbers. If values were truncated, or if the step
+// used the rounded values, about half of the elements would differ.
 TEST_CASE("a state in 16 bits is rounded to nearest, and the step that computes it uses the unrounded value") {
   for (const char* dtype : {"f16", "bf16"}) {
     for (const char* computation : {"f32", "f64"}) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares training on the device with training on the CPU. The sequences of steps (Course in course.h) have missing,
-// invalid and changing gradients, and changed hyper-parameters.
+// Compares training on the device with training on the CPU. In the courses (see course.h), gradients are missing,
+// invalid, diagonal or 0, or the test sets states or hyper-parameters between steps.
 #include <cmath>
 #include <limits>
 

@@ -68,7 +68,7 @@ TEST_CASE("shape_scale gives directions the same length as on the CPU") {
   }
 }
 
-TEST_CASE("norms of parameters are those of the CPU with each value of norm_control and each method") {
+TEST_CASE("with each norm_control and methods sign, shampoo and adam, parameters have the same norms as on the CPU") {
   for (const Keys& method : {kSign, kShampoo, Keys("method=adam")}) {
     for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
       const Keys keys = method + Keys{{"norm_control", control}, {"lr", "0.1"}};

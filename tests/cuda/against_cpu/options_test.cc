@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares courses (see course.h) with different keys on the device and on the CPU.
+// Runs courses (see course.h) with many combinations of keys on the device and on the CPU, and compares the results.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"

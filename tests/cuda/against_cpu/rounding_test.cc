@@ -182,8 +182,8 @@ TEST_CASE("with stochastic rounding, methods shampoo and muon round on the devic
   CheckMostBits(muon + kSecondMoment + Keys("second_moment=element"), 2, shapes);
 }
 
-// Returns a gradient of a square matrix or of a vector. In the first step, the singular values of the matrix are so
-// large and so far apart that the eigenvalues of factor matrices stay far apart in the following steps.
+// Returns the gradient of a square matrix (parameter 0) or of a vector. In the first step, the singular values of the
+// matrix's gradient are so large and so far apart that the eigenvalues of factor matrices stay far apart afterwards.
 std::vector<double> SeparatedGradient(int64_t t, size_t p, size_t elements) {
   std::vector<double> gradient = Sequence(static_cast<uint64_t>(t) * 1000 + 500 + p, elements);
   if (p > 0 || t > 1) return gradient;

@@ -19,9 +19,8 @@ inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys("precondition_frequency=5 root_async=3 beta2=0.9") + more);
 }
 
-// Like AsyncRootsSpec(), but the host computes the roots. With one thread, each pinned buffer between device and host
-// (host_root_bytes.h) has room for two of the largest matrices, so the host computes the roots of a step in several
-// chunks.
+// Like AsyncRootsSpec(), but the host computes the roots, and the model has one more parameter. A device stores the
+// parameter's factor matrix of size 130 as a triangle.
 inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   ModelSpec spec = AsyncRootsSpec(Keys("root_device=host") + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

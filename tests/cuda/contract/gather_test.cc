@@ -198,7 +198,7 @@ TEST_CASE("creating gathered shards allocates the planned memory and steps alloc
       DeviceRanks ranks(spec, kind, sizes.allocators());
       for (int rank = 0; rank < kind.world(); ++rank) {
         const std::vector<size_t>& all = sizes[rank].all;
-        REQUIRE(all.size() == 4);  // workspace, state, exchanges of steps, exchanges of the host
+        REQUIRE(all.size() == 4);  // workspace, state, exchanges, and memory for error messages
         CHECK(all[0] + all[2] <= sizes.PlannedWorkspace(ranks[rank]));
         CHECK((all[0] + all[2]) * 3 >= sizes.PlannedWorkspace(ranks[rank]));
         CHECK(all[1] == PlannedBytes(ranks[rank].plan.get(), "state"));

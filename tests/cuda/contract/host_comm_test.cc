@@ -140,8 +140,7 @@ TEST_CASE("steps over communicators of host memory copy to the host at most once
   }
 }
 
-TEST_CASE(
-    "create allocates the planned memory and none of it is for error messages if all communicators take host memory") {
+TEST_CASE("create allocates the planned memory, but none for error messages if all communicators take host memory") {
   for (const RankKind& kind : kHostKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;

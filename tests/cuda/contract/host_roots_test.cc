@@ -231,8 +231,9 @@ TEST_CASE("if a call of CUDA fails in a step with root_async then the step retur
   }
 }
 
-// The test writes a snapshot after the computation of its root has started. Therefore the step that uses the roots
-// copies snapshots again, in its stream.
+// The test writes a snapshot after the computation of its root has started, so this computation cannot be used. The
+// step that uses the roots therefore starts the computation again, and first copies the snapshots in the stream of the
+// step.
 TEST_CASE("destroying an optimizer waits for copies of snapshots, also if a later copy could not be enqueued" *
           NeedsFake()) {
   int64_t failures = 0;

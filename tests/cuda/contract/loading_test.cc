@@ -131,8 +131,8 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
-// Method eigen computes the roots of the tensor of order 3, and method cans computes the roots of the matrix. The roots
-// have the same sizes and dtype.
+// Method cans computes the roots of the matrix. It does not support the powers -1/6 of the tensor of order 3, so method
+// eigen computes these roots. The roots of both parameters have the same sizes and dtype.
 TEST_CASE("create loads the solver of every root method that at least one block uses") {
   ModelSpec spec;
   spec.keys = "root_method=cans use_merge_dims=false epsilon=1e-2 status_lag=0";

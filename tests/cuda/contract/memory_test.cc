@@ -146,9 +146,9 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes. With one bucket, one buffer holds
-  // a segment of two updates from each of the two ranks. With comm_bucket_bytes=384, each of the two buckets contains
-  // one block of each rank. There are two buffers, and each holds a segment of one update from each rank.
+  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes each. With one bucket, one buffer
+  // holds a segment of two updates from each of the two ranks. With comm_bucket_bytes=384, each of the two buckets
+  // contains one block of each rank. There are two buffers, and each holds a segment of one update from each rank.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));

@@ -28,7 +28,8 @@ void Step(Model* model, uint64_t t) {
 }
 
 std::string KeyOf(size_t p, const char* state) { return "p" + std::to_string(p) + "/0/" + state; }
-// Returns 0 before the first roots, s > 0 if the block has snapshots of step s, or -s if it uses the roots of step s.
+// Returns 0 before the first roots, s > 0 while the roots of step s are pending, or -s after the block has begun to use
+// the roots of step s.
 double SnapshotStep(const Model& model, size_t p) { return model.State(KeyOf(p, "snapshot_step"))[0]; }
 
 TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the same steps on") {

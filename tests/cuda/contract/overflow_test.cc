@@ -79,7 +79,7 @@ TEST_CASE("a block with an infinite parameter and no weight decay is updated as 
   }
 }
 
-TEST_CASE("a block is updated as on the CPU if rounding gives a parameter the largest finite value of its dtype") {
+TEST_CASE("near the limit at which a parameter would round to infinity, a block is updated or skipped as on the CPU") {
   struct Update {
     int32_t dtype;
     double value;

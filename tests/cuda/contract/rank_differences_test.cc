@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests steps before which two inputs differ between the ranks. The error reports only one of the two differences: the
-// one that optimizers on CPUs report, too.
+// Tests steps for which the ranks differ in two inputs. The error reports only one of these differences. Optimizers on
+// CPUs report the same one.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {

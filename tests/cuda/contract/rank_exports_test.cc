@@ -274,7 +274,8 @@ TEST_CASE("replays are rejected after an export during which another rank made a
   }
 }
 
-TEST_CASE("replicas export the averages of the last step whether it wrote them in place or to another arena") {
+TEST_CASE(
+    "replicas on devices export the averages of the last step whether it wrote them in place or to another arena") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;

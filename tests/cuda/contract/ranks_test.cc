@@ -158,8 +158,8 @@ std::vector<std::vector<double>> TrainWithRootError(bool fails) {
   ranks.Train(1, 7);
   fake_cuda_set_solver(FAKE_CUDA_SOLVER_IS_HELD);
   ranks.FillGradients(8);
-  // CheckStep() does not end the test if the step fails. Ending the test here would destroy the optimizers, which wait
-  // for the held solver.
+  // CheckStep() does not end the test if the step fails. Ending the test here would destroy the optimizers, and this
+  // would wait forever for the held solver.
   ranks.CheckStep();
   fake_cuda_wait_for_held_call();
   fake_cuda_mark();

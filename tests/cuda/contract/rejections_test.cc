@@ -124,7 +124,8 @@ TEST_CASE("device and CPU derive the valid range of a bound hyper-parameter from
       const StageWithStream stream;
       BoundNumber number;
       ModelSpec spec;
-      // The bits of one.group are the dtypes of the parameters in group 0. The range does not depend on group 1.
+      // Group 0 contains the parameters whose dtype is a bit of `one.group`. The range does not depend on group 1,
+      // which contains the other parameters.
       spec.keys = lag + Keys("on_nonfinite=skip_block epsilon=0.1");
       spec.groups = {{}};
       for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
@@ -269,7 +270,7 @@ TEST_CASE("a step counter out of range is rejected") {
   }
 }
 
-TEST_CASE("an update whose direction overflows is skipped, and the next step reports it once") {
+TEST_CASE("an update whose direction overflows is skipped, and with on_nonfinite=error the next step reports it once") {
   for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_block")) {
     for (const bool in_copy : {false, true}) {
       INFO(keys, ", in copy ", in_copy);

@@ -120,7 +120,7 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
     }
     ranks.FillGradients(3);
     // Only the owner of a gathered block checks the gradient of the block, and gathers it from the shards of its own
-    // replica.
+    // replica. The owner may be in any replica, so gathered gradients are spoiled in every replica.
     const int next = kind.gathers() ? kind.shards : kind.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();

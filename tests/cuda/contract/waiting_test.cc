@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kSteps = 7;  // with precondition_frequency 2, roots are due at steps 2, 4 and 6
 
-// Returns whether step t computes roots by an iteration. Such a step waits for the device, because the host checks
-// whether the iteration has converged.
+// Returns whether step t computes roots by an iteration without a fixed number of products. Such a step waits for the
+// device, because the host checks whether the iteration has converged.
 bool Iterates(const std::string& method, int t) {
   return t % 2 == 0 && (method == "newton" || method == "higher_order");
 }
@@ -36,7 +36,7 @@ TEST_CASE(
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
         CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
-        // Method cans cannot compute the sixth roots of the tensor with three dims, so method eigen computes them.
+        // The tensor with three dims needs inverse sixth roots. Method cans cannot compute them, so eigen does.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
         // With status_lag 1, a step queries once whether the work of the previous step is done. With status_lag 0, a

@@ -182,7 +182,7 @@ SHAMPOO_FAKE_EXPORT void fake_cuda_fail_elsewhere(const char* function, int64_t 
 // Makes the nth call of a function that enqueues work report success and do nothing.
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip(const char* function, int64_t nth);
 // Makes a launch report success and do nothing: the nth launch of a kernel whose name contains `part_of_name`. If
-// `part_of_name` is NULL, counts the launches of all kernels.
+// `part_of_name` is NULL, `nth` counts the launches of all kernels.
 SHAMPOO_FAKE_EXPORT void fake_cuda_skip_launch(const char* part_of_name, int64_t nth);
 // Cancels all pending failures and skips. Returns how many were pending.
 SHAMPOO_FAKE_EXPORT int64_t fake_cuda_cancel_failures(void);

@@ -16,7 +16,8 @@ struct Product {
   bool tf32;  // round the elements of A and B to TF32 before the product
 };
 
-// Computes C = alpha op(A) op(B) + beta C.
+// Computes C = alpha op(A) op(B) + beta C, where C is m x n, op(A) is m x k and op(B) is k x n. op(A) is A^T if
+// transpose_a is true, otherwise A. The same holds for op(B) and transpose_b.
 template <typename Real>
 void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c, int64_t ldc);
 

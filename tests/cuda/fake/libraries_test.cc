@@ -172,7 +172,8 @@ struct SolverFixture : FakeCudaFixture {
     CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
     CHECK(cudaFree(work) == cudaSuccess);
   }
-  // Returns the largest element of |A - V diag(w) V^T|.
+  // Returns the largest element of |A - V diag(w) V^T| for the matrix A with the index `matrix`. The columns of V are
+  // the computed eigenvectors of A, and w contains its computed eigenvalues.
   double Error(size_t matrix) const {
     const std::vector<double> v = ToHost(a, 18);
     const std::vector<double> values = ToHost(w, 6);

@@ -190,7 +190,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "memory that was not written is NaN, and a wr
   CHECK(cudaMalloc(&fresh, 64) == cudaSuccess);
   CHECK(cudaMemcpy(&value, fresh, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
   CHECK(std::isnan(value));
-  // stream[1] writes to the memory before stream[0] has run the allocation, so the write is lost.
+  // stream[1] writes to the memory before stream[0] runs the allocation, which fills the memory with NaN again.
   CHECK(cudaMallocAsync(&fresh, 64, stream[0]) == cudaSuccess);
   CHECK(Launch(stream[1], 1, Scale{static_cast<float*>(fresh), 0}) == cudaSuccess);
   CHECK(cudaStreamSynchronize(stream[1]) == cudaSuccess);

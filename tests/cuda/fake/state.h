@@ -197,7 +197,7 @@ class Call {
   CallScope scope_;  // must be the first member, so that it exists while the other members are created and destroyed
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
-  bool own_code_ = false;  // code_ is an error of the function's library, not a cudaError
+  bool own_code_ = false;  // code_ is an error of the function's own library; if false, it is a cudaError
   int code_ = 0;
 };
 

@@ -66,7 +66,8 @@ TEST_CASE("a block whose eigenbasis cannot be computed keeps its previous basis,
   }
 }
 
-TEST_CASE("if the first eigenbasis cannot be computed, it is the identity until the next refresh" * NeedsFake()) {
+TEST_CASE("if an eigenbasis cannot be computed at the first refresh, it is the identity until the next refresh" *
+          NeedsFake()) {
   for (const Keys& method : kBasisMethods) {
     CAPTURE(method);
     const Stage stage;
@@ -96,7 +97,7 @@ TEST_CASE(
   CHECK(model.State("p1/0/gradient_count") == std::vector<double>{3});
 }
 
-TEST_CASE("a batch of eigenproblems that cuSOLVER rejects is solved one by one" * NeedsFake()) {
+TEST_CASE("if cuSOLVER rejects a batch of eigenproblems, they are solved one by one" * NeedsFake()) {
   const Stage stage;
   Model plain(SpecOfBases());
   plain.Train(1, 5);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of every operation of an optimizer, such as create, step and save. In each operation, each call of CUDA fails
-// in turn.
+// Tests of operations of an optimizer, such as create, step and save. In each operation, each call of CUDA fails in
+// turn. Tests of exports are in exports_test.cc.
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the specification of a model that uses four streams and both eigensolvers for batches.
+// Returns the specification of a model that uses four streams and both batched eigensolvers of cuSOLVER: Jacobi's
+// method for small matrices, and cusolverDnXsyevBatched() for large ones.
 ModelSpec SpecOfCalls(const Keys& more = {}) {
   ModelSpec spec = FiveShapes(more);
   spec.params = {{{5}}, {{2, 3, 4}}, {{40, 2}}, {{4, 3}}};

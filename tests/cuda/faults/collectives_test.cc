@@ -99,7 +99,7 @@ int64_t FailCollectiveOfCheckpoint(const RankKind& kind, bool saves, int faulty,
   return calls;
 }
 
-TEST_CASE("a collective of save or load fails: all ranks return an error, and a later load succeeds" *
+TEST_CASE("a collective of save or load fails: all ranks return, and a later load succeeds" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", kReplicas, 1}, {"gather", 1, 2}, {"local", 2, 2}}) {
     for (const bool saves : {true, false}) {

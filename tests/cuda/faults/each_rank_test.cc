@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tests of ranks_test.cc, but with each of the other ranks as the failing rank, and also with status_lag 0. This
-// file also has a test in which create of a shard fails.
+// In ranks_test.cc, rank 1 fails. This file repeats tests of ranks_test.cc with each of the remaining ranks as the
+// failing rank, and also with status_lag 0. In addition, it has a test in which create of a shard fails.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>

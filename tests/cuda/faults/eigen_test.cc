@@ -293,8 +293,8 @@ TEST_CASE("if create finds no solver for batches, steps solve matrices one by on
 }
 
 // Two arenas of the caller alternate: each step reads the arena that the previous step has written, and writes the
-// other arena. With status_lag 1, the library must not change the written arena after the call of the step has
-// returned, so no root is recovered.
+// other arena. With status_lag 1, the library reads the host report of a step after the call of the step has returned.
+// The library must not change the written arena then, so it cannot store a recovered root.
 TEST_CASE(
     "if a root that failed cannot be recovered, the block keeps its previous root, and too many failures are an error" *
     NeedsFake()) {
@@ -338,7 +338,7 @@ TEST_CASE(
     spoiled.MustSucceed();
     CHECK(spoiled.Stat("root_retried") == 6);
     for (size_t p = 0; p < 3; ++p) {
-      // The inverse roots are the identity, so the update is lr times the gradient.
+      // The inverse roots are the identity, so the update is -lr times the gradient.
       std::vector<double> expected = Sequence(1000 + p, 30);
       const std::vector<double> gradient = Sequence(1500 + p, 30);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] -= 0.01 * gradient[i];

@@ -81,7 +81,8 @@ struct Shards : DeviceRanks {
       return StepOrExport(exports, model);
     });
   }
-  // Returns whether all ranks have the error of call number n, because the faulty rank has reported it to the others.
+  // Returns whether the error of call number n is the result of all ranks. If it is, the faulty rank has reported the
+  // error to the others.
   bool AllHaveErrorOfCall(int64_t n) {
     bool all = true;
     for (int rank = 0; rank < world(); ++rank) all = all && HasErrorOfCall(status(rank), text(rank), n);
@@ -112,8 +113,8 @@ int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   // Copies exchange the updates of each bucket. If blocks are gathered or updates are divided, copies first agree on
   // the step in a separate exchange.
   if (!of_shards) return buckets + (gathers || divided ? 1 : 0);
-  // Shards agree on the step: twice if blocks are gathered, otherwise once, and once more if there are several copies.
-  // If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
+  // Shards agree on the step: twice if blocks are gathered, otherwise once. If there are several copies, shards agree
+  // once more. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
   return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
@@ -185,7 +186,7 @@ void FailInStepOfReplicas(const FaultyJob& job) {
       // If the other ranks have made the step, the faulty rank may have failed before or after it wrote this parameter.
       if (others == SHAMPOO_OK && is_faulty) {
         CHECK((after[i] == before[i] || after[i] == after[of_another + i % of_one]));
-      } else if (others != SHAMPOO_E_COMM || !divided) {  // an earlier bucket may have been applied
+      } else if (others != SHAMPOO_E_COMM || !divided) {  // otherwise, an earlier bucket may have been applied
         CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
       }
     }
@@ -371,7 +372,7 @@ Endings FailInCreate(const RankKind& kind, int faulty) {
       CAPTURE(ranks.text(rank));
       const shampoo_status status = ranks.status(rank);
       ++endings[status];
-      // If all ranks share one communicator, create returns the same status on all ranks that did not fail.
+      // If all ranks share one communicator, create returns the same status on all ranks except the faulty rank.
       if (kind.copies == 1 || kind.shards == 1) CHECK(status == ranks.status(another));
       if (status == SHAMPOO_OK || status == SHAMPOO_E_COMM) continue;
       CHECK((status == CodeOf(n) || status == ranks.status(faulty)));

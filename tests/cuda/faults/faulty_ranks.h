@@ -65,7 +65,7 @@ extern const RejectedStep kRejectedByHost;     // the host of the rank `faulty` 
 ModelSpec SpecOfRanks(const Keys& more);
 
 bool Says(const std::string& text, const std::string& words);
-// Makes collective number `call` of a rank of the communicator return the error 7. If takes_part is true, the rank
+// Makes collective number `call` of rank number `rank` in *comm return the error 7. If takes_part is true, the rank
 // first takes part in the collective. Otherwise it does not take part.
 void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 

@@ -25,8 +25,9 @@ namespace {
 
 using shampoo::Cat;
 
-// All kernels of steps with one rank, in four lists: kernels of every step; of inverse roots; of eigenbases; and of
-// norms, orthogonalization and averages.
+// All kernels of steps with one rank, in four lists: general kernels; kernels of inverse roots; kernels of eigenbases;
+// and kernels of norms, orthogonalization and averages. The first list also has InitializeFactorsBody, a kernel of
+// create.
 const char* const kStepKernels[] = {"SetBuffersBody",  "BeginStepBody",    "BeginGroupsBody", "EndStepBody",
                                     "CopyStateBody",   "SetTasksBody",     "ScanBody",        "ScanFactorsBody",
                                     "CheckBlockBody",  "DecideBody",       "FilterBody",      "NormBody",

@@ -84,7 +84,7 @@ TEST_CASE(
   CHECK(endings[SHAMPOO_E_NOMEM] > 20);
   CHECK(endings[SHAMPOO_E_DEVICE] > 20);
   CHECK(endings[SHAMPOO_E_COMM] == 0);
-  CHECK(endings[SHAMPOO_OK] > 0);  // the faulty rank may fail after the ranks have agreed
+  CHECK(endings[SHAMPOO_OK] > 0);  // the faulty rank may fail after the ranks have agreed that create succeeds
 }
 
 }  // namespace

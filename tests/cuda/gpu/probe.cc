@@ -11,11 +11,11 @@
 //   waits for the device. Because some solvers wait, root_async uses its own thread.
 // - single: time of eigensolvers for one matrix per call, on 1 to 8 threads
 // - capture: whether a call of an eigensolver can be captured into a graph
-// - others: which calls invalidate a capture of another thread
+// - others: which calls of one thread invalidate a capture that another thread makes
 // - products: rates of batched products in float32 and TF32
 // - copies: rate of copies in device memory
-// --tiny: measures only small problems, for the fake CUDA. The exit status is 1 if a required call fails or if a result
-// is wrong.
+// --tiny: measures only small problems, for the fake CUDA.
+// With and without --tiny, the exit status is 1 if a required call fails or if a result is wrong.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cusolverDn.h>
@@ -213,8 +213,8 @@ class Probe {
     }
   }
 
-  // Prints the workspace that cuSOLVER requests, or -1 if it was not queried or if the query failed. The estimates in
-  // core/backend/cuda/root_workspace.h are based on these numbers.
+  // Prints the workspace that cuSOLVER requests, or -1 if it was not queried or if the query failed. The last column is
+  // empty if n is above 32. The estimates in core/backend/cuda/root_workspace.h are based on these numbers.
   void Workspaces() const {
     std::printf("\nworkspace in KiB\n%5s %14s %14s %14s %14s %14s %14s\n", "n", "batch 1, f32", "batch 40, f32",
                 "batch 40, f64", "single, f32", "single, f64", "Jacobi 40, f32");
@@ -390,7 +390,7 @@ class Probe {
     failures += wrong ? 1 : 0;
   }
 
-  // Returns the largest element of |V^T V - I|.
+  // Returns the largest absolute value of the elements of V^T V - I, where V is `vectors`.
   double NotOrthogonal(int64_t n, const float* vectors) const {
     const Array<float> product(n * n);
     Multiply(true, n, n, vectors, vectors, false, product.get());
@@ -402,7 +402,8 @@ class Probe {
     return largest;
   }
 
-  // Returns the largest element of |A V - V diag(w)|, relative to the largest eigenvalue.
+  // Returns the largest absolute value of the elements of A V - V diag(w), divided by the largest eigenvalue. A is `a`,
+  // V is `vectors`, and w is `values`.
   double Residual(int64_t n, const float* a, const float* vectors, const float* values) const {
     const Array<float> product(n * n);
     Multiply(false, n, n, a, vectors, false, product.get());

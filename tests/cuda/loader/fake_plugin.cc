@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fake libshampoo_cuda.so whose only function reports the number of GPUs and the CUDA versions. If FAKE_INTERFACE,
-// FAKE_BLOCK_BYTES or FAKE_SYMBOL is defined, the plugin does not match the library, and the library must reject it.
+// A fake libshampoo_cuda.so. The only function in its table is `describe`, which reports the number of GPUs and the
+// CUDA versions. If FAKE_INTERFACE, FAKE_BLOCK_BYTES or FAKE_SYMBOL is defined, the plugin does not match the library,
+// and the library must reject the plugin.
 #include "tests/cuda/loader/fake_plugin.h"
 
 #ifndef FAKE_INTERFACE

@@ -54,7 +54,7 @@ class DeviceRanks {
   void SetFrom(const Model& whole);
   void SetGradientsFrom(const Model& whole);
   // Checks that the parameters and outputs of all shards are equal to those of a model without shards. On a GPU, their
-  // Distance() may be up to `tolerance` or two machine epsilons of the parameter's dtype, whichever is larger:
+  // Distance() may be up to the larger of `tolerance` and two machine epsilons of the parameter's dtype, because
   // cuBLAS and cuSOLVER choose kernels by the number of matrices in a batch, and shards change this number.
   void CheckShardsOf(const Model& whole, double tolerance);
   // Aborts all communicators, as a program does after it has lost a rank. No rank waits in them afterwards.

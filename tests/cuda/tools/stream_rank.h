@@ -22,7 +22,7 @@ inline ModelSpec SpecOfKind(const RankKind& kind, const Keys& more = {}) {
   return spec;
 }
 
-// One rank whose collectives can be captured into a CUDA graph. RankComms describes Comm and args.
+// One rank whose collectives can be captured into a CUDA graph. See RankComms for Comm and args.
 template <typename Comm = StreamComm>
 struct StreamRank {
   template <typename... Args>

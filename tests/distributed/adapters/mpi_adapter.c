@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the callbacks of shampoo_mpi.h under mpirun with 1 to 4 ranks. Prints "ok" on rank 0. By default, a message
-// has at most 23 bytes, so that the adapter divides even small transfers.
+// Tests the callbacks of shampoo_mpi.h under mpirun with 1 to 4 ranks. Prints "ok" on rank 0. Unless the build
+// defines another limit, a message has at most 23 bytes, so that the adapter divides even small transfers.
 #ifndef SHAMPOO_MPI_LARGEST_MESSAGE
 #define SHAMPOO_MPI_LARGEST_MESSAGE 23
 #endif

@@ -77,7 +77,8 @@ size_t Bytes(int from, int to, int round) {
   return number % 4 == 0 ? 0 : static_cast<size_t>(number * 37 % 91);
 }
 
-// Makes one all-to-all and returns the number of bytes that are wrong or written past the end, or -1 after a failure.
+// Makes one all-to-all and returns the number of wrong bytes, or -1 after a failure. Also counts the byte after the
+// received data if all_to_all has changed it.
 int ExchangeOnce(const shampoo_comm_ops& ops, int round) {
   std::vector<size_t> send_bytes, recv_bytes;
   std::vector<char> send, expected;
@@ -155,7 +156,7 @@ TEST_CASE("all_gather works in place and out of place") {
   }
 }
 
-TEST_CASE("all_to_all exchanges any number of bytes between ranks, including 0 and bytes to the rank itself") {
+TEST_CASE("all_to_all sends any number of bytes, even 0, from each rank to every rank, including itself") {
   for (int world = 1; world <= 4; ++world) {
     CAPTURE(world);
     OnRanks(world, [](int, ncclComm_t* comm) {

@@ -117,7 +117,7 @@ TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a co
   for (const CommOps& own : ops) own.release(own.user);
 }
 
-TEST_CASE("an exchange over a non-blocking communicator waits until it is complete, and reports an error of NCCL") {
+TEST_CASE("all_to_all over a non-blocking communicator returns after the exchange, and reports an error of NCCL") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");
@@ -153,7 +153,7 @@ TEST_CASE("an exchange over a non-blocking communicator waits until it is comple
   dlclose(library);
 }
 
-TEST_CASE("a communicator of an NCCL that has no ncclSend and ncclRecv has no all_to_all") {
+TEST_CASE("a communicator has no all_to_all if its NCCL lacks ncclSend and ncclRecv") {
   void* const library = dlopen(SHAMPOO_NCCL_OLD, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CommOps ops;

@@ -2,8 +2,8 @@
  * Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
  *
- * Checks that shampoo_nccl.h compiles with NCCL 2.14, the oldest supported version. NCCL 2.14 has no ncclCommSplit, so
- * the header must not use this function.
+ * Checks that shampoo_nccl.h compiles with NCCL 2.14, the oldest version that this header supports. NCCL 2.14 has no
+ * ncclCommSplit, so the header must not use this function.
  */
 #include <nccl.h>
 

@@ -26,7 +26,7 @@ ncclResult_t Gather(const std::vector<Request>& requests) {
   for (const Request& to : requests) {
     char* segment = static_cast<char*>(to.recv);
     for (const Request& from : requests) {
-      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // a gather in place needs no copy
+      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // they are equal if ranks gather in place
       segment += bytes;
     }
   }
@@ -61,8 +61,8 @@ ncclResult_t Reduce(const std::vector<Request>& requests) {
   return ncclInvalidArgument;
 }
 
-// For each color except NCCL_SPLIT_NOCOLOR, creates a communicator whose ranks are sorted by key. Ranks with equal keys
-// keep their order.
+// For each color except NCCL_SPLIT_NOCOLOR, creates a communicator of the ranks that pass this color to ncclCommSplit.
+// Sorts these ranks by key. Ranks with equal keys keep their order.
 ncclResult_t Split(const std::vector<Request>& requests) {
   std::map<int, std::vector<const Request*>> groups;
   for (const Request& request : requests) {

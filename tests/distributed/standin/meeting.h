@@ -36,7 +36,8 @@ inline bool IsMessage(const Request& request) {
 }
 
 // Executes the collective of all ranks; requests[r] is the request of rank r. If the ranks request different
-// collectives, sizes or dtypes, which NCCL would not detect, nothing is executed and the result is ncclInvalidArgument.
+// collectives, sizes, dtypes or operations, nothing is executed and the result is ncclInvalidArgument. NCCL would not
+// detect such differences.
 ncclResult_t ExecuteCollective(const std::vector<Request>& requests);
 // Executes a message. If the sizes of both sides differ, nothing is copied and the result is ncclInvalidArgument.
 ncclResult_t DeliverMessage(const Request& send, const Request& receive);

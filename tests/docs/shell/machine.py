@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates a folder with everything that the commands of a page need.
 
-The folder contains a copy of the repository (clone), a home folder, a Python environment, and a root for sudo installs.
+The folder contains a copy of the repository (clone), a home folder, a Python environment, and the folder `root`, into
+which commands with sudo install files.
 """
 import os
 import shutil

@@ -28,7 +28,7 @@ void End() {
 __attribute__((constructor)) void Begin() {
   const char* const gpus = std::getenv("FAKE_GPUS");
   fake_cuda_set_system(gpus != nullptr ? std::atoi(gpus) : 4, CUDART_VERSION, CUDART_VERSION);
-  fake_cuda_begin_loading();  // never ended, because an example loads a kernel when it first uses it
+  fake_cuda_begin_loading();  // fake_cuda_end_loading() is not called: examples may load kernels at any time
   if (shampoo_backend_load(SHAMPOO_TEST_CUDA_PLUGIN) != SHAMPOO_OK) {
     std::fprintf(stderr, "%s\n", shampoo_last_error());
     std::exit(EXIT_FAILURE);

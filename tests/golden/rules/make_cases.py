@@ -7,10 +7,12 @@
     make_cases.py --check FOLDER   computes all cases again and compares them with the files
 
 The recorded results are computed in float64. To measure the effect of rounding, eight other runs compute in the dtype
-of the parameters. Their inputs are perturbed by up to 2 ulp. Before the root of a factor matrix is computed, the matrix
-is perturbed by up to a bound on the backward error of an eigensolver. The atol of a case is four times the largest
-difference between a result of these runs and the recorded result. The atol is at least 1e-12 (f64) or 1e-6 (f32) times
-the largest distance of a parameter from its initial value.
+of the parameters. In these runs, each input is perturbed by up to twice the machine epsilon times its value. Before the
+root of a factor matrix is computed, the matrix is perturbed by up to a bound on the backward error of an eigensolver.
+The atol of a case is the larger of two numbers:
+
+- four times the largest difference between a result of these runs and the recorded result;
+- 1e-12 (f64) or 1e-6 (f32) times the largest distance of a parameter from its initial value.
 """
 from __future__ import annotations
 

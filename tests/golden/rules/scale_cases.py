@@ -29,7 +29,8 @@ def cases(power: int) -> list[Case]:
         own = {"refresh_growth": 0.5, "precondition_frequency": 4, "lr": 0.125 / scale**by, **keys}
         return Case(name, dtype, shapes, steps, scale=scale, **own)
 
-    # With root 2, gradients scaled by s scale both inverse roots of a matrix by 1/s, and the direction by s / s^2.
+    # If inverse_root_override is 2 and the gradient of a matrix is multiplied by s, both inverse roots are multiplied
+    # by 1 / s, and the direction by s / s^2.
     matrix: dict[str, Any] = {"by": -1.0}
     iterated: dict[str, Any] = {"root_relative_epsilon": 1e-2, "root_tolerance": 0.02, "grafting": "sgd"}
     return [

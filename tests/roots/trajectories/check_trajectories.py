@@ -144,7 +144,7 @@ def higher_order(a: np.ndarray, p: int, s: Settings, k: Constants, margin: Stopp
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The keys that the trajectories use, with their defaults in preset shampoo_2024, except for initial_inverse."""
+    """The keys that the trajectories use. Only initial_inverse has another default than in preset shampoo_2024."""
 
     root_method: str
     lr: float = 0.01
@@ -309,9 +309,9 @@ class Result:
     margin: float = math.inf
 
     def distance(self, other: Result) -> float:
-        """Return the largest max |W - V| / max |V|, where W is a parameter of `self`, and V is the same one of `other`.
+        """Return the largest relative error max |W - V| / max |V| of a parameter, or infinity if one is not finite.
 
-        Return infinity if a parameter is not finite.
+        W is the parameter in `self`, and V is the same parameter in `other` after the same step.
         """
 
         def relative(w: np.ndarray, v: np.ndarray) -> float:
@@ -479,7 +479,7 @@ def trajectories() -> list[Trajectory]:
         higher_order_case("merged", [(3, 4, 5)], scale=3.0, epsilon=1e-3, root_tolerance=0.05, root_order=4,
                           use_merge_dims=True, max_preconditioner_dim=12, inverse_root_override="3", momentum=0.8,
                           beta2=0.99, use_bias_correction=False),
-        # epsilon is so small that c has its least value, 1.001, when higher_order() computes the root of the vector.
+        # epsilon is so small that c has its least value, 1.001, when higher_order() computes the root for shape (7,).
         higher_order_case("override_list", [(7,), (5, 6), (3, 4, 5)], epsilon=1e-4, root_tolerance=0.04, beta2=0.9,
                           inverse_root_override="0,1,3"),
         higher_order_case("late_start", [(6, 5), (4,)], epsilon=1e-5, root_tolerance=0.05, root_order=5, grafting="sgd",
@@ -491,7 +491,7 @@ def trajectories() -> list[Trajectory]:
                           momentum=0.9, use_nesterov=True, weight_decay=0.02, initial_inverse="zero",
                           start_preconditioning_step=3, precondition_frequency=2, inverse_root_override="2"),
         # The refresh of step 2 computes the roots of factor matrices that are 0, to which only 1e-16 I is added. Step 3
-        # multiplies its gradient by these roots.
+        # multiplies its filtered gradient by these roots.
         higher_order_case("silence", [(5,)], silent_steps=2, lr=1e-4, epsilon=1e-3, root_tolerance=0.05, beta2=0.8,
                           max_preconditioner_dim=4, precondition_frequency=2, inverse_root_override="4",
                           use_bias_correction=False),
@@ -501,7 +501,8 @@ def trajectories() -> list[Trajectory]:
 def changes() -> list[tuple[str, str, Constants]]:
     """Return tuples (method, name of the change, constants); one of the constants is wrong.
 
-    In the names, lambda is the variable `bound` of higher_order(), and r is also its argument p.
+    In the names, r is the argument r of newton() and the argument p of higher_order(). lambda is the variable `bound`
+    of higher_order(). |A| is the Frobenius norm, and ||A|| is row_sum_norm().
     """
 
     def changed(**fields: Any) -> Constants:

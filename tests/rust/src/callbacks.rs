@@ -31,7 +31,7 @@ impl Drop for Again {
 }
 
 /// The communicator of the first of two ranks. The other rank is simulated: in each exchange it sends a copy of what
-/// this rank sends. Each exchange then calls the field `exchange`, and abort calls the field `abort`.
+/// this rank sends. Each exchange then calls the field `exchange`. The method `abort` calls the field `abort`.
 struct Hooks {
     exchange: Box<dyn Fn() -> Result<(), BoxError> + Send + Sync>,
     abort: Box<dyn Fn() + Send + Sync>,

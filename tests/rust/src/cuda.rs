@@ -242,7 +242,7 @@ fn ranks_exchange_through_host_memory() {
         } else {
             assert_eq!(bits(&found), bits(&ranks[0]));
             for (values, expected) in found.iter().flatten().zip(alone.iter().flatten()) {
-                // Several ranks batch matrix products differently than one rank, so results are rounded differently.
+                // Two replicas batch matrix products differently than one rank, so results are rounded differently.
                 assert!((values - expected).abs() <= 1e-5, "{values} {expected}");
             }
         }

@@ -8,7 +8,8 @@ use libshampoo::{BoxError, Comm, Communicator, Dtype, Optimizer, Param, PlanBuil
 
 /// The communicator of the first of three ranks. The all-gather copies the segment of this rank to the other segments.
 /// If the seed is odd, the all-gather then overwrites the other segments with noise. If the seed is even and above 0,
-/// it overwrites only the second half of each segment of more than 64 bytes. The all-to-all delivers only noise.
+/// and segments have more than 64 bytes, the all-gather overwrites only the second half of each of the other segments.
+/// The all-to-all delivers only noise.
 struct FaultyComm {
     seed: u64,
     all_to_all: bool,

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Checks that the steps of recorded trajectories give bit-identical parameters in Rust and in C. Each trajectory is
-//! replayed from a tape: a file with commands and with the results in C. tests/golden/tapes.py describes the format.
+//! replayed from a tape: a file with commands, and a file with data, such as the parameters that the C API has
+//! computed. tests/golden/tapes.py describes the format.
 
 use crate::tools::from_environment;
 use libshampoo::{Bf16, Buffers, Config, Dtype, Element, Optimizer, Param, PlanBuilder, PlanOptions, F16};

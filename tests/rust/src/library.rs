@@ -69,7 +69,7 @@ fn log_messages_reach_the_callback() {
     assert_eq!(count(&seen.lock().unwrap()), 1, "{seen:?}");
     // The next call of `load` must succeed, although this callback panics.
     libshampoo::set_log(Level::Debug, |_, _| panic!("an intended panic of a log callback")).unwrap();
-    // The library drops the previous callback as soon as no thread runs this callback.
+    // The previous callback is dropped as soon as no thread runs it.
     let patience = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(&seen) > 1 {
         assert!(Instant::now() < patience, "the previous callback was not dropped");

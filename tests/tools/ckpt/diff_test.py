@@ -22,7 +22,7 @@ def differences(a, b):
 
 class Diff(Case):
     def diff(self, status, a, b):
-        """Run diff and check the exit status. Return ({(parameter, state): numbers}, all other printed lines)."""
+        """Run diff and check the exit status. Return ({(parameter, state): numbers}, other lines except headings)."""
         rows, lines = {}, []
         for line in self.run_tool(status, "diff", a, b).splitlines()[2:]:
             row = re.fullmatch(r"(\S+) +(\S+) +(\d+) +(\d+) +(\S+) +(\S+)", line)

@@ -5,8 +5,8 @@
 
     open_files.py MAKE_CHECKPOINT
 
-The files must contain each state entry of each block, with the same shape, dtype and bytes, and nothing else. A file
-contains only the lower triangle of a symmetric matrix. Exits with 77 if the package is not installed.
+The files must contain each state entry of each block, with the same shape, dtype and bytes, and nothing else. Symmetric
+matrices are an exception: a file contains only their lower triangles. Exits with 77 if the package is not installed.
 """
 import json
 import subprocess
@@ -92,7 +92,7 @@ def check_tensor(name, entry, dtype, shape, raw):
 
 
 def check_file(path, expected):
-    """Read and check a file with each function of the package. Return {name of a tensor: dtype}."""
+    """Read and check a file with deserialize, safe_open and load_file. Return {name of a tensor: dtype}."""
     content = dict(safetensors.deserialize(path.read_bytes()))
     with safetensors.safe_open(path, framework="numpy") as file:
         require(set(file.keys()) == set(content), f"{path.name}: safe_open and deserialize return different names")

@@ -68,7 +68,7 @@ class CommTest {
     }
   }
 
-  /** allGather fails if "failing" is set, asyncError fails if "failingLater" is set; abort and release always fail. */
+  /** allGather fails if {@code failing}, and asyncError if {@code failingLater}. abort and release always fail. */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;
@@ -308,7 +308,10 @@ class CommTest {
         ShampooException.State.class, () -> Shampoo.save(List.of(), Path.of("nowhere"), comm, 0)); // comm is closed
   }
 
-  /** Two simultaneous exchanges of one communicator would write to the same buffers. */
+  /**
+   * While a call uses a communicator, other calls that need it are rejected: two simultaneous exchanges of one
+   * communicator would write to the same buffers.
+   */
   @Test
   void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
@@ -343,7 +346,7 @@ class CommTest {
         second[0] = null;
         other.step();
         assertEquals(1, other.stat("steps"));
-        // save accepts a communicator that an optimizer uses. This call fails for another reason: the simulated rank 1
+        // save accepts a communicator that an optimizer uses. This call fails only because the simulated rank 1
         // reports the same files as rank 0.
         assertThrows(ShampooException.Files.class, () -> Shampoo.save(List.of(other), folder, comm, 0));
       }

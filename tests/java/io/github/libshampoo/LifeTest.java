@@ -247,7 +247,7 @@ class LifeTest {
     assertEquals(1, comm.released);
   }
 
-  /** Returns an array with a new optimizer, to which nothing else refers. */
+  /** Returns an array with a new optimizer. Only this array refers to the optimizer. */
   private static Optimizer[] onlyOne(Communicator comm) {
     Optimizer[] only = {make(comm)};
     only[0].bind("w", Buffers.filled(24, 1), Buffers.filled(24, 1));
@@ -302,7 +302,10 @@ class LifeTest {
 
   private static final int SIZE = 1 << 14;
 
-  /** Trains with buffers to which only the optimizer refers. No code uses the optimizer after its last step. */
+  /**
+   * Trains, and returns the parameter. Only the optimizer refers to the buffers of the parameter and of the gradient.
+   * No code uses the optimizer after its last step.
+   */
   private static float[] trainWithoutKeeping() {
     try (Config config = Model.config().set("use_merge_dims", false);
         Plan plan = new Plan(config)) {
@@ -329,7 +332,7 @@ class LifeTest {
             () -> {
               while (!done.get()) {
                 System.gc();
-                // Fill new buffers, to overwrite memory that the collector has freed too early.
+                // Fill new buffers. If the collector has freed a bound buffer too early, the new buffers overwrite it.
                 for (int i = 0; i < 20; ++i) {
                   Buffers.filled(SIZE, Float.NaN);
                 }
@@ -370,7 +373,7 @@ class LifeTest {
       liveOnce(w, grad);
     }
     System.gc();
-    // The arena of each optimizer has more than 4 KiB, so a leak of 10,000 arenas would be more than 40 MiB.
+    // The arena of each optimizer has 1 KiB, so a leak of 10,000 arenas would exceed the limit of 8 MiB.
     assertTrue(resident() - before < 8 << 20, (resident() - before) + " bytes more");
   }
 }

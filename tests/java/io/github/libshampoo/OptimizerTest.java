@@ -263,8 +263,8 @@ class OptimizerTest {
   }
 
   /**
-   * If the key "output" of a group is "updates", the output must not be the memory of the parameter, because the update
-   * would overwrite the parameter.
+   * If the key "output" of a group is "updates", the output buffer must not be the memory of the parameter, because the
+   * update would overwrite the parameter.
    */
   @Test
   void updatesDoNotReplaceTheParameter() {
@@ -368,7 +368,7 @@ class OptimizerTest {
     }
   }
 
-  /** Checks that buffers from Shampoo.floats and similar methods can be bound directly, and are aligned like arenas. */
+  /** Checks that buffers from Shampoo.floats and similar methods can be bound, and are aligned to 64 bytes. */
   @Test
   void allocatedBuffersAreDirectNativeAndZero() {
     FloatBuffer floats = Shampoo.floats(6);

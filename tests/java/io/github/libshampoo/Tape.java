@@ -37,7 +37,10 @@ final class Tape {
     return Buffers.bytes(bytes).put(part).flip();
   }
 
-  /** Returns the number of compared parameters. Throws if a parameter is not bit-identical to the recorded one. */
+  /**
+   * Executes the lines of the tape, and returns the number of "expect" lines. Throws if a parameter is not
+   * bit-identical to the recorded one.
+   */
   int replay() {
     int compared = 0;
     for (String line : lines) {
