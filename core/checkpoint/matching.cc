@@ -34,7 +34,7 @@ int64_t LastOf(const BlockPlace& place) {
 // Returns the key that decides whether a block has a state, or nullptr if no single key decides this.
 const char* KeyOf(const Block& block, std::string_view state) {
   if (state == "filtered_grad") return block.is_routed ? "adam_beta1" : "beta1";
-  if (state == "second_moment") return block.is_routed ? "route" : "method";
+  if (state == "second_moment" && !block.is_routed) return "method";
   if (state == "momentum") return "momentum";
   if (state == "grafting") return "grafting";
   if (state == "direction_moment") return "second_moment";
@@ -313,6 +313,11 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     const StoredEntry* const entry = stored.Find(state->state());
     // If there is no snapshot step either, the block was saved with root_async 0, so it has no snapshots.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
+    if (entry == nullptr && own_block.is_routed && state->state() == "second_moment") {
+      return Invalid("the checkpoint has no second_moment of parameter \"", param.name,
+                     "\": method adam updates the parameter in this optimizer, but did not when the parameter was "
+                     "saved; set route and the role of the parameter to their saved values");
+    }
     if (const char* const key = KeyOf(own_block, state->state()); entry == nullptr && key != nullptr) {
       return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,
                      "\": the parameter was saved with ", key, " ",

@@ -87,8 +87,9 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
     if (longest <= kLongestText) return Status();
-    return Invalid("the description of a parameter, a group or a block has ", longest, " bytes; expected at most ",
-                   kLongestText, " when several ranks save. Use shorter names for parameters");
+    return Invalid("the text that describes a parameter, a group or a block in the index has ", longest,
+                   " bytes; expected at most ", kLongestText,
+                   " when several ranks save. Use shorter names for parameters");
   })));
   std::vector<int64_t> longest_of;
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts({&longest, 1}, &longest_of));

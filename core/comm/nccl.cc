@@ -119,8 +119,9 @@ Status FindFunctions(const char* path, Nccl* nccl) {
 
 Status Accept(const Nccl& nccl, const char* function, int result) {
   if (result == kSuccess) return {};
-  return Invalid("nccl_comm: ", function, " returned ", result, " (", nccl.get_error_string(result),
-                 "): expected a live ncclComm_t that was created by the library libnccl_path (default: libnccl.so.2)");
+  return Invalid(
+      "nccl_comm: ", function, " returned ", result, " (", nccl.get_error_string(result),
+      "): expected a live ncclComm_t that was created by the library at libnccl_path (default: libnccl.so.2)");
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ Status CheckPlacement(const Placement& placement) {
   SHAMPOO_RETURN_IF_ERROR(CheckRank("replica", placement.replica_rank, placement.replica_world));
   SHAMPOO_RETURN_IF_ERROR(CheckRank("shard", placement.shard_rank, placement.shard_world));
   if (placement.threads < 0 || placement.threads > 4096) {
-    return Invalid("threads is ", placement.threads, ": expected 0 (use the key threads) to 4096");
+    return Invalid("threads is ", placement.threads,
+                   ": expected 0 to 4096; 0 selects the value of the key \"threads\"");
   }
   return {};
 }

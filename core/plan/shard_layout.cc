@@ -153,13 +153,13 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     for (size_t j = i + 1; j < ranks.size() && first_row(ranks[j]) < region.offset[0] + region.extent[0]; ++j) {
       if (!Intersect(region, At(regions_, ranks[j]))) continue;
       return Invalid("the shards of shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
-                     " overlap: shard_mode gather needs each element on one rank, or the whole "
+                     " overlap: with shard_mode gather, each element must be on exactly one rank, or the whole "
                      "parameter on every rank");
     }
   }
   if (sum == elements_) return {};
-  return Invalid("the shards of all ranks hold ", sum, " of ", elements_, " elements of \"", own.name,
-                 "\": shard_mode gather needs each element on one rank");
+  return Invalid("the shards of all ranks together hold ", sum, " of the ", elements_, " elements of \"", own.name,
+                 "\": with shard_mode gather, each element must be on exactly one rank");
 }
 
 Region ShardLayout::Of(int rank) const {

@@ -180,7 +180,7 @@ TEST_CASE(
       statuses[rank] = ranks.Collect(
           3, make, [&](int, const std::string&) { ++received; }, &own[rank]);
     });
-    const char* const says = "rank 1: the description of a parameter, a group or a block has";
+    const char* const says = "rank 1: the text that describes a parameter, a group or a block in the index has";
     too_long ? CheckAllFail(statuses, Code::kInvalid, says) : CheckAllOk(statuses);
     CHECK(received == (too_long ? 0 : 3));
     CheckOk(own[0]);

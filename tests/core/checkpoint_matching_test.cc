@@ -133,7 +133,7 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
 TEST_CASE("if a parameter that adam updates in a muon group lacks a state, the error names adam_beta1 or route") {
   for (const auto& [state, says] :
        {std::pair("filtered_grad", "saved with adam_beta1 0.9, but adam_beta1 is 0.9 in this optimizer"),
-        std::pair("second_moment", "saved with route auto, but route is auto in this optimizer")}) {
+        std::pair("second_moment", "set route and the role of the parameter to their saved values")}) {
     CAPTURE(state);
     StepFixture from("method=muon", {{4, 6}, {5}});
     CheckpointIndex index = SavedStates(&from).index;

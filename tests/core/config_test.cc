@@ -150,7 +150,7 @@ TEST_CASE("each default that a method or a preset sets is a valid value of a key
   for (size_t m = 0; m < methods; ++m) check(static_cast<Method>(m), DefaultsOf(static_cast<Method>(m)));
 }
 
-TEST_CASE("each elementwise method has its own defaults and the preset adamw selects method adam") {
+TEST_CASE("each elementwise method has its own defaults, and the preset adamw selects method adam") {
   struct Case {
     const char* method;
     const char* values;

@@ -125,7 +125,7 @@ def to_number(name: str, value: Any) -> float:
     """
     try:
         if callable(value):
-            raise TypeError("a function")
+            raise TypeError("a function is not a number")
         return float(value)
     except Exception as error:  # arrays with several elements raise exceptions that depend on their package
         raise _wrong_type(KEYS[name], value) from error

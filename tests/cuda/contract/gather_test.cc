@@ -106,7 +106,7 @@ TEST_CASE("a gathered block with NaN in its gradient is skipped and each rank co
 }
 
 TEST_CASE(
-    "the error for NaN in a gathered block names the element of the whole parameter and no rank changes anything") {
+    "the error for NaN in a gathered block gives the index in the whole parameter, and no rank changes anything") {
   for (const RankKind& kind : kGathering) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -186,7 +186,7 @@ TEST_CASE("gathered shards report the same residuals of roots as the model witho
   }
 }
 
-TEST_CASE("creating gathered shards allocates the planned memory and steps allocate nothing") {
+TEST_CASE("creating gathered shards allocates the planned memory, and their steps allocate nothing") {
   for (RankKind kind : kGathering) {
     for (const char* bucket : {"0", "64"}) {
       kind.bucket = bucket;
