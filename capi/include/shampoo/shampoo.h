@@ -75,8 +75,8 @@
  * - Destroy functions accept NULL, and wait until pending work of the object has finished.
  * - Returned strings and pointers are owned by the library, and are valid as long as the function's comment says.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
- *   buffers that are *bound* (parameters, gradients, states, scalars) are kept as pointers: they must live until
- *   others are bound in their place or the optimizer is destroyed.
+ *   buffers that are *bound* (parameters, gradients, states, scalars) and objects of callbacks (user) are kept as
+ *   pointers. Bound buffers must live until others are bound in their place or the optimizer is destroyed.
  * - A config may be destroyed after the plan was made, and a plan after the optimizer was created.
  *
  * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize each struct with the _INIT macro of
@@ -634,7 +634,7 @@ typedef struct shampoo_block_info {
   int32_t param;
   /** Replica rank that keeps its state and computes its update, in [0, replica_world) (key "balance"). */
   int32_t owner;
-  /** Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather. */
+  /** Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, it can be any of them. */
   int32_t shard_owner;
   /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
   int32_t of_shard;
@@ -834,10 +834,10 @@ typedef struct shampoo_comm_ops {
    * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph. */
   int32_t device_type;
   /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
-   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
-   * stream of the step. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks make
-   * the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error message.
-   * Runs on the calling thread. Required. */
+   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA the callback enqueues the exchange on stream, which can differ
+   * from the step's stream. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks
+   * make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
+   * message. Runs on the calling thread. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
   /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
    * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -1202,8 +1202,8 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
  * @param opt read.
  * @param blend in [0, 1]; 1 writes the averages.
  * @param count the number of parameters of the plan.
- * @param weights for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
- *     not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
+ * @param weights for each parameter, memory that receives the result for the part that this rank holds. It has the form
+ *     of shampoo_buffers.out, must not overlap the parameter, and can be the memory of the gradient. NULL: no result.
  * @retval SHAMPOO_E_STATE a parameter has never been bound, a failed load has left the state unusable, counters or
  *     parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
  */
@@ -1235,7 +1235,7 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
 /**
  * Returns a counter of the optimizer. Counters are 0 in a new optimizer, unless noted. On CUDA they include only the
- * steps whose results a call has already reported. Keys:
+ * steps whose outcome a later call has read from the device. Keys:
  *
  * - "steps": steps made.
  * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
@@ -1382,7 +1382,7 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
  *     the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
- *     hyper-parameters. Replicas without a replica_comm must also have equal plans and equal states.
+ *     hyper-parameters. If ranks hold one parameter but share no replica_comm, plans and states must be equal.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.

@@ -257,7 +257,7 @@ pub struct shampoo_block_info {
     pub param: i32,
     /// Replica rank that keeps its state and computes its update, in \[0, replica_world) (key "balance").
     pub owner: i32,
-    /// Shard rank that keeps its state: this rank with "shard_mode" local, any rank with gather.
+    /// Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, it can be any of them.
     pub shard_owner: i32,
     /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
@@ -312,10 +312,10 @@ pub struct shampoo_comm_ops {
     /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph.
     pub device_type: i32,
     /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA the callback enqueues it on stream, which can differ from the
-    /// stream of the step. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks make
-    /// the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error message.
-    /// Runs on the calling thread. Required.
+    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA the callback enqueues the exchange on stream, which can differ
+    /// from the step's stream. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks
+    /// make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
+    /// message. Runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
     /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
     /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
@@ -924,8 +924,8 @@ extern "C" {
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
     /// - `count` the number of parameters of the plan.
-    /// - `weights` for each parameter, memory that receives what this rank holds of it, like shampoo_buffers.out. It must
-    ///   not overlap the parameter, but can be the memory of its gradient. NULL: nothing is written for the parameter.
+    /// - `weights` for each parameter, memory that receives the result for the part that this rank holds. It has the form
+    ///   of shampoo_buffers.out, must not overlap the parameter, and can be the memory of the gradient. NULL: no result.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound, a failed load has left the state unusable, counters or
     ///   parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
     pub fn shampoo_optimizer_export(
@@ -953,7 +953,7 @@ extern "C" {
     /// - returns the message; "" if no call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
     /// Returns a counter of the optimizer. Counters are 0 in a new optimizer, unless noted. On CUDA they include only the
-    /// steps whose results a call has already reported. Keys:
+    /// steps whose outcome a later call has read from the device. Keys:
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
@@ -1062,7 +1062,7 @@ extern "C" {
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
     ///   the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
-    ///   hyper-parameters. Replicas without a replica_comm must also have equal plans and equal states.
+    ///   hyper-parameters. If ranks hold one parameter but share no replica_comm, plans and states must be equal.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
