@@ -49,7 +49,7 @@ Status CheckDecay(const Settings& settings) {
   if ((settings.weight_decay_type != WeightDecayType::kIndependent && !is_after) || settings.momentum == 0) return {};
   return Invalid("key momentum: the value ", settings.momentum, " is not allowed with weight_decay_type ",
                  is_after ? "decoupled_after" : "independent",
-                 ", because momentum would apply the decay of a step again in later steps: expected momentum 0, or "
+                 ", whose decay is not part of the direction that momentum accumulates: expected momentum 0, or "
                  "another weight_decay_type");
 }
 
