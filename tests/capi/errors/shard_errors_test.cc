@@ -92,7 +92,7 @@ TEST_CASE(
   CheckFinish(Flat(10, 4), &to_10, &from_14, {});
   CheckFinish(none, &all, &none, {});
   CheckFinish(Flat(10, 4), &to_10, nullptr, {"missing: shard rank 2", "shampoo_plan_add_shard"});
-  CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of 24 elements"});
+  CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of the 24 elements"});
   CheckFinish(Flat(9, 5), &to_10, &from_14, {"the shards of shard ranks 0 and 1 overlap"});
   CheckFinish(Flat(8, 8), &to_10, nullptr, {"missing: shard rank 2"});
 
@@ -100,7 +100,7 @@ TEST_CASE(
   const shampoo_param_desc right = Rectangle(0, 6, 3, 1);
   const shampoo_param_desc no_rows = Rectangle(0, 0, 0, 4);
   CheckFinish(Rectangle(0, 6, 1, 2), &left, &right, {});
-  CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of 24 elements"});
+  CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of the 24 elements"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"the shards of shard ranks 1 and 2 overlap"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
@@ -138,7 +138,7 @@ TEST_CASE("creating an optimizer requires shard_comm only if several shard ranks
   CHECK(create(one) == SHAMPOO_OK);
   const PlanPtr part = MakePlan("shard_mode=gather");
   AddParam(part, Flat(8, 8));
-  CHECK_INVALID(shampoo_plan_finish(part.get()), "\"p\"", "8 of 24 elements");
+  CHECK_INVALID(shampoo_plan_finish(part.get()), "\"p\"", "8 of the 24 elements");
 }
 
 TEST_CASE("shampoo_plan_bytes rejects unknown names and ranks that do not exist") {
