@@ -421,11 +421,12 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .least = 1, .most = kLargestInteger, .integer = &Settings::checkpoint_keep},
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if the checkpoint was "
-            "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, precondition_1d or route, with "
-            "other roles or row_splits of parameters, or, with shard_mode local, with other shards. error: the load "
-            "fails and names the blocks. reset: in these blocks, factor matrices, inverse roots, moments in "
-            "eigenbases, the means of second_moment (row or short), and the radius of norm_control hyperball get their "
-            "initial values. All other states are loaded, and a warning gives the number of blocks.",
+            "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, skip_dim_size, precondition_1d "
+            "or route, with other roles, stack_dims or row_splits of parameters, or, with shard_mode local, with other "
+            "shards. error: the load fails and names the blocks. reset: in these blocks, factor matrices, inverse "
+            "roots, moments in eigenbases, the means of second_moment (row or short), and the radius of norm_control "
+            "hyperball get their initial values. All other states are loaded, and a warning gives the number of "
+            "blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
      .doc = "On a GPU, how many calls later the errors of a step are reported: gradients that it rejected and roots "

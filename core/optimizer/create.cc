@@ -69,9 +69,8 @@ std::string TextOfForms(const PlanData& plan) {
     }
   }
   return Cat("shards: shard_mode ", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,
-             " shard ranks; number of parameters that are preconditioned whole: ", whole,
-             ", as a separate tensor for each shard: ", pieces,
-             ", not at all, because this rank has none of their elements: ", skipped);
+             " shard ranks; number of parameters that are preconditioned whole: ", whole, ", as shards: ", pieces,
+             ", without elements on this rank: ", skipped);
 }
 
 void LogPlan(const PlanData& plan) {

@@ -19,6 +19,9 @@ inline constexpr const char* kDirectionMoment = "direction_moment";
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
+// The names, without the dim, of the states that are symmetric matrices. Files store only their lower triangles.
+inline constexpr const char* kSymmetricStates[] = {"factor", "inverse", "snapshot"};
+
 // The state that records the step whose factor matrices give the newest roots. The recorded number is negative if these
 // roots are in use, and positive if they are pending (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
@@ -48,10 +51,11 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;
   const auto square = [&](int k) { return Shape::Of({block->shape[k], block->shape[k]}); };
   for (int k = 0; k < block->factor_count(); ++k) {
-    visit(State{"factor", k, &At(block->factor, k), square(k)});
-    visit(State{"inverse", k, &At(block->inverse, k), square(k)});
+    visit(State{kSymmetricStates[0], k, &At(block->factor, k), square(k)});
+    visit(State{kSymmetricStates[1], k, &At(block->inverse, k), square(k)});
   }
-  for (int k = 0; k < block->factor_count(); ++k) visit(State{"snapshot", k, &At(block->snapshot, k), square(k)});
+  for (int k = 0; k < block->factor_count(); ++k)
+    visit(State{kSymmetricStates[2], k, &At(block->snapshot, k), square(k)});
   for (int k = 0; k < block->factor_count(); ++k) {
     visit(State{"basis", k, &At(block->basis, k), square(k)});
     visit(State{"kl_scale", k, &At(block->kl_scale, k), Shape::Of({block->shape[k]})});

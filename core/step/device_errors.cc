@@ -40,6 +40,7 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   constexpr const char* kAfterSuchAWrite =
       ". If your program wrote the state, call shampoo_optimizer_bind_state with NULL and NULL, then bind the arena "
       "again";
+  constexpr const char* kStepOutside = ". Call shampoo_optimizer_step for this step outside of a capture";
   if (report.rejected_ticket == last_ticket && report.block >= 0) {
     const Block& block = inputs.plan.block(report.block);
     return WrongState("the state \"", BlockName(inputs.plan.param(block), block), "/",
@@ -52,14 +53,13 @@ Status RejectSchedule(const StepInputs& inputs, const cuda::StepReport& report, 
   }
   if (report.block >= 0 && inputs.plan.block(report.block).is_rotated()) {
     return WrongState("a captured step was replayed as step ", counter + 1, " of group ", report.group,
-                      ", at which eigenbases are due", kNothingChanged,
-                      ". Call shampoo_optimizer_step for this step outside of a capture");
+                      ", at which eigenbases are due", kNothingChanged, kStepOutside);
   }
   return WrongState(
       "a captured step was replayed as step ", counter + 1, " of group ", report.group,
       ", but this step needs work that was not captured: it computes inverse roots, starts to use new ones, "
       "or computes the direction by another rule",
-      kNothingChanged, ". Call shampoo_optimizer_step for this step outside of a capture");
+      kNothingChanged, kStepOutside);
 }
 
 }  // namespace

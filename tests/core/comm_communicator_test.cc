@@ -95,7 +95,7 @@ TEST_CASE("optimizers are numbered in the order of their creation") {
   CHECK(one.comm->optimizer_ids_taken() == 2);
 }
 
-TEST_CASE("GatherInPlace and AllGatherInt return the data of all ranks") {
+TEST_CASE("GatherInPlace and AllGatherInt return what all_gather has received") {
   CallerComm one;
   CheckOk(one.Gather());
   CHECK(one.segments[0] == 7);

@@ -145,7 +145,8 @@ void CheckKernels(const KernelsOf<Real>& kernels) {
       kernels, {Real(0.9), Real(0.1), Real(0.8), Real(0.2), Real(0.7), Real(0.3), Real(0.36), Real(0.19), Real(1e-3)});
 }
 
-TEST_CASE("the kernels of every instruction set give the same results as the rules, even for infinities and NaN") {
+TEST_CASE(
+    "the kernels of every usable instruction set give the same results as the rules, even for infinities and NaN") {
   for (const Kernels* const* kernels = UsableKernels(); *kernels != nullptr; ++kernels) {
     CAPTURE(std::string((*kernels)->name));
     CheckKernels<float>((*kernels)->f32);

@@ -102,7 +102,7 @@ TEST_CASE("method cans on the device computes roots within 1e-4 of the exact roo
   }
 }
 
-TEST_CASE("method eigen computes the roots for which method cans has no iteration") {
+TEST_CASE("method eigen computes a root for which method cans has no iteration") {
   std::mt19937_64 random(32);
   Question question{.root = 6};
   const Matrix<float> a = RandomMatrix<float>(10, 100, &random);

@@ -154,7 +154,9 @@ TEST_CASE("NaN in a gradient of one replica is reported by all ranks as a differ
 
 // The gradients of the first vector are 200 in each step. After the first step, its f16 factor matrix contains 200^2.
 // The second step would overflow f16. The gradients of the other vectors are 1.
-TEST_CASE("a state that would overflow on the owner of a gathered block makes all ranks skip this block") {
+TEST_CASE(
+    "if a state would overflow on the owner of a gathered block, all ranks skip the block, and on_nonfinite decides "
+    "whether the next step fails") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
       CAPTURE_ALL(choice, kind);

@@ -268,11 +268,11 @@ TEST_CASE("creating an optimizer logs a summary of how parameters are preconditi
   std::string text;
   for (const std::string& message : log.Take()) text += message + "\n";
   for (const char* const words :
-       {"shards: shard_mode gather, 4 shard ranks; number of parameters that are preconditioned whole: 5, as a "
-        "separate tensor for each shard: 0, not at all, because this rank has none of their elements: 1",
+       {"shards: shard_mode gather, 4 shard ranks; number of parameters that are preconditioned whole: 5, as "
+        "shards: 0, without elements on this rank: 1",
         // The message of the last rank, which holds shards of three parameters.
-        "shards: shard_mode local, 4 shard ranks; number of parameters that are preconditioned whole: 0, as a "
-        "separate tensor for each shard: 3, not at all, because this rank has none of their elements: 3"}) {
+        "shards: shard_mode local, 4 shard ranks; number of parameters that are preconditioned whole: 0, as "
+        "shards: 3, without elements on this rank: 3"}) {
     CHECK_MESSAGE(Has(text, words), text);
   }
 }

@@ -72,7 +72,7 @@ TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ
   }
 }
 
-TEST_CASE("a step makes one exchange per bucket and sends as many bytes as the plan predicts") {
+TEST_CASE("a step makes one exchange, or several with a bucket limit, and sends as many bytes as the plan predicts") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);
@@ -158,7 +158,7 @@ TEST_CASE("if two optimizers share a communicator and ranks step them in differe
       errors[0]);
 }
 
-TEST_CASE("a communicator is released when the last optimizer that uses it is destroyed") {
+TEST_CASE("a communicator is released when its only optimizer is destroyed") {
   ThreadComm comm(1);
   const shampoo_comm_ops ops = comm.OpsOf(0);
   RankSpec spec = MixedSpec();

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "core/base/convert.h"
+#include "core/plan/block_states.h"
 
 namespace shampoo::ckpt {
 namespace {
@@ -27,8 +29,7 @@ void WidenIntegers(const void* from, std::vector<double>* to) {
 std::string_view KindOfState(std::string_view state) { return state.substr(0, state.find('.')); }
 
 bool IsTriangle(std::string_view state) {
-  const std::string_view kind = KindOfState(state);
-  return kind == "factor" || kind == "inverse" || kind == "snapshot";
+  return std::ranges::find(kSymmetricStates, KindOfState(state)) != std::end(kSymmetricStates);
 }
 
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to) {

@@ -15,8 +15,7 @@ namespace shampoo::ckpt {
 
 // Returns the name of a state without its dim: "factor" for "factor.1".
 std::string_view KindOfState(std::string_view state);
-// Returns whether the state is a symmetric matrix: a factor matrix, an inverse root, or a snapshot of a factor matrix.
-// Files store only the lower triangle of such a matrix.
+// Returns whether the state is one of kSymmetricStates, of which files store only the lower triangle.
 bool IsTriangle(std::string_view state);
 // Converts `count` elements of type dtype, as a file stores them, to doubles.
 void WidenElements(const void* from, Dtype dtype, int64_t count, std::vector<double>* to);

@@ -355,7 +355,9 @@ std::string ErrorAfterSkippedUpdate(Host* host) {
   return shampoo_last_error();
 }
 
-TEST_CASE("norm_control=hyperball and norm_control=relative report a parameter of zeros; the other values move it") {
+TEST_CASE(
+    "norm_control=hyperball without norm_radius and norm_control=relative report a parameter of zeros; the other "
+    "values move it") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
     CAPTURE(method);
     const Keys keys = {{"method", method}, {"lr", "0.5"}};

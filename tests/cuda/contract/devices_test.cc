@@ -125,7 +125,7 @@ TEST_CASE("two optimizers on two devices or on one device give the same results 
   }
 }
 
-TEST_CASE("two optimizers train on two threads and make each step on a new thread") {
+TEST_CASE("two optimizers on two threads, with each step on a new thread, get equal results") {
   const Stage stage;
   std::vector<char> results[2];
   const int last = Devices() - 1;

@@ -5,6 +5,7 @@
 #include <cusolverDn.h>
 
 #include "tests/cuda/faults/attempts.h"
+#include "tests/cuda/faults/spoiled_eigenproblem.h"
 
 namespace shampoo_test {
 namespace {
@@ -20,13 +21,6 @@ ModelSpec SpecOfBases(const Keys& more = {}) {
           .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
-// Makes the eigenproblem of p1/0/factor.1 (the factor matrix of dim 1 in block 0 of parameter p1) fail at the next
-// refresh. A refresh runs the eigensolver for the first dims of the three blocks, and then for the second dims.
-void SpoilBasis(Model* model, int how) {
-  model->Wait();
-  fake_cuda_fail_eigen(2, 1, how, 3);
-}
-
 // Compares a model in which the computation of one eigenbasis fails at step 3 with a model in which no call fails.
 void CheckFailedBasis(const Keys& method, int how) {
   INFO(method, ", fault ", how);
@@ -37,7 +31,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   for (Model* model : {&plain, &spoiled}) {
     for (uint64_t t = 1; t <= 3; ++t) {  // step 1 does not change the parameters
       if (t == 3) previous = model->State("p1/0/basis.1");
-      if (model == &spoiled && t == 3) SpoilBasis(model, how);
+      if (model == &spoiled && t == 3) SpoilEigenproblem(model, how);
       model->Step(t);
     }
   }
@@ -72,7 +66,7 @@ TEST_CASE("if an eigenbasis cannot be computed at the first refresh, it is the i
     CAPTURE(method);
     const Stage stage;
     Model model(SpecOfBases(method));
-    SpoilBasis(&model, FAKE_CUDA_EIGEN_NAN);
+    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_NAN);
     model.Step(1);
     CHECK(model.Stat("root_reused") == 1);
     std::vector<double> identity(36);
@@ -88,7 +82,7 @@ TEST_CASE(
   const Stage stage;
   Model model(SpecOfBases("precondition_frequency=1 root_failure_tolerance=1"));
   for (uint64_t t = 1; t <= 2; ++t) {
-    SpoilBasis(&model, FAKE_CUDA_EIGEN_INFO);
+    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
     model.Step(t);
   }
   CheckError(model.TryStep(3), SHAMPOO_E_NUMERIC,

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tests/cuda/faults/attempts.h"
+#include "tests/cuda/faults/spoiled_eigenproblem.h"
 
 namespace shampoo_test {
 namespace {
@@ -27,14 +28,6 @@ struct Log {
   ~Log() { (void)shampoo_set_log(nullptr, nullptr, 0); }
   std::string text;
 };
-
-// Makes the eigenproblem of p1/0/factor.1 (the factor matrix of dim 1 in block 0 of parameter p1) fail in the next
-// step. A step runs the eigensolver for the first dims of the three blocks, and then for the second dims. Spoil() first
-// waits for earlier steps, because the fake would otherwise also count the runs of eigensolvers in these steps.
-void Spoil(Model* model, int how) {
-  model->Wait();
-  fake_cuda_fail_eigen(2, 1, how, 3);
-}
 
 // Waits for pending work, and then makes the next `runs` runs of eigensolvers fail for all of their matrices.
 void SpoilRuns(int how, int runs) {
@@ -57,7 +50,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       Model spoiled(SpecOfRoots(keys));
       plain.Train(1, 3);
       spoiled.Step(1);
-      Spoil(&spoiled, how);
+      SpoilEigenproblem(&spoiled, how);
       spoiled.Step(2);
       // With status_lag 1, no call has read the host report of step 2 yet.
       CHECK(spoiled.Stat("root_retried") == (ReportsLate(keys) ? 0 : 1));
@@ -311,7 +304,7 @@ TEST_CASE(
   model.FillGradients(1);
   CHECK(step() == SHAMPOO_OK);
   for (int i = 0; i < 2; ++i) {
-    Spoil(&model, FAKE_CUDA_EIGEN_INFO);
+    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
     model.FillGradients(2);
     CHECK(step() == SHAMPOO_OK);
   }
