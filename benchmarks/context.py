@@ -51,7 +51,7 @@ class Context:
 
 
 def json_text(summary: dict[str, Any]) -> str:
-    """Return JSON with a line for each value, and for each element of a list of objects."""
+    """Return JSON with one line for each value. A list of objects has one line for each object instead."""
     lines = []
     for name, value in summary.items():
         text = json.dumps(value)
@@ -76,7 +76,7 @@ def chosen(names: Iterable[str]) -> list[Method]:
 
 
 def single(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of the method in the result of a run that has only one method."""
+    """Return the entries of the only method in the result of a run of one method."""
     return result["methods"][0] if "methods" in result else result
 
 

@@ -19,7 +19,7 @@ PERIOD = 20  # of 20 files, one is for tuning, one for judging, and 18 for train
 
 
 def part_of(index: int, period: int) -> str:
-    """Return the part that contains the file with this index. `period` is at least 3."""
+    """Return which part contains file `index`. Of `period` (>= 3) files, one is for judging and one for tuning."""
     return {0: "judging", period // 2: "tuning"}.get(index % period, "training")
 
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the seconds of training runs from the results of the part `cost`, which measures the times of steps."""
+"""Computes the seconds of training runs from the results of `cost`, the part of the benchmarks that times steps."""
 from __future__ import annotations
 
 import statistics
@@ -28,7 +28,10 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
 
 
 def gradient_ms(cost: Summary, tokens: float) -> float:
-    """Return the time of a gradient in ms, interpolated linearly between the measured numbers of tokens per batch."""
+    """Return the time of a gradient in ms.
+
+    The time is interpolated linearly between the measured numbers of tokens per batch, and extrapolated beyond them.
+    """
     context: int = cost["model"]["context"]
     points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):

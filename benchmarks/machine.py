@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that identify the processor and the commit of the measured sources."""
+"""Identifies the processors of this machine, and the commit of the measured sources."""
 from __future__ import annotations
 
 import hashlib

@@ -10,12 +10,12 @@ ADAMW = "preset=adamw beta2=0.95"
 
 
 class Method(NamedTuple):
-    """A method, with its options for the matrices of a model."""
+    """A method, with its options. If `adamw_rest` is true, they apply only to the matrices of a model."""
 
     name: str
     label: str
     options: str
-    usual_rate: float  # middle of the first three rates of a search; found in short runs of the language model
+    usual_rate: float  # a search tries this rate first; chosen by short runs of the language model
     adamw_rest: bool = False  # whether AdamW updates embeddings, output layer and vectors
     decays: bool = True  # whether the weight decay of a benchmark applies to the matrices
 

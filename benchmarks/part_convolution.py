@@ -16,7 +16,7 @@ PART = "convolution"
 
 
 class Contest:
-    """The runs of this part, and the learning rate of AdamW in methods that update some parameters with AdamW."""
+    """The runs of this part. rest_rate: AdamW's learning rate in methods that leave some parameters to AdamW."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.convolution
@@ -38,7 +38,7 @@ class Contest:
         return self.context.mean_loss(runs)
 
     def begin(self) -> None:
-        """Print the largest number of runs of each method, and the seconds of a run."""
+        """Print for each method the largest number of runs and the seconds of one run."""
         size, runner = self.size, self.context.runner
         methods = chosen(size.methods)
         count = size.tries * len(size.tuning_seeds) + len(size.seeds)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part cost: the time of a step with each method. In each run of the language model, all methods take turns."""
+"""Part `cost`: the time of a step with each method. In each run of the language model, all methods take turns."""
 from __future__ import annotations
 
 import statistics

@@ -63,7 +63,7 @@ class Race:
         return count + tuning.most_horizon_runs(self.ladder) * len(size.tuning_seeds) + 4 * len(size.seeds)
 
     def begin(self) -> None:
-        """Print the largest number of runs of each method, and the seconds of a run."""
+        """Print for each method the largest number of runs and the seconds of one run."""
         methods, runner = chosen(self.size.methods), self.context.runner
         runs = [self.run(method, method.usual_rate, self.size.tuning_seeds[0], self.size.steps, False)
                 for method in methods]  # fmt: skip
@@ -84,7 +84,7 @@ def losses_row(results: list[dict[str, Any]], steps: int, seeds: tuple[int, ...]
 
 
 def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, Any]:
-    """Return the entries of a method's row that tuning determines."""
+    """Return the entries of a method's row that describe the method and its search for a rate."""
     rest = method.arguments(0, race.size.decay, race.rest_rate)[3:]
     return {"name": method.name, "label": method.label, "options": method.options, "rest": "".join(rest),
             "rate": search.rate, "grid": search.losses, "is_at_end": search.is_at_end, "tries": len(search.losses)}

@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """A row of a chart."""
 
     label: str
-    optimizer: str  # selects the color: "shampoo" for a method, "other" for the baseline
+    optimizer: str  # selects the color: "other" for AdamW, "shampoo" for all other methods
     group: str = "all"
 
 
@@ -60,7 +60,7 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
 
 
 def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
-    """Return the steps of the evaluations, with the mean, the least and the largest loss over the judging seeds.
+    """Return the steps of the evaluations, with the mean, the least and the largest loss over the seeds.
 
     A horizon is a number of steps for which a training is planned. The evaluations are those of the shortest horizon
     whose training reaches the target loss or, if there is none, of AdamW's horizon.

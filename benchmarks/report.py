@@ -4,10 +4,11 @@
 """Makes tables and pictures from the JSON of the benchmarks, and writes them into sections of pages.
 
     python3 benchmarks/report.py            makes all tables and pictures in benchmarks/results
-    python3 benchmarks/report.py --fill     also writes the tables into benchmarks/README.md and docs/comparison.md
+    python3 benchmarks/report.py --fill     also fills the sections of benchmarks/README.md and docs/comparison.md
     python3 benchmarks/report.py --check    exits with status 1 if a table, a picture or a page is not up to date
 
-A section of a page begins with a comment "BENCHMARK part" and ends with a comment "END BENCHMARK".
+A section of a page begins with a comment such as "BENCHMARK cost" and ends with a comment "END BENCHMARK". The section
+has the table and the pictures of one part of the benchmarks, here of the part cost.
 """
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def outdated(results: Path) -> list[Path]:
 def main() -> int:
     """Make or check the reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fill", action="store_true", help="write the tables into the pages")
+    parser.add_argument("--fill", action="store_true", help="write tables and pictures into the pages")
     parser.add_argument("--check", action="store_true", help="only check that all files are up to date")
     options = parser.parse_args()
     if options.check:

@@ -8,10 +8,10 @@
 # library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
 # language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
-#   --quick           small sizes, with which all parts take five minutes; they are too small for any conclusion
+#   --quick           small sizes: all parts take five minutes, but the sizes are too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
-#   --check N         instead of a benchmark: repeats N finished runs of each part and compares their losses
-#   --budget          instead of a benchmark: prints the largest number of runs of each method, and the seconds of a run
+#   --check N         instead of a benchmark: repeats N finished runs of each part; losses must equal the stored ones
+#   --budget          instead of a benchmark: prints how many runs each method needs at most, and the seconds of a run
 #   --list            instead of a benchmark: prints the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."

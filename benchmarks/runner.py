@@ -28,7 +28,7 @@ class Run(NamedTuple):
     """The description of a run of a trainer."""
 
     part: str
-    label: str  # name of the method in messages
+    label: str  # name of the method in messages and in the store
     program: str
     arguments: tuple[str, ...]
     files: tuple[tuple[str, Path], ...]  # options whose values are files
@@ -75,9 +75,10 @@ class Progress:
         self.at_once = 1
 
     def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float], at_once: int = 1) -> None:
-        """Start a part and print its budget: the largest number of runs by label, and the seconds of a run.
+        """Start a part and print its budget.
 
-        at_once: the number of runs that are made in parallel.
+        counts: the largest number of runs by label. seconds: the time of one run by label. at_once: the number of runs
+        that are made in parallel.
         """
         self.part, self.left, self.seconds, self.at_once = part, dict(counts), dict(seconds), at_once
         self.done, self.total, self.measured = 0, sum(counts.values()), {}
@@ -192,8 +193,8 @@ class Runner:
         """Return the seconds of a run: estimated if the run is long and new, otherwise measured.
 
         If the run is not in the store and its trainer has the option --steps, two shorter runs give an estimate. An
-        estimate above SHORT is returned. In all other cases, the function makes the run if it is not in the store,
-        and returns its measured seconds.
+        estimate above SHORT is returned. A smaller estimate is not used, because starting takes most of a short run. In
+        all other cases, the function makes the run if it is not in the store, and returns its measured seconds.
         """
         if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
             few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
@@ -201,10 +202,10 @@ class Runner:
             estimate = start + max(later - start, 0) * (run.steps - few.steps) / (more.steps - few.steps)
             if estimate > SHORT:
                 return estimate
-        return float(self.record(run)["seconds"])  # not estimated, because starting takes most of a short run
+        return float(self.record(run)["seconds"])
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
-        """Repeat at most `count` stored runs of a part.
+        """Repeat at most `count` stored runs of a part: runs of this commit and processor that used only `files`.
 
         Return the number of runs whose new losses differ from the stored losses.
         """

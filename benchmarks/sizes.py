@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sizes of the benchmarks. The long tests use the size "quick", and the short tests use the size "smoke".
 
-No seed is used for both tuning and judging.
+Tuning chooses learning rates and numbers of steps. Judging measures the chosen ones. No seed is used for both.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = tuple(method.name for method in METHODS)
 class LanguageModel(NamedTuple):
     """Sizes of the part language_model."""
 
-    steps: int = 300  # T0: AdamW's loss after this number of steps is the target
+    steps: int = 300  # the horizon T0 in README.md; the target is AdamW's loss after T0 steps
     # Horizons (numbers of steps) at which a method may reach the target, as multiples of `steps`.
     ladder: tuple[float, ...] = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.1, 1.25)
     batch: int = 12

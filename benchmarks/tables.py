@@ -74,16 +74,16 @@ def grid_text(row: Summary) -> str:
 
 
 def tuning_runs(row: Summary, seeds: Sequence[int], steps: int = 0) -> int:
-    """Return the number of tuning runs of a method.
+    """Return the number of tuning runs of a method, for its learning rate and for its horizons (numbers of steps).
 
-    Runs at the horizon `steps`, at which the learning rate was tuned, are not counted again as runs of a horizon.
+    The learning rate was tuned with runs of `steps` steps. These runs are not counted again for the horizon `steps`.
     """
     horizons = {int(horizon) for horizon in row.get("tuning_horizons", {})} - {steps}
     return (len(row["grid"]) + len(horizons)) * len(seeds)
 
 
 def judging_runs(row: Summary) -> int:
-    """Return the number of judging runs of a method."""
+    """Return the number of judging runs of a method, which give the results. Tuning runs have other seeds."""
     return sum({one["steps"]: len(one["seeds"]) for one in [row["at_t0"], *row["horizons"]]}.values())
 
 
@@ -91,7 +91,8 @@ def text_line(text: Summary) -> str:
     """Return the source of the text, and the size and the hash of each part."""
     parts = "; ".join(f"{name}: {text[name]['files']} files, {text[name]['bytes']} bytes, {text[name]['sha256']}"
                       for name in ("training", "tuning", "judging"))  # fmt: skip
-    return f"The text consists of {text['source']}. Its parts and the first digits of their SHA-256: {parts}."
+    return (f"The text of the language model consists of {text['source']}. The parts of this text and the first digits "
+            f"of their SHA-256: {parts}.")  # fmt: skip
 
 
 def language_model(summary: Summary, others: dict[str, Summary]) -> str:
@@ -127,8 +128,9 @@ def language_model(summary: Summary, others: dict[str, Summary]) -> str:
         f"{seeds_text(settings['target_seeds'])}. All methods are tuned with the seeds "
         f"{seeds_text(settings['tuning_seeds'])}. Methods other than AdamW are judged with the seeds "
         f"{seeds_text(settings['seeds'])}. The horizons (numbers of steps of a training run) are "
-        f"{', '.join(map(str, summary['horizons']))}. Both tests are one-sided. The t-test treats the target as "
-        f"exact. Welch's test also includes the spread of AdamW's seeds.",
+        f"{', '.join(map(str, summary['horizons']))}. The steps to the target are the first horizon at "
+        f"which the t-test shows, with p < 0.05, that the mean loss is below the target. Both tests are one-sided. The "
+        f"t-test treats the target as exact. Welch's test also includes the spread of AdamW's seeds.",
         timed, text_line(summary["text"]),
     ]  # fmt: skip
     return with_notes(table(heads, rows), notes)
@@ -165,10 +167,12 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
                      str(sum(tuning_runs(one, settings["seeds"]) for one in rule["widths"].values()))])  # fmt: skip
     heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest", "rates tried",
              "runs"]  # fmt: skip
-    note = (f"The table shows the best learning rates for {settings['steps']} steps. Each of them is at the minimum of "
-            f"a parabola through three losses: those of the best of {settings['tries']} rates and its two neighbors. "
-            f"Losses are means over the seeds {seeds_text(settings['seeds'])}. AdamW updates embeddings, output layer "
-            f"and vectors with the learning rate {settings['rest_rate']:g}.")  # fmt: skip
+    note = (f"The table shows the best learning rates for {settings['steps']} steps. For each width, "
+            f"{settings['tries']} rates were tried; the column \"rates tried\" has the range of all widths. Each best "
+            "rate is at the minimum of a parabola through the losses of three rates: the best of the rates that were "
+            "tried, and its two neighbors in the grid. Losses are means over the seeds "
+            f"{seeds_text(settings['seeds'])}. AdamW updates embeddings, output layer and vectors with the learning "
+            f"rate {settings['rest_rate']:g}.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -190,15 +194,17 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
                      f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
     note = (f"Each number is the largest over the seeds {seeds_text(settings['seeds'])}. The first four numbers are "
-            f"distances to the answer, relative to the distance at the start. The fifth number is the share of the "
-            f"movement that is outside of the span of the gradients, in the same runs as the fourth number. The limits "
-            f"are {limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
-            f"{limits['rank_deficient']:g} for the fourth and {limits['span']:g} for the fifth. The second number "
-            f"passes if its mean over the seeds is at most {limits['scaled']:g} times the mean of the first. The "
-            f"learning rate of a problem is the best of {settings['tries']} with the seeds "
-            f"{seeds_text(settings['tuning_seeds'])}, after {settings['steps']} steps. The three problems are "
-            f"Kronecker least squares, low rank, and rank-deficient gradients. The rate of the first problem is also "
-            f"used for the scaled gradients.")  # fmt: skip
+            f"distances to the answer, relative to the distance at the start. The fourth number measures only the "
+            f"part of the distance that is in the span of the gradients. The fifth number is the share of the movement "
+            f"of the parameters that is outside of this span, in the same runs. The limits are "
+            f"{limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
+            f"{limits['rank_deficient']:g} for the fourth and {limits['span']:g} for the fifth. With scaled "
+            f"gradients (second number), a method passes if its mean distance over the seeds is at most "
+            f"{limits['scaled']:g} times its mean distance without scaling. For each problem, {settings['tries']} "
+            f"learning rates are tried with the seeds {seeds_text(settings['tuning_seeds'])}. The rate with the "
+            f"smallest mean distance after {settings['steps']} steps is used. The three problems are Kronecker "
+            f"least squares, low rank, and rank-deficient gradients. The rate of the first problem is also used for "
+            f"the scaled gradients.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 
 
@@ -215,14 +221,15 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
         rows.append([row["label"], number(row["update_ms"], ".2f"),
                      f"{min(row['update_ms_of_runs']):.2f} to {max(row['update_ms_of_runs']):.2f}",
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
-    heads = ["method", "mean update, ms", "mean update of a run, ms: least to largest", "bytes of state per parameter",
-             *[f"{batch * context} tokens" for batch in batches], "faster than AdamW from"]  # fmt: skip
+    heads = ["method", "mean update, ms", "mean update in each run, ms (least to largest)",
+             "bytes of state per parameter", *[f"{batch * context} tokens" for batch in batches],
+             "faster than AdamW from"]  # fmt: skip
     note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. For each of the "
             f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
             f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "
             f"share of the update in the time of a training step with this number of tokens per batch. The last column "
-            f"shows the tokens per batch from which a method reaches AdamW's loss sooner than AdamW. These numbers are "
-            f"computed from the steps to the target in the part language_model, where a batch has "
+            f"shows the tokens per batch from which a method reaches AdamW's final loss sooner than AdamW. This column "
+            f"is computed from the steps to this loss in the part language_model, where a batch has "
             f"{summary['model']['batch'] * context} tokens.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 

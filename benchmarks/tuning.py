@@ -74,7 +74,7 @@ def smooth_best(losses: dict[float, float]) -> float:
     """Return the rate at the minimum of the parabola through the losses of the best rate and its two neighbors.
 
     The parabola is a function of the logarithm of the rate. Return the best rate itself if it is at an end of the grid,
-    or if a neighbor diverged.
+    if a neighbor diverged, or if the three losses are equal.
     """
     rates = sorted(losses)
     best = min(range(len(rates)), key=lambda i: (losses[rates[i]], i))

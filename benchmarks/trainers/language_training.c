@@ -10,11 +10,12 @@
 #include "clock.h"
 #include "random.h"
 
-// Number of tokens in the sequences that a thread processes at a time.
+// Limit of the total number of tokens in the sequences that a thread processes at a time. If one sequence is longer,
+// the thread processes it alone.
 enum { kRowsAtOnce = 512 };
 
-// Returns whether the parameter is an embedding or the output layer (BoundTensor::is_rest). The names of these
-// parameters have no dot. Parameters in layers have names such as "layer0.qkv".
+// Returns the value of BoundTensor::is_rest. The names of the embeddings, of the final norm and of the output matrix
+// have no dot. All other parameters have names such as "layer0.qkv".
 static int is_rest(const Tensor* tensor) { return strchr(tensor->name, '.') == NULL; }
 
 static void contender_create(Contender* contender, const Training* training, const Method* method) {

@@ -53,7 +53,7 @@ void training_create(Training* training, const TrainingOptions* options, const C
 void training_free(Training* training);
 
 // Makes all steps. Contenders take turns step by step, so that other load on the machine affects all of them equally.
-// Before each step, the function also measures the time of a gradient with `count` other batch sizes:
+// Before each step, the function also times one gradient for each of the `count` batch sizes in `batches`:
 // times[i * steps + step] receives the seconds for the gradient of batches[i] sequences.
 void training_run(Training* training, int count, const int* batches, double* times);
 

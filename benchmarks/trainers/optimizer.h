@@ -19,7 +19,7 @@ typedef struct {
 // A parameter. Vectors have no weight decay.
 typedef struct {
   const char* name;
-  int is_rest;  // 1: an embedding or an output layer
+  int is_rest;  // 1: an embedding or an output layer. Vectors use Method::rest even if is_rest is 0.
   int stacked;  // 1: the first dim stacks separate matrices
   int ndim;
   int shape[4];
@@ -42,8 +42,9 @@ void optimizer_create(Optimizer* optimizer, const Method* method, int count, con
                       const shampoo_executor* executor, int threads);
 void optimizer_free(Optimizer* optimizer);
 
-// Makes one step with `share` times the largest learning rates, and returns 1. Returns 0, without changing anything, if
-// a gradient is not finite or the previous step skipped an update that was not finite.
+// Makes one step with `share` times the largest learning rates, and returns 1. Returns 0, without updating parameters
+// and states, if a gradient is not finite or would overflow a state, or if the previous step skipped an update that was
+// not finite.
 int optimizer_step(Optimizer* optimizer, double share);
 
 // Returns the share of the largest learning rate in a step. Steps are counted from 0. The share rises linearly in the

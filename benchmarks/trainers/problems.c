@@ -32,8 +32,9 @@ static void draw_orthonormal(uint64_t* random_state, int count, int n, double* r
   }
 }
 
-// Draws a matrix A whose rows are sqrt(eigenvalue) * eigenvector, with random eigenvectors. If v is a row vector of
-// independent standard normal numbers, the covariance matrix of v A has these eigenvalues and eigenvectors.
+// Draws an n x n matrix A. Row i is sqrt(l_i) times a random unit vector q_i. The q_i are orthogonal, and l_i falls
+// from 1 to 1 / kCondition. If v is a row vector of independent standard normal numbers, the covariance matrix of v A
+// has the eigenvalues l_i and the eigenvectors q_i.
 static void draw_covariance(uint64_t* random_state, int n, double* rows) {
   draw_orthonormal(random_state, n, n, rows);
   for (int i = 0; i < n; ++i) {
@@ -102,8 +103,8 @@ void problem_create(Problem* problem, int kind, int seed) {
   problem->first_distance = problem_distance(problem);
 }
 
-// Draws kPairs random pairs (x, z), and sets problem->grads to `scale` times the mean of (x' (W - W*) z) x z' over
-// these pairs. ' is the transpose.
+// Draws kPairs random pairs of vectors (x, z). Sets problem->grads to `scale` times the mean of (x' (W - W*) z) x z'
+// over these pairs. W is problem->params, W* is problem->answer, and x' is the transpose of x.
 static void kronecker_gradient(Problem* problem, double scale) {
   double sums[kRows * kColumns] = {0};
   for (int pair = 0; pair < kPairs; ++pair) {
@@ -136,7 +137,7 @@ static void low_rank_gradient(Problem* problem, double scale) {
   for (int i = 0; i < (kLowRows + kLowColumns) * kRank; ++i) problem->grads[i] = (real)(scale * sums[i]);
 }
 
-// Projects the rows of `matrix` onto the span of the gradients of rank_deficient.
+// Projects each row of `matrix` onto the subspace that contains the rows of all gradients of kRankDeficient.
 static void project(const Problem* problem, const double* matrix, double* projected) {
   memset(projected, 0, sizeof(double) * kRows * kColumns);
   for (int i = 0; i < kRows; ++i) {

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Optimization problems whose answer is known. The seed determines the random numbers of a problem. ' is the transpose.
+// Optimization problems whose answer is known. The seed determines the random numbers of a problem. A' is the
+// transpose of a matrix or vector A.
 //
 //   kronecker       Fits x' W z to x' W* z by least squares. x and z are independent normal vectors. Their covariance
 //                   matrices have condition number 100 and random eigenvectors. Each step draws 64 pairs (x, z). The

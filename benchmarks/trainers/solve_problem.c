@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Solves a problem whose answer is known, and prints the distance to the answer as JSON.
+// Solves a problem whose answer is known. Prints JSON: whether the run diverged, the number of steps, the distance to
+// the answer (validation_loss), and the share of the movement that is outside of the span of the gradients (outside).
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
