@@ -5,8 +5,8 @@
 
 tests/mutations/run.sh applies each patch and runs the test that the patch names. This takes too long for
 `bash tests/run.sh`, which runs this script instead. If the build lacks a group of tests, such as python or cuda, the
-script accepts all names of tests in this group. It checks names of test cases only for patches in the folders core and cuda, whose
-tests use doctest, the framework of the C++ tests.
+script accepts all names of tests in this group. It checks names of test cases only for patches in the folders core and
+cuda, because the test cases of these patches use doctest, the framework of the C++ tests.
 """
 import re
 import subprocess
@@ -49,7 +49,7 @@ def main():
     listed = subprocess.run([ctest, "--test-dir", build, "-N"], capture_output=True, text=True, check=True).stdout
     tests = re.findall(r"Test +#\d+: (\S+)", listed)
     patches = sorted(root.glob("tests/mutations/*/*.patch"))
-    cases = doctest_cases(root)
+    cases = doctest_cases(root / "tests")
     found = [
         f"{path.relative_to(root)}: {problem}" for path in patches for problem in problems_of(root, tests, cases, path)
     ]

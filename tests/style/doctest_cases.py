@@ -4,8 +4,8 @@
 import re
 
 
-def doctest_cases(root):
-    """Return the names of all test cases. In the sources, a name can be split into several adjacent string literals."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("tests/**/*.cc")))
+def doctest_cases(folder):
+    """Return the names of the test cases below a folder. A name can be split into several adjacent string literals."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("**/*.cc")))
     literals = re.findall(r'TEST_CASE(?:_TEMPLATE)?\(\s*("(?:[^"\\]|\\.|"\s*")*")', sources)
     return {re.sub(r'"\s*"', "", literal)[1:-1] for literal in literals}
