@@ -5,7 +5,7 @@
 # The default is a private copy: the serial static archives of OpenBLAS and LAPACKE. The version script of libshampoo.so
 # hides their symbols, so the private copy does not affect the BLAS, threads or environment of the host program. The
 # serial OpenBLAS has one allocator of scratch memory for all threads, and gives wrong results if several threads use
-# this allocator. The linker option --wrap replaces it by the allocator of core/blas/scratch.cc.
+# this allocator. The linker option --wrap replaces this allocator by the one of core/blas/scratch.cc.
 add_library(shampoo_blas INTERFACE)
 
 set(SHAMPOO_SCIPY_OPENBLAS "" CACHE PATH
@@ -18,7 +18,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   endif()
   target_include_directories(shampoo_blas SYSTEM INTERFACE ${SHAMPOO_SCIPY_OPENBLAS}/include)
   target_link_libraries(shampoo_blas INTERFACE ${scipy_library})
-  # All symbols of this library begin with scipy_, but its headers declare them without this prefix.
+  # All symbols of libscipy_openblas.so begin with scipy_, but its headers declare them without this prefix.
   foreach(name gemm gemv symm symv syr2k syrk trsm)
     target_compile_definitions(shampoo_blas INTERFACE
       cblas_s${name}=scipy_cblas_s${name} cblas_d${name}=scipy_cblas_d${name})
@@ -29,7 +29,7 @@ if(SHAMPOO_SCIPY_OPENBLAS)
   foreach(name get_config get_corename get_parallel)
     target_compile_definitions(shampoo_blas INTERFACE openblas_${name}=scipy_openblas_${name})
   endforeach()
-  # Like the system's BLAS, this library has its own threads and scratch memory, so SHAMPOO_SYSTEM_BLAS is set for it.
+  # Like the system's BLAS, scipy_openblas32 has its own threads and scratch memory, so SHAMPOO_SYSTEM_BLAS is set.
   set(SHAMPOO_SYSTEM_BLAS ON)
   target_compile_definitions(shampoo_blas INTERFACE SHAMPOO_SYSTEM_BLAS=1)
 elseif(SHAMPOO_SYSTEM_BLAS)

@@ -4,7 +4,8 @@
 # Building the backend does not change libshampoo.so. This file sets two variables:
 #
 #   SHAMPOO_BUILD_CUDA          whether the backend is built
-#   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for tests of the backend on a CPU; empty if none were found
+#   SHAMPOO_CUDA_INCLUDE_DIRS   folders of the CUDA headers, for tests of the backend on a CPU; empty if no headers of
+#                               CUDA 12.6 or later were found
 set(SHAMPOO_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if a CUDA toolkit is found), ON or OFF")
 set_property(CACHE SHAMPOO_CUDA PROPERTY STRINGS AUTO ON OFF)
 option(SHAMPOO_CUDA_FROM_PYPI "If there is no CUDA toolkit, make one in the build folder from packages of PyPI" OFF)
@@ -72,7 +73,8 @@ endif()
 if(SHAMPOO_CUDA STREQUAL "OFF")
   message(STATUS "The CUDA backend is not built: SHAMPOO_CUDA is OFF")
 elseif(SHAMPOO_SANITIZE)
-  message(STATUS "The CUDA backend is not built, because SHAMPOO_SANITIZE is set. Its tests on the CPU are built")
+  message(STATUS "The CUDA backend is not built, because SHAMPOO_SANITIZE is set. If CUDA headers are found, "
+                 "its tests on the CPU are still built")
 else()
   cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
   if(SHAMPOO_CUDA_FROM_PYPI AND NOT "${cuda_unavailable_reason}" STREQUAL "")
@@ -99,7 +101,7 @@ else()
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static) # so that the host program may use another version of the runtime
     enable_language(CUDA)
-    set(CMAKE_CUDA_STANDARD 20) # set after enable_language, whose compiler test does not need C++20
+    set(CMAKE_CUDA_STANDARD 20) # after enable_language: CMake 3.25 could not select C++20 for the compiler test
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     if("${CMAKE_CUDA20_STANDARD_COMPILE_OPTION}" STREQUAL "") # CMake 3.25 lacks the C++20 flag of CUDA 12 and later

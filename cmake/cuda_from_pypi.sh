@@ -10,7 +10,7 @@
 #   toolkit   nvcc, the headers, and the libraries for linking
 #   all       the toolkit and NCCL
 #
-# The variable PYTHON selects an interpreter other than python3. If FOLDER already has these packages, nothing is done.
+# FOLDER is replaced unless it already has these packages. The variable PYTHON selects another interpreter than python3.
 set -euo pipefail
 
 what=${1:-}

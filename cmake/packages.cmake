@@ -47,7 +47,8 @@ set(CPACK_DEBIAN_CUDA_DESCRIPTION "Distributed Shampoo optimizers, on NVIDIA GPU
 The CUDA backend of libshampoo, which the library loads when it is first
 needed. The backend needs cuBLAS and cuSOLVER of CUDA ${CUDAToolkit_VERSION_MAJOR}, from wherever they
 are installed, and a driver.")
-# No Debian package has the libraries of CUDA, so dpkg-shlibdeps cannot find them.
+# The libraries of CUDA may be installed without a package. In this case, dpkg-shlibdeps would fail. Therefore this
+# package only recommends the packages of NVIDIA.
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${runtime} ${same}, libc6 (>= 2.34), libgcc-s1 (>= 4.2), libstdc++6 (>= 12)")
 set(cuda_release ${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR})

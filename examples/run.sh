@@ -11,7 +11,7 @@
 #
 # With "cuda", the script builds and runs examples/cuda_mlp and examples/c_nccl instead of c_mlp, and passes the options
 # to cuda_mlp. Building needs nvcc. Running needs a GPU that libshampoo can use. The last lines of the output list each
-# program that was not built or not run, and the reason.
+# program that was not built or not run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

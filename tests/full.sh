@@ -10,8 +10,8 @@ readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each
 run_stage() {
   case $1 in
     dev) build_and_test dev ;; # the short and the long tests
-    # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. Tests
-    # with the label long_ranks are excluded only in the short tier, to save time.
+    # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. "^" and
+    # "$" keep tests with the label long_ranks, which only the short tier excludes, to save time.
     asan | tsan) build_and_test "$1" --label-exclude '^long$' ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|^long$' ;;
     clang-tidy) run_clang_tidy ;;
@@ -65,8 +65,8 @@ run_mutations() {
   fi
 }
 
-# record_stage NAME: replaces the rows of a stage in the table at the end of docs/verification.md. NAME is STAGE or, for
-# one part of a stage, STAGE/PART.
+# record_stage NAME: replaces the rows of a stage in the table at the end of docs/verification.md. NAME is a stage.
+# For mutations/AREA, only the rows of this area are replaced.
 record_stage() {
   local page=docs/verification.md where rows="^| ${1/\// | }[ (]"
   where=$(date -u +%F)" | $(git rev-parse --short HEAD)"

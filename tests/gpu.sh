@@ -30,10 +30,10 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, graph captures, matrix products and copies on this GPU"
-  "3 goldens: recorded cases, most of them replayed twice with bit-identical results, and with several ranks and shards"
+  "3 goldens: recorded cases; most run twice with bit-identical results, some also with several ranks or shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
-  "6 timing: steps of GPT-2 by block size, root and root method; root_async, root_spread and TF32"
+  "6 timing: steps of GPT-2 by block size, inverse_root_override and root method; root_async, root_spread and TF32"
   "7 torch: steps of GPT-2 in PyTorch, to compare their times with those of stage 6"
   "8 kernels: the five kernels that take the most time, measured with Nsight Compute"
 )
@@ -534,9 +534,9 @@ stage_6() {
   { echo '['; cat "$out/timing.json"; echo ']'; } >"$work/json" && mv "$work/json" "$out/timing.json"
   # This item does not use `run`, which would skip it if no time were left.
   if "$python" $tools/root_methods_table.py "$out/timing.json" >"$out/root_methods.txt" 2>>"$log"; then
-    record "root methods by block size and root" passed 0 ""
+    record "root methods by block size and inverse_root_override" passed 0 ""
   else
-    record "root methods by block size and root" FAILED 0 "see the log"
+    record "root methods by block size and inverse_root_override" FAILED 0 "see the log"
   fi
 }
 

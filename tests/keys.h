@@ -12,7 +12,8 @@
 
 namespace shampoo_test {
 
-// Keys of a config and their values. A string has the syntax of shampoo_config_parse, such as "method=soap lr=1".
+// Keys of a config and their values. A string that is converted to Keys has the syntax of shampoo_config_parse, such as
+// "method=soap lr=1".
 struct Keys : std::vector<std::pair<std::string, std::string>> {
   using std::vector<std::pair<std::string, std::string>>::vector;
   Keys() = default;

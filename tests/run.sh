@@ -33,7 +33,7 @@ if $full; then
 fi
 bash cmake/install_packages.sh "${packages[@]}"
 
-# Packages that are not in Debian are installed from PyPI into a virtual environment. One test uses safetensors.
+# Packages that are not in Debian are installed from PyPI into a virtual environment.
 safetensors=safetensors==0.8.0
 python=$PWD/build/venv/bin/python
 python_option=()
@@ -52,7 +52,7 @@ prepare_torch() {
   "$python" -c "import torch" 2>/dev/null ||
     leave_out "python.torch and python.torch_conformance, because PyTorch is not installed"
 }
-# Installs the frameworks of docs/frameworks.md, for the long tier.
+# Installs frameworks of docs/frameworks.md for the long tier. JAX, PyTorch and tinygrad are installed separately.
 prepare_frameworks() {
   local packages=(flax==0.12.8 equinox==0.13.8 'mlx[cpu]==0.32.4' keras==3.15.1 tensorflow-cpu==2.21.0 paddlepaddle==3.3.1)
   # find_all does not import the packages: some of them crash if one process imports them all.

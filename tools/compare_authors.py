@@ -4,11 +4,12 @@
 """Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with code that their authors or PyTorch published.
 
 libshampoo and the published code get the same float32 parameters and gradients, and use the same number of threads.
-The script prints the difference between their parameters after one refresh interval of 10 steps. Rounding errors alone
-cause some difference, because eigenvectors with close eigenvalues amplify them. Therefore the script also prints the
-difference between two runs of the published code. One of these runs gets gradients that are changed by at most one
-rounding error of float32. Finally, the script prints the time of a step: the mean over the steps of the fastest refresh
-interval. The first interval does not count. In each interval, all optimizers run one after another.
+The script prints the difference between their parameters after one interval of 10 steps, which for SOAP and KL-Shampoo
+is a refresh interval. Rounding errors alone cause some difference; in SOAP and KL-Shampoo, eigenvectors with close
+eigenvalues amplify them. Therefore the script also prints the difference between two runs of the published code. One of
+these runs gets gradients that are changed by at most one rounding error of float32. Both differences are relative to
+the change of the parameters in these steps. Finally, the script prints the time of a step: the mean over the steps of
+the fastest interval. The first interval does not count. In each interval, all optimizers run one after another.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 

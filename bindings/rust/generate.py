@@ -100,7 +100,7 @@ def split_arguments(text: str) -> list[str]:
 
 
 def function(swig: str, names: list[str]) -> str:
-    """Convert SWIG's f(arguments).result to Rust's (arguments) -> result, with argument names unless names is empty."""
+    """Convert SWIG's f(arguments).result to Rust's (arguments) -> result, with argument names unless `names` is []."""
     depth, end = 0, 0
     for index, character in enumerate(swig):
         depth += (character == "(") - (character == ")")

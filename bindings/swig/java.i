@@ -124,7 +124,7 @@ SHAMPOO_JAVA_RESULT(double, jdouble, jdoubleArray, double[])
   }
 %}
 
-/* A communicator is passed as an object of the class CommCalls, whose methods native code calls. */
+/* A communicator is passed as an object of the class CommCalls. Native code calls the methods of this class. */
 %typemap(jni) const shampoo_comm_ops* ops "jobject"
 %typemap(jtype) const shampoo_comm_ops* ops "CommCalls"
 %typemap(jstype) const shampoo_comm_ops* ops "CommCalls"

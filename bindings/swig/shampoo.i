@@ -27,8 +27,9 @@
 %include "java.i"
 #endif
 
-/* When an object that holds a handle is destroyed, the handle is destroyed, too. The destroy function of the handle can
- * be called earlier. It also removes the handle from the object. */
+/* In Python, a proxy object owns each handle, which is a pointer to an object of the library. When the proxy is
+ * destroyed, the handle is destroyed, too. A program can call the destroy function of the handle earlier. This call
+ * also removes the handle from the proxy. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {

@@ -3,6 +3,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/handles.h"
 #include "capi/src/struct_size.h"
+#include "core/base/amount.h"
 #include "core/config/keys.h"
 #include "core/config/option_text.h"
 
@@ -69,7 +70,7 @@ int32_t shampoo_config_key_count(void) { return static_cast<int32_t>(shampoo::Ke
 shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info) {
   return Guard([&]() -> Status {
     if (index < 0 || index >= shampoo_config_key_count()) {
-      return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_config_key_count() - 1);
+      return shampoo::Invalid("index is ", index, ": expected ", shampoo::IndicesText(shampoo_config_key_count()));
     }
     const shampoo::Key& key = shampoo::Keys()[static_cast<size_t>(index)];
     const shampoo_key_info own = {sizeof(shampoo_key_info),        key.name,

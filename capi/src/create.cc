@@ -80,9 +80,10 @@ Status ReadOptions(const char* options, Config* config) {
   if (options == nullptr) return {};
   SHAMPOO_RETURN_IF_ERROR(SetFromOptionText(options, config));
   if (*config->Text("output") == "parameters") return {};
-  return Invalid("options: key output is ", *config->Text("output"),
-                 ": expected parameters, because shampoo_create writes the parameters in place; to get updates, use "
-                 "shampoo_optimizer_create and shampoo_optimizer_bind");
+  return Invalid(
+      "options: key output is ", *config->Text("output"),
+      ": expected the value parameters, because an optimizer of shampoo_create updates the parameters in place; to "
+      "get updates, use shampoo_optimizer_create and shampoo_optimizer_bind");
 }
 
 Status CreateOptimizer(const char* options, const std::vector<shampoo_tensor>& tensors, shampoo_optimizer** out) {

@@ -5,6 +5,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/struct_size.h"
 #include "core/backend/cuda/loader.h"
+#include "core/base/amount.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/base/thread_text.h"
@@ -83,7 +84,7 @@ int32_t shampoo_backend_count(void) { return 2; }
 shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* info) {
   return Guard([&]() -> Status {
     if (index < 0 || index >= shampoo_backend_count()) {
-      return shampoo::Invalid("index is ", index, ": expected 0 to ", shampoo_backend_count() - 1);
+      return shampoo::Invalid("index is ", index, ": expected ", shampoo::IndicesText(shampoo_backend_count()));
     }
     shampoo_backend_info own = {sizeof(shampoo_backend_info), "cpu", "", 1, 1};
     SHAMPOO_RETURN_IF_ERROR(shampoo::CheckWritable(info, sizeof own, "info"));

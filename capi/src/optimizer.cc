@@ -37,7 +37,7 @@ Status CheckDevice(const shampoo_optimizer_desc& desc) {
     return Unsupported("desc.device_type is ", desc.device_type, ": expected SHAMPOO_CPU (1) or SHAMPOO_CUDA (2)");
   }
   if (desc.device_id != 0)
-    return Invalid("desc.device_id is ", desc.device_id, ": expected 0, because the CPU is one device");
+    return Invalid("device_id is ", desc.device_id, ": expected 0, because the CPU is one device");
   if (desc.stream == nullptr) return {};
   return Invalid("desc.stream is not NULL: expected NULL on the CPU, which has no streams");
 }

@@ -8,6 +8,7 @@
 #include "capi/src/struct_size.h"
 #include "core/backend/cpu/slot_memory.h"
 #include "core/backend/cuda/device_workspace.h"
+#include "core/base/amount.h"
 
 namespace shampoo {
 namespace {
@@ -30,13 +31,13 @@ Status ReadShard(const shampoo_param_desc& user_desc, int32_t ndim, ParamDesc* d
   if (user_desc.shard_form != 1 && (user_desc.flat_offset != 0 || user_desc.flat_count != 0)) {
     return Invalid("flat_offset is ", user_desc.flat_offset, " and flat_count is ", user_desc.flat_count,
                    " although shard_form is ", user_desc.shard_form,
-                   ": set shard_form to 1 for a flat shard, or leave both fields 0");
+                   ": set shard_form to 1 for a flat shard, or flat_offset and flat_count to 0");
   }
   for (int32_t k = 0; user_desc.shard_form != 2 && k < 8; ++k) {
     if (user_desc.local_offset[k] != 0 || user_desc.local_shape[k] != 0) {
       return Invalid("local_offset[", k, "] is ", user_desc.local_offset[k], " and local_shape[", k, "] is ",
                      user_desc.local_shape[k], " although shard_form is ", user_desc.shard_form,
-                     ": set shard_form to 2 for a rectangle, or leave both fields 0");
+                     ": set shard_form to 2 for a rectangle, or all of local_offset and local_shape to 0");
     }
   }
   desc->form = static_cast<ShardForm>(user_desc.shard_form);
@@ -184,7 +185,7 @@ shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shamp
     const auto count = static_cast<int64_t>(data->blocks.size());
     if (index < 0 || index >= count) {
       if (count == 0) return shampoo::Invalid("index is ", index, ": the plan has no blocks");
-      return shampoo::Invalid("index is ", index, ": expected 0 to ", count - 1);
+      return shampoo::Invalid("index is ", index, ": expected ", shampoo::IndicesText(count));
     }
     const shampoo::Block& block = data->blocks[static_cast<size_t>(index)];
     shampoo_block_info own = SHAMPOO_BLOCK_INFO_INIT;

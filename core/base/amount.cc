@@ -11,6 +11,8 @@ namespace shampoo {
 
 std::string CountText(int64_t count, std::string_view noun) { return Cat(count, " ", noun, count == 1 ? "" : "s"); }
 
+std::string IndicesText(int64_t count) { return count == 1 ? "0" : Cat("0 to ", count - 1); }
+
 std::string BytesText(int64_t bytes) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return CountText(bytes, "byte");

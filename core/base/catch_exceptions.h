@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Calls work(), and returns its status. If work() throws, returns the exception as a status. Callers need a
-// status because this rank must join the next exchange even after a failure: the other ranks wait for this rank.
+// Calls work(), and returns its status. If work() throws a std::exception, returns the exception as a status. A rank
+// needs a status because it must join the next exchange even after a failure: the other ranks wait for this rank.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {

@@ -24,7 +24,7 @@ inline uint16_t FloatToBf16(float value) {
 float HalfToFloat(uint16_t bits);
 // Rounds to nearest, ties to even. A number that rounds to more than 65504 becomes infinity.
 uint16_t FloatToHalf(float value);
-// Both functions round once, to nearest, ties to even.
+// DoubleToHalf() and DoubleToBf16() round once, to nearest, ties to even.
 uint16_t DoubleToHalf(double value);
 uint16_t DoubleToBf16(double value);
 

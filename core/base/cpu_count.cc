@@ -44,7 +44,8 @@ std::string CgroupPath() {
 
 // Returns the CPU quota of the process, in processors, or 0 if there is no quota. The groups above a control group also
 // limit that group, so the result is the smallest quota of the process's group and of all groups above it. If none of
-// these groups has a quota, the result is the quota of the v1 hierarchy.
+// these groups has a quota, the result is the quota in the topmost directory of the v1 hierarchy, which in a container
+// usually belongs to the container.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

@@ -28,7 +28,7 @@ constexpr size_t SizeOf(Dtype dtype) {
 }
 
 const char* NameOf(Dtype dtype);  // "f32", "f64", "f16", "bf16", "i32", "i64"
-// Both functions return false if no floating-point dtype has this name or value.
+// FloatDtypeFromName() and FloatDtypeFromInt() return false if no floating-point dtype has this name or value.
 bool FloatDtypeFromName(std::string_view name, Dtype* dtype);
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 

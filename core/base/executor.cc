@@ -14,8 +14,8 @@ Status Executor::Create(int threads, const HostExecutor& host, std::unique_ptr<E
     try {
       executor->pool_ = ThreadPool::Acquire(threads - 1);
     } catch (const std::system_error& failure) {
-      return NoMemory("starting ", threads - 1, " worker threads failed (", failure.what(),
-                      "): set a smaller value of the key threads, or raise the thread limit of the process");
+      return NoMemory("threads is ", threads, ", but starting the worker threads failed (", failure.what(),
+                      "): set threads to a smaller value, or raise the thread limit of the process");
     }
   }
   *out = std::move(executor);

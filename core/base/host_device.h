@@ -4,15 +4,16 @@
 
 // Macros for functions in headers of core/rules and core/base/kernels. The functions are compiled into libshampoo.so,
 // into the CUDA plugin (libshampoo_cuda.so) and into the fake plugin of the tests. The functions neither throw nor
-// allocate, and use only <bit>, <cmath> and <limits> of the standard library.
+// allocate. Of the standard library, they call only functions of <bit>, <cmath> and <limits>.
 //
 //   SHAMPOO_HD           A function that host code and CUDA kernels call. A constexpr function needs no mark, because
 //                        nvcc is called with --expt-relaxed-constexpr.
-//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD in a function template with a parameter that the template calls. The
-//                        argument may be a function that can only be called on the device.
+//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD in a template that calls its argument or functions of its argument. These
+//                        functions may be callable only on the device.
 //   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. The function is always
-//                        inlined. Its callers in core/base/kernels are compiled for several instruction sets, so the
-//                        linker would otherwise merge copies of the function that have different instructions.
+//                        inlined, because its callers in core/base/kernels are compiled for several instruction sets.
+//                        Without inlining, the linker would keep only one of the compiled copies of the function, and
+//                        this copy could have instructions that the CPU does not support.
 #if defined(__CUDACC__)
 #define SHAMPOO_HD __host__ __device__
 #define SHAMPOO_CALLS_BACK _Pragma("nv_exec_check_disable")

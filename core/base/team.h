@@ -40,7 +40,8 @@ class Team {
 
   // Calls item(argument, worker, i) once for every i in [0, count). Threads in slots below item_slots start the items
   // in ascending order; threads in the other slots only help. If count is above item_slots, `slots` must not exceed
-  // item_slots. Each thread first calls enter(slot), and destroys the returned object when the thread has finished.
+  // item_slots, so that every thread takes items. Each thread first calls enter(slot), and destroys the returned object
+  // when the thread has finished.
   template <typename Enter>
   static void Run(Executor* executor, int64_t count, int item_slots, int slots, Item item, void* argument,
                   Enter&& enter) {

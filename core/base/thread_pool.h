@@ -62,7 +62,8 @@ class ThreadPool {
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 
-  // Pools that a parent process created. They stay reachable, so that leak checkers do not report them.
+  // Pools that a parent process created and this process has released. They stay reachable, so that leak checkers do
+  // not report them.
   static std::atomic<ThreadPool*> abandoned;
   ThreadPool* next_abandoned_ = nullptr;
 };

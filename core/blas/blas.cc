@@ -106,8 +106,8 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
 //   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
 //   dsyev   3 n - 1
-// For small n, a workspace query returns at most 34 n elements. With a workspace of that size, the reduction to
-// tridiagonal form uses its full block size. EigenWork() returns more.
+// With 34 n elements, the reduction to tridiagonal form uses its full block size. A workspace query therefore returns
+// at most 34 n elements, or the number above if it is larger. EigenWork() returns more.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 

@@ -29,8 +29,8 @@ int Stedc(int64_t n, double* d, double* e, double* z, double* work, int32_t* int
                              Int(StedcIntWork(n)));
 }
 
-// In column-major order, `a` is A^T = R^T Q^T, which is an LQ factorization. LAPACK replaces `a` by the column-major
-// matrix Q^T, which is Q in row-major order.
+// `a` is the row-major matrix A = Q R. In column-major order, `a` is A^T = R^T Q^T, which is an LQ factorization.
+// LAPACK replaces `a` by the column-major matrix Q^T, which is Q in row-major order.
 int Orthogonalize(int64_t n, float* a, float* tau, float* work) {
   const auto size = Int(OrthogonalizeWork(n));
   const int info = LAPACKE_sgelqf_work(LAPACK_COL_MAJOR, Int(n), Int(n), a, Int(n), tau, work, size);

@@ -9,8 +9,8 @@ namespace shampoo {
 // Copies the lower triangle of an n x n matrix to its upper triangle.
 template <typename Real>
 void Mirror(int64_t n, Real* a) {
-  // Transposes one tile at a time in a buffer. Writing whole columns would be slow if the length of a row is a power of
-  // two, because the elements of a column then compete for a few sets of the cache.
+  // Transposes one kTile x kTile square at a time in a buffer. Writing whole columns would be slow if the length of a
+  // row is a power of two, because the elements of a column then compete for a few sets of the cache.
   constexpr int64_t kTile = 32;
   Real buffer[kTile * kTile];
   for (int64_t row = 0; row < n; row += kTile) {

@@ -11,7 +11,7 @@
 namespace shampoo::blas {
 namespace {
 
-// The largest size of the squares on the diagonal of C that UpdateByGemm() computes. This size is large enough for a
+// UpdateByGemm() divides C until the squares on its diagonal have at most this size. The size is large enough for a
 // fast GEMM, and small enough that computing the elements above the diagonal costs little.
 constexpr int64_t kLeaf = 32;
 // Up to this size of C, Update() calls UpdateByGemm() if UsesGemmForSmallUpdates() returns true.

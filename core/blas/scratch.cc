@@ -21,8 +21,9 @@ namespace {
 // BUFFER_SIZE in OpenBLAS's common_x86_64.h and common_arm64.h. OpenBLAS computes the block sizes of its products from
 // this size.
 constexpr size_t kBufferBytes = size_t{32} << 22;
-// Limits that hold for all kernels of OpenBLAS 0.3.21. The first panel (see ScratchExtent) has at most 2 MiB, which is
-// P x Q in OpenBLAS's param.h. Each panel has at most 512 elements (Q) along the dim over which products are summed.
+// Limits that hold for all kernels of OpenBLAS 0.3.21. OpenBLAS's param.h defines the numbers P and Q for each kernel.
+// The first panel (see ScratchExtent) has at most P x Q elements, which take at most 2 MiB. Each panel has at most Q
+// elements along the dim over which products are summed, and Q is at most 512.
 constexpr int64_t kFirstPanelBytes = int64_t{2} << 20;
 constexpr int64_t kDepth = 512;
 // If all panels together have at most this number of bytes, only the panels are populated. Otherwise the scratch memory
@@ -50,8 +51,8 @@ void Populate(void* base, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += page) static_cast<volatile char*>(base)[at] = 0;
 }
 
-// The number of pages in which FindSecondPanel() looks for the second panel. With every kernel of OpenBLAS, the second
-// panel begins in one of these pages.
+// FindSecondPanel() looks for the second panel in this number of pages at the beginning of the scratch memory. With
+// every kernel of OpenBLAS, the second panel begins in one of these pages.
 constexpr size_t kPagesOfPanels = 4096;
 using Residency = std::array<unsigned char, kPagesOfPanels>;
 
@@ -61,10 +62,10 @@ bool ReadResidency(void* base, Residency* resident) {
   return mincore(base, bytes, resident->data()) == 0;
 }
 
-// Returns the offset in bytes of the panel of the second operand in products of Real, rounded down to a page. Returns
-// -1 if the offset is unknown. OpenBLAS does not report it, so the function computes a small product and looks for
-// pages that have become resident. This thread must hold a ScratchUse of `base`. Before this call, only calls of this
-// function with another Real may have written to `base`.
+// Returns the offset of the page in which the second panel begins, in bytes, for products of matrices with elements of
+// type Real. Returns -1 if the offset is unknown. OpenBLAS does not report it, so the function computes a small product
+// and looks for pages that have become resident. This thread must hold a ScratchUse of the Scratch with the memory
+// `base`. Before this call, only calls of this function with another Real may have written to `base`.
 template <typename Real>
 int64_t FindSecondPanel(void* base) {
   static std::atomic<int64_t> known{0};
@@ -104,8 +105,8 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other.
   // OpenBLAS rounds these two numbers up to multiples of the kernel's unrolling, which is at most 32. In OpenBLAS's
   // driver/level3, the first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j
-  // elements. In a product with a vector, the first panel holds copies of vectors and of a small square, each starting
-  // on a new page.
+  // elements. In a product with a vector, the first panel holds copies of vectors and of a small square block of the
+  // matrix. Each copy starts on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;
   const int64_t vectors = 3 * page + 2 * larger * element;

@@ -12,9 +12,9 @@ namespace shampoo::blas {
 // The part of a Scratch that BLAS calls write.
 //
 // OpenBLAS computes a product from copies of parts of its operands, called panels. The panel of the first operand is at
-// the beginning of the scratch memory. Up to 2 MiB are reserved for this panel, and the panel of the second operand
-// comes after them. The offset of the second panel depends on the kernel and the element type. If the
-// panels are small, Scratch::Create() populates (makes resident) the panels, but not the gaps between them.
+// the beginning of the scratch memory. OpenBLAS reserves at most 2 MiB for this panel. The panel of the second operand
+// begins after the reserved bytes, at an offset that depends on the kernel and the element type. If the panels are
+// small, Scratch::Create() populates (makes resident) the panels, but not the unused bytes between them.
 class ScratchExtent {
  public:
   // Makes the extent sufficient for products of d x d and d x wide matrices, also if they are transposed, and for

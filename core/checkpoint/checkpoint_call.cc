@@ -18,7 +18,7 @@ Status WorldStaging::Create(const CheckpointCall& call) {
     }
     if (staging_ == nullptr) {
       return Unsupported(
-          "world takes memory of a GPU, but no optimizer of this rank is on a GPU: pass a communicator whose "
+          "world takes buffers in GPU memory, but no optimizer of this rank is on a GPU: pass a communicator whose "
           "device_type is SHAMPOO_CPU");
     }
     scope_.emplace(call.world, staging_.get());

@@ -23,8 +23,9 @@ struct CheckpointCall {
   Status caller_status;  // an error in this rank's arguments; CheckCall() returns it
 };
 
-// If `world` takes device memory, copies the data of exchanges over `world` to device memory and back while the
-// WorldStaging exists. If `world` takes host memory, a WorldStaging does nothing.
+// Staging for exchanges over CheckpointCall::world. If `world` takes device memory, the data of each exchange are
+// copied from host memory to device memory and back, as long as this object exists. If `world` takes host memory,
+// nothing is copied.
 class WorldStaging {
  public:
   // Fails if this rank cannot exchange anything with the other ranks.

@@ -112,10 +112,11 @@ Status Descriptions::AddParam(const Source& source, StoredParam param, bool has_
     }
     return {};
   }
-  return Invalid("parameter \"", param.name, "\" is not the same on all ranks: rank ", source.rank,
-                 " has a different shape, dtype, step or hyper-parameters than a lower rank; if these are different "
-                 "parameters, give them different names; otherwise make shape, dtype, step and hyper-parameters equal "
-                 "on all ranks");
+  return Invalid(
+      "parameter \"", param.name, "\" is not the same on all ranks: rank ", source.rank,
+      " and a lower rank differ in its shape, dtype, step or hyper-parameters; if the ranks use this name for "
+      "different parameters, choose different names; otherwise make shape, dtype, step and hyper-parameters equal on "
+      "all ranks");
 }
 
 }  // namespace shampoo

@@ -84,7 +84,7 @@ class Builder {
   const ConsumeObject& consume_;
   Json* out_;
   std::vector<Json> open_;
-  std::vector<std::string> where_;  // for each open array or object: the name of its current member
+  std::vector<std::string> where_;  // for each open object: the name of its current member; for each open array: ""
 };
 
 }  // namespace

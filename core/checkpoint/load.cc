@@ -19,8 +19,9 @@
 namespace shampoo {
 namespace {
 
-// Restores the states of the optimizers after a failed load. A state that no step or load has changed is initialized
-// again. The other states are copied before the load if their total size is small; otherwise they cannot be restored.
+// Restores the states of the optimizers after a failed load. A state for which is_initial() was true before the load is
+// initialized again. The other states are copied before the load if their total size is small; otherwise they cannot be
+// restored.
 class StateBackup {
  public:
   explicit StateBackup(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {

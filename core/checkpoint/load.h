@@ -7,9 +7,9 @@
 
 namespace shampoo {
 
-// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception: states from
-// earlier steps or loads are not backed up if they are large. If a load fails after it has begun to write states,
-// optimizers with such states cannot step until a load succeeds.
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception. Before the load
+// writes, it copies the states that earlier steps or loads have changed, but only if these states are small. If they
+// were not copied and the load fails after it has begun to write, their optimizers cannot step until a load succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 
 }  // namespace shampoo

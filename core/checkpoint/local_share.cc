@@ -20,7 +20,7 @@ namespace {
 // The other ranks that may have the same block as this rank.
 enum class DuplicatesOn {
   kCopies,  // ranks that have all blocks of this rank's optimizer
-  kShards,  // shard ranks that also hold the whole parameter of the block
+  kShards,  // shard ranks that, like this rank, hold the whole parameter of the block
 };
 
 DuplicatesOn DuplicatesOf(const PlanData& plan, const Block& block) {
@@ -118,9 +118,9 @@ Status CheckSame(const Duplicates& duplicates, const std::vector<const BlockToSa
   }
   return Invalid(
       "ranks ", duplicates.differs_from, " and ", rank, " both have parameter \"", first->param,
-      "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: if these "
-      "are different parameters, give them different names; if they are copies of one parameter, use the "
-      "same gradients on both ranks");
+      "\", but the states of this parameter, or of a later parameter of the same optimizer, differ: if the two "
+      "ranks have different parameters with one name, give each its own name; if they have copies of one parameter, "
+      "use the same gradients on both ranks");
 }
 
 }  // namespace

@@ -201,16 +201,17 @@ Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, cons
   const std::string* const stored_method = stored.Value("method");
   const std::string saved_method = stored_method != nullptr ? *stored_method : NameOf(Method::kShampoo);
   if (method != saved_method) {
-    return Invalid("group ", group, ": method is ", method, ", but the parameters of the group were saved with method ",
-                   saved_method, ": the states of these methods are not compatible; set method ", saved_method,
-                   ", or do not load the checkpoint");
+    return Invalid("group ", group, ": method is ", method, ", but parameters of the group were saved with method ",
+                   saved_method, ": the states of these methods are not compatible; set method to ", saved_method,
+                   " for these parameters, or do not load the checkpoint");
   }
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {
     return Invalid("group ", group, ": grafting is ", grafting,
-                   ", but the parameters of the group were saved with grafting ", saved_grafting,
-                   ": the states of these methods are not compatible; set grafting ", saved_grafting);
+                   ", but parameters of the group were saved with grafting ", saved_grafting,
+                   ": the states of these methods are not compatible; set grafting to ", saved_grafting,
+                   " for these parameters");
   }
   std::string differ;
   for (const auto& [key, value] : own.config) {
@@ -272,7 +273,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
       "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
       ". Set max_preconditioner_dim, use_merge_dims, merge_min_dim, skip_dim_size, precondition_1d and route, and the "
       "shards, roles, stack_dims and row_splits of the parameters, to their values in the run that saved the "
-      "checkpoint. Or set on_block_mismatch reset, which initializes the factor matrices of these blocks again, and "
+      "checkpoint. Or set on_block_mismatch to reset, which initializes the factor matrices of these blocks again, and "
       "their moments if these are in eigenbases");
 }
 
@@ -303,8 +304,8 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   for (int k = 0; in_eigenbasis && k < own_block.factor_count(); ++k) {
     if (is_resharded || own_block.has_factor(k) || stored.Find(Cat("factor.", k)) == nullptr) continue;
     return Invalid(
-        "parameter \"", param.name, "\" was saved with factor.", k, ", but dim ", k,
-        " of one of its blocks has no factor matrix in this optimizer. The saved moments of the parameter are in an "
+        "parameter \"", param.name, "\" was saved with a factor matrix of dim ", k, ", but dim ", k,
+        " of one of its blocks has none in this optimizer. The saved moments of the parameter are in an "
         "eigenbasis of this dim and cannot be converted: set precondition_dims, skip_dim_size and ignored_dims to "
         "their saved values");
   }
@@ -314,12 +315,12 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     // If there is no snapshot step either, the block was saved with root_async 0, so it has no snapshots.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (entry == nullptr && own_block.is_routed && state->state() == "second_moment") {
-      return Invalid("the checkpoint has no second_moment of parameter \"", param.name,
-                     "\": method adam updates the parameter in this optimizer, but did not when the parameter was "
-                     "saved; set route and the role of the parameter to their saved values");
+      return Invalid("the checkpoint has no state \"second_moment\" of parameter \"", param.name,
+                     "\": method adam updates the parameter in this optimizer, but did not when the checkpoint "
+                     "was saved; set route and the role of the parameter to their saved values");
     }
     if (const char* const key = KeyOf(own_block, state->state()); entry == nullptr && key != nullptr) {
-      return Invalid("the checkpoint has no ", state->state(), " of parameter \"", param.name,
+      return Invalid("the checkpoint has no state \"", state->state(), "\" of parameter \"", param.name,
                      "\": the parameter was saved with ", key, " ",
                      ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", but ", key, " is ",
                      ValueIn(DescribeHyperParameters(optimizer, own_block.group), key), " in this optimizer; set ", key,
@@ -331,7 +332,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     }
     if (entry == nullptr && IsOfFactor(state->state()) && stored.HasFactors()) {
       return Invalid(
-          "the checkpoint has no ", state->state(), " of parameter \"", param.name,
+          "the checkpoint has no state \"", state->state(), "\" of parameter \"", param.name,
           "\": the parameter was saved with other values of precondition_dims, skip_dim_size or ignored_dims; set "
           "these keys to their saved values");
     }
@@ -343,8 +344,8 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
       const char* const key = DtypeKeyOf(*state);
       return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " in this optimizer and ",
                      NameOf(entry->dtype), " in the checkpoint: set ",
-                     key == nullptr ? "" : Cat(key, " ", NameOf(entry->dtype), ", or set "),
-                     "computation_dtype to its saved value");
+                     key == nullptr ? "" : Cat(key, " to ", NameOf(entry->dtype), ", or set "),
+                     "computation_dtype to the dtype in which the saved optimizer computed");
     }
   }
   return {};
@@ -372,7 +373,7 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
     const StoredBlock* const source = found->second;
     const DenseRange range = Within(source->place, first, last + 1 - first);
     if (range.begin == range.end) continue;
-    // Blocks of one parameter can have different states, so a source of several blocks is checked for each of them.
+    // Blocks of one parameter can have different states, so a source is checked again for each block that loads it.
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
     if (!sources_.insert(source).second) continue;
     CountUnused(*optimizer, own, *source);

@@ -26,7 +26,7 @@ class Matching {
     const StoredBlock* stored;
     std::vector<const StateEntry*> states;
   };
-  // A parameter with blocks that the checkpoint does not have, or has without their factor matrices. The elementwise
+  // A parameter with blocks that the checkpoint lacks, or whose factor matrices the checkpoint lacks. The elementwise
   // states of these blocks come from all saved blocks that share elements with them. The factor matrices are reset.
   struct ReshardedParam {
     OptimizerState* optimizer;
@@ -67,6 +67,7 @@ class Matching {
     int64_t block;
     std::vector<const StateEntry*> states;
   };
+  // Saved blocks by stored parameter and BlockPlace::first().
   using StoredByFirst = std::map<std::pair<int, int64_t>, const StoredBlock*>;
 
   Status MatchParams(const CheckpointIndex& index);
@@ -87,7 +88,9 @@ class Matching {
   std::map<std::string, Own, std::less<>> own_;
   std::map<std::string, int, std::less<>> stored_params_;
   StoredByFirst stored_blocks_;
-  std::map<int, int64_t> longest_;                  // by stored parameter: the longest range that one block spans
+  // By stored parameter: the maximum of last - first + 1 over its saved blocks. first and last are the positions of a
+  // block's first and last elements in the flattened parameter.
+  std::map<int, int64_t> longest_;
   std::unordered_set<const StoredBlock*> sources_;  // the sources of resharded_.back()
   std::map<std::string, int64_t> unused_;           // by state: number of saved blocks whose state is not loaded
   std::vector<Direct> direct_;

@@ -19,8 +19,8 @@ struct TextsHeader {
   int64_t left;   // number of texts that the rank sends in later exchanges
 };
 
-// The largest length of a text in bytes. Only texts with very long names are longer: the description of a block
-// contains the name of its parameter twice.
+// The largest length in bytes of a text that can be sent. Collect() fails if a text is longer. Only very long names
+// cause this failure: the description of a block contains the name of its parameter twice.
 constexpr int64_t kLongestText = int64_t{1} << 20;
 constexpr int64_t kMaxTexts = int64_t{1} << 40;
 
@@ -87,7 +87,7 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
   SHAMPOO_RETURN_IF_ERROR(Agree(CatchExceptions([&] {
     for (size_t i = 0; i < count; ++i) longest = std::max(longest, static_cast<int64_t>(make(i).size()));
     if (longest <= kLongestText) return Status();
-    return Invalid("the text that describes a parameter, a group or a block in the index has ", longest,
+    return Invalid("in the index of the checkpoint, the entry of a parameter, a group or a block has ", longest,
                    " bytes; expected at most ", kLongestText,
                    " when several ranks save. Use shorter names for parameters");
   })));
@@ -136,8 +136,8 @@ Status CommRanks::Collect(size_t count, const Make& make, const Take& take, Stat
     for (int from = 0; from < world(); ++from) {
       const char* const received = buffer.data() + segment * from;
       std::memcpy(&header, received, sizeof header);
-      // header.left must decrease from one exchange to the next. All ranks receive the same values, so they all
-      // continue or all stop.
+      // header.left must decrease from one exchange to the next until it is 0. All ranks receive the same values, so
+      // they all continue or all stop.
       int64_t& most = most_left[static_cast<size_t>(from)];
       SHAMPOO_RETURN_IF_ERROR(
           CheckReceivedOrAbort(comm_, {"number of remaining messages", from, header.left}, 0, most));

@@ -83,7 +83,8 @@ Status ReadSafetensorsLength(const char* start, int64_t file_bytes, int64_t* hea
   uint64_t length = 0;
   for (int byte = 0; byte < 8; ++byte) length |= uint64_t{static_cast<unsigned char>(start[byte])} << (8 * byte);
   if (length > static_cast<uint64_t>(file_bytes - kSafetensorsLengthBytes)) {
-    return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes, " bytes", kLoadAnother);
+    return IoFailed("the header length is ", length, " bytes, but the file has ", file_bytes,
+                    " bytes, 8 of them before the header", kLoadAnother);
   }
   // Other readers of the format have the same limit. The limit prevents a huge allocation if the length is damaged.
   constexpr uint64_t kMax = 100'000'000;
@@ -112,7 +113,8 @@ Status ParseSafetensorsHeader(std::string_view header, int64_t data_bytes, std::
   }
   for (const std::string& name : rest.names) {
     if (HasZeroByte(name)) return zero_byte();
-    if (name != kMetadata) return IoFailed("tensor \"", name, "\": it is not a JSON object", kLoadAnother);
+    if (name != kMetadata)
+      return IoFailed("the header entry of tensor \"", name, "\" is not a JSON object", kLoadAnother);
   }
   return status;
 }

@@ -33,7 +33,8 @@ inline constexpr int64_t kSafetensorsLengthBytes = 8;
 const char* SafetensorsName(Dtype dtype);
 bool DtypeFromSafetensors(std::string_view name, Dtype* dtype);
 
-// Returns the start of a file: the length of the header, and the header. note: a string to store in __metadata__.
+// Returns the start of a file: the length of the header, and the header. note: the value of `format` in the header's
+// member __metadata__, which is not a tensor.
 std::string SafetensorsStart(std::span<const TensorSpec> tensors, const std::string& note);
 
 // Reads the length of the header. start: the first 8 bytes of a file. file_bytes: the size of the file.

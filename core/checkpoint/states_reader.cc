@@ -18,8 +18,9 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
 // The number of bytes that the operating system is asked to read ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
-// Limits of the files that stay open: the number of files, and the total number of their tensors. Tensor names take
-// memory. A file with more than one block has at most kMaxTensors / 2 tensors (see states_writer.h).
+// Limits of the files that stay open: the number of files, and the total number of their tensors, whose names take
+// memory. Before a file is opened, other files are closed until at most kMaxTensors / 2 tensors remain, because the new
+// file may have as many (StatesWriter::Limits::entries).
 constexpr size_t kMaxOpen = 64;
 constexpr size_t kMaxTensors = 1 << 15;
 
@@ -72,7 +73,7 @@ Status StatesReader::ReadStart(const StoredFile& stored, OpenFile* open) {
   start.resize(static_cast<size_t>(open->start_bytes));
   SHAMPOO_RETURN_IF_ERROR(open->file.ReadAt(0, start.data(), start.size()));
   if (HashBytes(start.data(), start.size(), 0) != stored.start_checksum) {
-    return IoFailed("the checksum of its header does not match: it was changed", kLoadAnother);
+    return IoFailed("the checksum of its header differs from the one in the index: the file was changed", kLoadAnother);
   }
   std::vector<TensorSpec> tensors;
   const std::string_view header = std::string_view(start).substr(kSafetensorsLengthBytes);

@@ -33,7 +33,7 @@ class StatesWriter {
   struct Limits {
     int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // 4 GiB minus 64 MiB for the header
     size_t entries = 1 << 14;                                  // limits the header, which a load reads as a whole
-    // Total bytes of the block keys in the tensor names. JSON escapes can make a key six times as long.
+    // Total bytes of StoredBlock::key in the names of all tensors. JSON escapes can make these bytes six times as many.
     size_t name_bytes = size_t{8} << 20;
   };
 

@@ -161,7 +161,7 @@ Status CompareLines(Communicator* comm, std::span<const std::string> lines) {
       end = middle - 1;
     }
   }
-  const std::string own = same < lines.size() ? lines[same] : "nothing more";
+  const std::string own = same < lines.size() ? lines[same] : "(no further line)";
   SHAMPOO_RETURN_IF_ERROR(AllGatherInts(comm, static_cast<int64_t>(HashBytes(own.data(), own.size(), 0)), &numbers));
   std::vector<std::string> texts;
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm, own, &texts));

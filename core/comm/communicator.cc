@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/amount.h"
 #include "core/base/log.h"
 #include "core/comm/received.h"
 
@@ -17,7 +18,8 @@ Status Communicator::Create(const CommOps& ops, std::shared_ptr<Communicator>* o
     return Invalid("ops.world is ", ops.world, ": expected 1 to ", kMaxRanks);
   }
   if (ops.rank < 0 || ops.rank >= ops.world) {
-    return Invalid("ops.rank is ", ops.rank, ": expected 0 to ", ops.world - 1, " because ops.world is ", ops.world);
+    return Invalid("ops.rank is ", ops.rank, ": expected ", IndicesText(ops.world), " because ops.world is ",
+                   ops.world);
   }
   // Set ops_ last: if an allocation fails, the destructor must not call the caller's release function.
   std::shared_ptr<Communicator> made(new Communicator);
@@ -52,7 +54,7 @@ template <typename Function, typename Size>
 Status Communicator::Call(const char* what, bool captured, const Function& function, const Size& size) {
   // async_error reports errors of earlier collectives. Such an error makes the communicator fail even during a capture.
   const int32_t earlier = ops_.async_error != nullptr ? ops_.async_error(ops_.user) : 0;
-  if (earlier != 0) return CollectiveError("async_error", earlier, false, size());
+  if (earlier != 0) return CollectiveError("async_error", earlier, false, "an earlier collective");
   const int32_t error = function();
   return error == 0 ? Status() : CollectiveError(what, error, captured, size());
 }

@@ -65,7 +65,8 @@ class Communicator {
   bool failed() const { return failed_; }
   // Returns an error if failed().
   Status PriorFailure() const;
-  // Returns whether the other ranks know of the failure, or were aborted.
+  // Returns whether the communicator has failed and this rank does not need to report the failure any more, because
+  // TakeFailureToReport() has returned true, FailTogether() was called, or the caller's abort function was called.
   bool failure_is_known() const { return failed_ && reported_; }
   // Returns whether this rank should join one more exchange to report its failure. Returns true at most once.
   bool TakeFailureToReport();

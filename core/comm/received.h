@@ -12,7 +12,7 @@ namespace shampoo {
 // Checks of numbers from other ranks, before they are used as sizes, indices or codes. A number out of range means that
 // a rank runs another build, or that the communicator mixes up ranks or calls.
 
-// The last part of every error message about a number that is out of range.
+// The last part of error messages about invalid data from other ranks.
 inline constexpr char kCheckRanks[] =
     ". Check that all ranks run the same build of libshampoo, and that the communicator puts the data of each rank at "
     "the position of that rank in the receive buffer";

@@ -15,8 +15,9 @@ int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
 // Returns the priority of a rank's failure: all ranks return the failure with the largest number. A failed collective
-// comes first: the rank on which the collective failed joins no later round, so this round must report the failure to
-// all ranks. A forwarded failure comes last, because its report has the least detail.
+// comes first: the rank on which the collective failed joins only this round and the exchange of messages after it, so
+// this round must report the failure to all ranks. A forwarded failure comes last, because its report has the least
+// detail.
 int FailurePriority(const RoundHeader& header) {
   if (header.code == static_cast<int32_t>(Code::kComm)) return 2;
   return (header.flags & kFailureIsForwarded) != 0 ? 0 : 1;
@@ -54,7 +55,8 @@ Status Rounds::CheckHeaders(const RoundHeader& own) {
 
 Status Rounds::GatherCodes(const Status& own, uint32_t flags) {
   constexpr int64_t kFlagsUnit = 256;  // larger than all codes
-  // Without staging, AllGatherInt() allocates nothing. A rank that is out of memory can therefore report its error.
+  // Unless host buffers are copied through device memory (Staging), AllGatherInt() allocates nothing. A rank that is
+  // out of memory can therefore report its error.
   SHAMPOO_RETURN_IF_ERROR(comm_->AllGatherInt(flags * kFlagsUnit + static_cast<int64_t>(own.code())));
   for (int rank = 0; rank < comm_->world(); ++rank) {
     const int64_t code = comm_->GatheredInt(rank) % kFlagsUnit;

@@ -17,8 +17,9 @@ namespace shampoo {
 
 // How ranks agree on errors in a step (docs/adr/0022-one-round-protocol.md).
 //
-// A step makes a fixed sequence of rounds over each communicator. In a round every rank sends a RoundHeader in front of
-// its payload. From the headers, every rank sees whether any rank has failed or is at another round.
+// A step makes a fixed sequence of rounds over each communicator. In a round, except that of GatherCodes(), every rank
+// sends a RoundHeader in front of its payload. From the headers, every rank sees whether any rank has failed or is at
+// another round.
 //
 // A rank whose own checks fail still joins the round, and reports its error in its header:
 //
@@ -70,7 +71,8 @@ class Rounds {
     }
     return CheckHeaders(own);
   }
-  // Makes a round that exchanges only the codes and flags of the ranks, without a payload.
+  // Makes a round in which every rank sends only its code and flags, as one integer instead of a RoundHeader. This
+  // round cannot detect a rank that is at another round.
   Status GatherCodes(const Status& own, uint32_t flags);
 
   // The headers that were received last.
@@ -83,8 +85,8 @@ class Rounds {
   // forwarded failure, with which a rank only reports the failure of another rank, comes last. Among failures of the
   // same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
-  // Exchanges the error messages and returns the error that all ranks return. Collective. Makes one exchange. Before
-  // that exchange it allocates nothing, so a rank that is out of memory can take part.
+  // Gathers the error messages of all ranks and returns the error that all ranks return. Collective. Makes one
+  // all-gather. Before it, the function allocates nothing, so a rank that is out of memory can take part.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
   // Calls the caller's function join(), which joins a round only to report a failure. After a failed collective, join()
@@ -104,7 +106,7 @@ class Rounds {
   std::vector<char> texts_;           // for FetchError
 };
 
-// Returns the error for ranks that are at different rounds.
+// Returns the error for ranks that are at different rounds. other_place, own_place: values of PlaceOfRound().
 Status RoundsDiffer(const Communicator& comm, int other_rank, int64_t other_place, int64_t own_place);
 
 }  // namespace shampoo

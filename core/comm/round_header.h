@@ -13,8 +13,8 @@ inline constexpr uint32_t kNeedsExactCheck = 4;     // the owners of blocks must
 inline constexpr uint32_t kExports = 8;             // the rank exports averages instead of making a step
 inline constexpr uint32_t kRoundFlags = 15;
 
-// The header that every rank sends in front of its payload. All ranks run on the same kind of machine, so the header is
-// sent as raw bytes.
+// The header that every rank sends in front of its payload in a round (an exchange between ranks, see round.h). All
+// ranks run on the same kind of machine, so the header is sent as raw bytes.
 struct RoundHeader {
   int32_t code;  // Code of the rank's failure; 0 if the rank has not failed
   uint32_t flags;

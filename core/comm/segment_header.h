@@ -30,7 +30,7 @@ static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 
 // The header of the segment that a shard rank sends before a step (see shard_agreement.h). The rest of the segment has
 //   - an int64 for each group: the number of the step that the rank is about to make; 0: the group makes no step
-//   - a byte for each parameter: a GradientOnShard (see rank_difference.h)
+//   - a byte for each parameter: a GradientOnShard (see core/rules/rank_difference.h)
 struct ShardHeader {
   RoundHeader round;
   uint64_t hyper_parameters;  // HyperParameters::Hash()

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// A name that other optimizers use for a key.
+// A name of an option in other optimizers. keys: what to use instead, as in the error message.
 struct Alias {
   std::string_view name;
   const char* keys;

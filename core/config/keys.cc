@@ -89,8 +89,9 @@ const Key kKeys[] = {
             "soap, kl_shampoo: the method of this name with the defaults of the method. soap_h, kl_soap_h: method soap "
             "with norm_control hyperball; kl_soap_h also with factor_correction kl. muon: method muon with the "
             "coefficients and the weight decay of torch.optim.Muon. normuon: method muon with second_moment row. "
-            "muonh: method muon with norm_control hyperball. lion: method sign with the defaults of Lion. A preset is "
-            "for one method; if the key method selects another method, the defaults of that method are used instead.",
+            "muonh: method muon with norm_control hyperball. lion: method sign with the defaults of Lion and a weight "
+            "decay of 0.01. A preset is for one method; if the key method selects another method, the defaults of that "
+            "method are used instead.",
      .choices = kPresetNames},
     {.name = "method", .type = KeyType::kChoice, .default_text = "shampoo",
      .doc = "How the update follows from the gradient. shampoo: Distributed Shampoo. soap: Adam in the eigenbases of "
@@ -128,7 +129,7 @@ const Key kKeys[] = {
      .doc = "Number that is added to the eigenvalues of a factor matrix before its inverse root is computed. If this "
             "key is set, it replaces the default of root_relative_epsilon. Must be above 0 unless "
             "root_relative_epsilon or root_rank_handling pseudo_inverse is used. With methods soap, adam, adagrad and "
-            "rmsprop: the number that is added to the square root of the second moment. If this sum is 0 for an "
+            "rmsprop: the number that is added to the square root of the second moment. If the result is 0 for an "
             "element, the direction of the element is 0. Method muon uses epsilon in the same way for second_moment. "
             "With method kl_shampoo: the number that is added to the square root of the Kronecker product of the "
             "eigenvalues. auto: 0 for shampoo, 1e-12 for soap and kl_shampoo, 1e-10 for adagrad, otherwise 1e-8.",
@@ -147,9 +148,9 @@ const Key kKeys[] = {
      .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
      .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
-     .doc = "Use Nesterov momentum. Has no effect if momentum is 0; a warning is then logged. With method muon "
-            "(default true): Nesterov's form of the filtered gradient, beta1 times the new average plus 1 - beta1 "
-            "times the gradient.",
+     .doc = "Use Nesterov momentum. If momentum is 0, this key has no effect, and a warning is logged. Method muon "
+            "(default true) has no momentum. There, the filtered gradient becomes Nesterov's average beta1 E + (1 - "
+            "beta1) G, where E is the new average and G the gradient.",
      .flag = &Settings::use_nesterov},
     {.name = "weight_decay", .type = KeyType::kF64, .default_text = "0",
      .doc = "Weight decay. weight_decay_type selects how it is applied.",
@@ -184,10 +185,10 @@ const Key kKeys[] = {
             "the dimensions. The default is false for methods soap and kl_shampoo.",
      .methods = kWithFactors, .flag = &Settings::use_merge_dims},
     {.name = "merge_min_dim", .type = KeyType::kI64, .default_text = "32",
-     .doc = "Selects the dimensions that use_merge_dims merges. Above 0: from right to left, a dimension below this "
-            "number is merged with its neighbor. At least two dimensions remain, so a matrix never becomes a vector. "
-            "0: all dimensions are merged, from left to right, as in the reference release. The default is 0 for "
-            "methods soap and kl_shampoo.",
+     .doc = "Selects the neighboring dimensions that use_merge_dims merges. Above 0: neighbors of which at least one "
+            "is below this number, from right to left. At least two dimensions remain, so a matrix never becomes a "
+            "vector. 0: all neighbors, from left to right, as in the reference release. The default is 0 for methods "
+            "soap and kl_shampoo.",
      .methods = kWithFactors, .least = 0, .most = kLargestInteger, .integer = &Settings::merge_min_dim},
     {.name = "precondition_1d", .type = KeyType::kBool, .default_text = "false",
      .doc = "Whether vectors (biases, scales) have factor matrices. false: with method shampoo, they use only the "
@@ -200,10 +201,11 @@ const Key kKeys[] = {
      .methods = kWithFactors, .flag = &Settings::precondition_1d},
     {.name = "route", .type = KeyType::kChoice, .default_text = "auto",
      .doc = "Which parameters have no factor matrices because of their role in the model. auto: those that are "
-            "described as a vector, an embedding or a head (shampoo_param_desc.role). They take the step of method "
-            "adam with the keys of their group or, with method shampoo, the step of the grafting method. With method "
-            "muon, tensors with fewer than two dimensions also take the step of method adam, and the keys adam_lr, "
-            "adam_beta1, adam_beta2 and adam_epsilon apply to all these steps. off: roles are ignored.",
+            "described as a vector, an embedding or a head (shampoo_param_desc.role). With method shampoo, they take "
+            "the step of the grafting method. With methods soap and kl_shampoo, they take the step of method adam with "
+            "the keys of their group. With method muon, they and all tensors with fewer than two dimensions take the "
+            "step of method adam with adam_lr, adam_beta1, adam_beta2 and adam_epsilon instead of lr, beta1, beta2 and "
+            "epsilon. off: roles are ignored, and method muon accepts only tensors with two or more dimensions.",
      .methods = kWithFactors | kMuon, .choices = kRouteNames, .choose = Choose<&Settings::route>},
     {.name = "precondition_frequency", .type = KeyType::kI64, .default_text = "25",
      .doc = "Maximum number of steps between two refreshes of the inverse roots. If refresh_growth is above 0, there "
@@ -213,9 +215,9 @@ const Key kKeys[] = {
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::precondition_frequency},
     {.name = "factor_update_frequency", .type = KeyType::kI64, .default_text = "1",
      .doc = "Number n of steps between two updates of the factor matrices: only the gradients of steps 1, 1 + n, 1 + 2 "
-            "n, ... change the factor matrices. The decay and the bias correction count these updates. A larger number "
-            "makes the steps without an update cheaper, except on a GPU with method shampoo. Methods soap and "
-            "kl_shampoo count the updates of each block.",
+            "n, ... change the factor matrices. The decay and the bias correction count these updates. Steps without "
+            "an update are cheaper, except on a GPU with method shampoo. With methods soap and kl_shampoo, n counts "
+            "the updates of each block, not the steps of the group.",
      .methods = kWithFactors, .least = 1, .most = kLargestInteger, .integer = &Settings::factor_update_frequency},
     {.name = "precondition_dims", .type = KeyType::kChoice, .default_text = "all",
      .doc = "Which dimensions of a tensor with two or more dimensions have factor matrices. all: every dimension. "
@@ -240,19 +242,22 @@ const Key kKeys[] = {
     {.name = "inverse_root_override", .type = KeyType::kList, .default_text = "2",
      .doc = "Root r of the inverse root factor^(-exponent_multiplier / r). A single number applies to blocks of every "
             "order. A list such as 0,2,4 is indexed from 0 by the number of factor matrices of a block: here, r is 2 "
-            "for vectors and 4 for matrices. 0, or an index past the end of the list: twice the number of factor "
-            "matrices, as in the original Shampoo. The default 2 approximates full-matrix Adagrad by a Kronecker "
-            "product (arXiv 2406.17748).",
+            "for vectors and 4 for matrices. If the number is 0 or the list is too short, r is twice the number of "
+            "factor matrices, as in the original Shampoo. The default 2 approximates full-matrix Adagrad by a "
+            "Kronecker product (arXiv 2406.17748).",
      .methods = kShampoo, .least = 0, .most = kLargestInteger},
     {.name = "exponent_multiplier", .type = KeyType::kF64, .default_text = "1",
      .doc = "Multiplies the exponent of the inverse root factor^(-exponent_multiplier / r). inverse_root_override sets "
             "r.",
      .methods = kShampoo, .number = &Settings::exponent_multiplier},
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
-     .doc = "Divide the filtered gradient by 1 - beta1^t and, if beta2 is below 1, the factor matrices by 1 - beta2^t. "
-            "The second moment of grafting adam is always corrected. With methods soap and adam, the second moment is "
-            "also divided by 1 - beta2^t; methods soap and kl_shampoo count the updates of each block, not the steps "
-            "of the group. The default is false for method kl_shampoo.",
+     .doc = "Divide the filtered gradient by 1 - beta1^t and, with method shampoo and a beta2 below 1, the factor "
+            "matrices by 1 - beta2^t. Method soap divides them only with basis_order before, by 1 - shampoo_beta^t, "
+            "and method kl_shampoo never does. The second moment of grafting adam is always corrected. With methods "
+            "soap and adam, and with kl_shampoo for tensors without factor matrices, the second moment is also "
+            "divided by 1 - beta2^t. t is the number of the step of the group or, with methods soap and kl_shampoo, "
+            "of the update of the block. For factor matrices, t counts only the steps that update them "
+            "(factor_update_frequency). The default is false for method kl_shampoo.",
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that gives the direction of each block its length. Before start_preconditioning_step it also gives "
@@ -297,13 +302,14 @@ const Key kKeys[] = {
             "accurate enough, a step uses it. Otherwise the step tries the next rung of the recovery ladder.",
      .methods = kShampoo, .least = 1, .most = 1000000, .integer = &Settings::root_max_iterations},
     {.name = "root_rank_handling", .type = KeyType::kChoice, .default_text = "epsilon",
-     .doc = "How eigenvalues that are 0 are handled. epsilon: epsilon is added to all eigenvalues. pseudo_inverse: "
-            "their directions are left out of the inverse root, for gradients of low rank. pseudo_inverse requires "
-            "root_method eigen, and neither epsilon nor root_relative_epsilon may be set to a number above 0.",
+     .doc = "How eigenvalues that are 0 are handled. epsilon: a number that the key epsilon or root_relative_epsilon "
+            "determines is added to all eigenvalues. pseudo_inverse: the eigenvectors of eigenvalue 0 are left out of "
+            "the inverse root. pseudo_inverse is meant for gradients of low rank, and requires root_method eigen. It "
+            "adds nothing to eigenvalues, so setting epsilon or root_relative_epsilon to a number above 0 is an error.",
      .methods = kShampoo, .choices = kRankNames, .choose = Choose<&Settings::root_rank_handling>},
     {.name = "root_rank_rtol", .type = KeyType::kF64, .default_text = "auto",
      .doc = "With pseudo_inverse, an eigenvalue counts as 0 if it is at most this number times the largest eigenvalue, "
-            "or at most root_rank_atol. auto: the size of the matrix times the machine epsilon of its root_dtype.",
+            "or at most root_rank_atol. auto: the size of the matrix times the machine epsilon of root_dtype.",
      .methods = kShampoo, .least = 0, .number = &Settings::root_rank_rtol},
     {.name = "root_rank_atol", .type = KeyType::kF64, .default_text = "0",
      .doc = "With pseudo_inverse, an eigenvalue also counts as 0 if it is at most this number. See root_rank_rtol.",
@@ -321,25 +327,29 @@ const Key kKeys[] = {
      .doc = "Refresh the inverse roots of different blocks in different steps, so that no single step is slow. Each "
             "block has a phase p from 0 to f - 1, where f is precondition_frequency. If a refresh is due at step t and "
             "the next one n steps later, the block is refreshed at step t + floor(p * n / f). If refresh_growth is 0, "
-            "multiples of f are counted from start_preconditioning_step. Until its first refresh, a block uses the "
-            "grafting method, or initial_inverse if grafting is none.",
+            "a refresh is due at start_preconditioning_step and every f steps afterwards. Until its first refresh, a "
+            "block uses the grafting method, or initial_inverse if grafting is none.",
      .methods = kShampoo, .flag = &Settings::root_spread},
     {.name = "root_async", .type = KeyType::kI64, .default_text = "0",
      .doc = "Number of steps that continue with the old inverse roots while new ones are computed. Roots of the factor "
             "matrices of step t are used from step t + root_async on; on a GPU they are computed in parallel with the "
-            "steps in between. Must be less than precondition_frequency. The delay applies per block. A block uses its "
-            "new roots immediately if it has no roots yet, if an earlier snapshot is still pending, or if its next "
-            "refresh is due within root_async steps. A block without a gradient at step t + root_async uses the new "
-            "roots at its next step with a gradient. The factor matrices of step t are kept until the new roots are "
-            "used, as a state of computation_dtype. On a CPU the results are the same, but no time is saved: the roots "
-            "of step t are computed in the step that first uses them.",
+            "steps in between. Must be less than precondition_frequency. Here, step t is the step that refreshes the "
+            "block; with root_spread, it differs between blocks. A block uses its new roots immediately if it has no "
+            "roots yet, if an earlier snapshot is still pending, or if its next refresh is due within root_async "
+            "steps. A block without a gradient at step t + root_async uses the new roots at its next step with a "
+            "gradient. The factor matrices of step t are kept until the new roots are used, as a state of "
+            "computation_dtype. A CPU also uses the new roots from step t + root_async on, but saves no time: it "
+            "computes the roots of step t in the step that first uses them.",
      .methods = kShampoo, .least = 0, .most = kLargestInteger, .integer = &Settings::root_async},
     {.name = "on_nonfinite", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What a step does if a gradient (or, with coupled weight decay, a parameter) contains NaN, infinity or a "
             "magnitude that would overflow a state. error: the step fails and changes nothing. skip_block: the "
             "affected blocks are not changed, and all others are updated. skip_step: nothing is changed, and the step "
-            "succeeds. Skipped blocks and steps are counted and logged. Among several ranks, only the owner of a block "
-            "can detect that its state would overflow. In that case only the block is skipped, even with skip_step.",
+            "succeeds. Skipped blocks and steps are counted and logged. With replicas or shard_mode gather, only the "
+            "owner of a block can detect that a state of the block would overflow. With skip_block or skip_step, such "
+            "an overflow skips only the block. With error and shard_mode gather, it also skips the block, but the next "
+            "step fails. With error, replicas and shard_mode local, the step fails, but states of other blocks may "
+            "have changed.",
      .choices = kNonFiniteNames, .choose = Choose<&Settings::on_nonfinite>},
     {.name = "computation_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype of the arithmetic of a step. auto: f64 for f64 parameters, otherwise f32.",
@@ -364,8 +374,8 @@ const Key kKeys[] = {
      .methods = kShampoo | kSoap | kMuon | kSign, .choices = kStateDtypes, .dtype = &Settings::grafting_dtype},
     {.name = "second_moment_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the second moment of the gradient is stored between steps. auto: computation_dtype. With "
-            "method muon, this dtype applies to second_moment element and to the second moments of the parameters that "
-            "method adam updates.",
+            "method muon, this dtype applies to the moving average of the key second_moment if its value is element, "
+            "and to the second moments of the parameters that method adam updates.",
      .methods = kWithMoment | kWithBasis | kMuon, .choices = kStateDtypes, .dtype = &Settings::second_moment_dtype},
     {.name = "allow_stalled_moments", .type = KeyType::kBool, .default_text = "false",
      .doc = "Accept a decay so close to 1 that a moving average in 16 bits never decreases, because rounding undoes "
@@ -380,8 +390,8 @@ const Key kKeys[] = {
      .doc = "Every gradient is multiplied by this number when it is read (loss scaling, averaging over a batch).",
      .number = &Settings::gradient_scale, .changeable = true, .arithmetic = true},
     {.name = "output", .type = KeyType::kChoice, .default_text = "parameters",
-     .doc = "What a step writes to out. parameters: the new parameter. updates: the update, to be added to the "
-            "parameter.",
+     .doc = "What a step writes to shampoo_buffers.out. parameters: the new parameter. updates: the update, to be "
+            "added to the parameter.",
      .choices = kOutputNames, .choose = Choose<&Settings::output>},
     {.name = "communicate", .type = KeyType::kChoice, .default_text = "updates",
      .doc = "What the owner of a block sends to the other ranks. updates: the update, which each rank adds to its "
@@ -395,9 +405,9 @@ const Key kKeys[] = {
     {.name = "comm_bucket_bytes", .type = KeyType::kI64, .default_text = "0",
      .doc = "Maximum number of bytes that the updates of all ranks take in memory at a time. Updates are exchanged in "
             "as many all-gathers as this limit requires. With shard_mode gather, the exchanges to the owners and those "
-            "back are divided in the same way. An exchange always has room for one block of each rank. On CUDA, one "
-            "part of the updates is exchanged while the next part is computed, which takes twice as much memory. 0: "
-            "all updates are exchanged at once.",
+            "back are divided in the same way. An exchange has room for one block of each rank even if this exceeds "
+            "the limit. On CUDA, one part of the updates is exchanged while the next part is computed, which takes "
+            "twice as much memory. 0: all updates are exchanged at once.",
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::comm_bucket_bytes},
     {.name = "balance", .type = KeyType::kChoice, .default_text = "bytes",
      .doc = "Measure of load for assigning blocks to ranks. Blocks are assigned from the largest to the smallest, each "
@@ -422,16 +432,17 @@ const Key kKeys[] = {
     {.name = "on_block_mismatch", .type = KeyType::kChoice, .default_text = "error",
      .doc = "What shampoo_load does with blocks that the checkpoint does not have. This happens if the checkpoint was "
             "saved with another max_preconditioner_dim, use_merge_dims, merge_min_dim, skip_dim_size, precondition_1d "
-            "or route, with other roles, stack_dims or row_splits of parameters, or, with shard_mode local, with other "
-            "shards. error: the load fails and names the blocks. reset: in these blocks, factor matrices, inverse "
-            "roots, moments in eigenbases, the means of second_moment (row or short), and the radius of norm_control "
-            "hyperball get their initial values. All other states are loaded, and a warning gives the number of "
-            "blocks.",
+            "or route, with other roles, stack_dims or row_splits of parameters, or, with shard_mode local, with "
+            "other shards. error: the load fails and names the blocks. reset: in these blocks, factor matrices, "
+            "inverse roots, moments in eigenbases, the gradient_count of blocks with factor matrices, the means of "
+            "second_moment (row or short), and the radius of norm_control hyperball get their initial values. All "
+            "other states are loaded, and a warning gives the number of blocks.",
      .scope = Scope::kOptimizer, .choices = kMismatchNames, .choose = Choose<&Settings::on_block_mismatch>},
     {.name = "status_lag", .type = KeyType::kI64, .default_text = "1",
-     .doc = "On a GPU, how many calls later the errors of a step are reported: gradients that it rejected and roots "
-            "that it could not compute. 1: the next call reports them, so no call waits for its own step. 0: each call "
-            "waits for its step. Has no effect on the CPU, where a call returns when its step is done.",
+     .doc = "On a GPU, which call of shampoo_optimizer_step reports that the device has rejected a step, for example "
+            "because a gradient is not finite. 1: the next call, so no call waits for its own step. 0: the call that "
+            "makes the step, so each call waits for its own step. Roots that failed too often and skipped updates are "
+            "always reported by the next step. Has no effect on the CPU, where a call returns when its step is done.",
      .scope = Scope::kOptimizer, .least = 0, .most = 1, .integer = &Settings::status_lag},
     {.name = "root_device", .type = KeyType::kChoice, .default_text = "device",
      .doc = "On a GPU, where the inverse roots of root_async are computed. device: on the GPU. host: on threads of the "
@@ -459,27 +470,28 @@ const Key kKeys[] = {
      .changeable = true},
     {.name = "relative_epsilon", .type = KeyType::kF64, .default_text = "auto",
      .doc = "This number times the largest element of sqrt(second moment) in a block is added to all elements of "
-            "sqrt(second moment), in addition to epsilon. If nothing were added, directions without gradients would "
-            "get updates of full size, because their moments contain only rounding errors. Applies to blocks with "
-            "factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 for f32.",
+            "sqrt(second moment), in addition to epsilon. If nothing were added, eigenvectors along which the "
+            "gradients are 0 would get updates of full size, because the moments there contain only rounding errors. "
+            "Applies to blocks with factor matrices. auto: 1024 times the unit roundoff of computation_dtype, 6.1e-5 "
+            "for f32.",
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Term that a step adds to a factor matrix. none: the gradient contracted with itself. kl: the same, but "
-            "the gradient is first whitened along all other dimensions. Method soap whitens by eigenvalues, as in "
-            "KL-SOAP (arXiv 2509.03378), and method shampoo by the inverse roots in use. Method kl_shampoo always uses "
-            "kl.",
+     .doc = "Term that a step adds to the factor matrix of a dimension. none: the gradient contracted with itself. kl: "
+            "the same, but the gradient is first whitened along all other dimensions: method soap divides it by the "
+            "square roots of their eigenvalues, as in KL-SOAP (arXiv 2509.03378), and method shampoo multiplies it by "
+            "their inverse roots in use. Method kl_shampoo always uses kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
      .doc = "How eigenvalues are estimated with factor_correction kl or method kl_shampoo. ema: by a moving average of "
             "the squared gradient in the eigenbasis, at every step. basis: from the factor matrix when the eigenbasis "
-            "is refreshed; requires basis_order before.",
+            "is refreshed; only for method soap with basis_order before.",
      .methods = kWithBasis, .choices = kKlEigenvaluesNames, .choose = Choose<&Settings::kl_eigenvalues>},
     {.name = "kl_init", .type = KeyType::kF64, .default_text = "auto",
-     .doc = "Eigenvalues before the first step, with factor_correction kl or method kl_shampoo. The authors use 0.1, "
-            "which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues come from the first "
-            "gradient that is not zero, and their averages are bias-corrected, so that the scale of the gradients has "
-            "no influence. With basis_order before, auto means 0.1.",
+     .doc = "Eigenvalues before the first step, with factor_correction kl or method kl_shampoo. The authors of "
+            "KL-Shampoo use 0.1, which takes hundreds of steps to decay if gradients are small. auto: the eigenvalues "
+            "come from the first gradient that is not zero, and their averages are bias-corrected, so that the scale "
+            "of the gradients has no influence. With basis_order before, auto means 0.1.",
      .methods = kWithBasis, .least = 0, .least_open = true, .number = &Settings::kl_init},
     {.name = "kl_cap", .type = KeyType::kF64, .default_text = "auto",
      .doc = "Largest inverse square root of an eigenvalue, with factor_correction kl or method kl_shampoo. 0: no "
@@ -518,13 +530,15 @@ const Key kKeys[] = {
     {.name = "norm_control", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Controls the Frobenius norm of each parameter of two or more dimensions, or of each of its stacked "
             "tensors and parts. none: the norm is free. hyperball: the norm keeps the value that norm_radius sets. A "
-            "step moves the parameter along the direction by lr times this norm and then scales the parameter back to "
-            "the norm, so lr is an angle. relative: a step moves the parameter along the direction by lr times the "
-            "norm of the parameter. radial_brake: a change of the norm by a step is multiplied by radial_outward if "
-            "the norm grows, and by radial_inward if it shrinks. radial: the part of the direction along the parameter "
-            "is multiplied by radial_outward if it increases the norm, and by radial_inward if it decreases the norm; "
-            "only this part changes the norm. Weight decay comes first. Requires that the tensor is one block and that "
-            "momentum is 0; with hyperball and relative, the tensor must not be 0.",
+            "step moves the parameter against the direction by lr times this norm and then scales the parameter back "
+            "to the norm, so lr is an angle. relative: a step moves the parameter against the direction by lr times "
+            "the norm of the parameter. radial_brake: a change of the norm by a step is multiplied by radial_outward "
+            "if the norm grows, and by radial_inward if it shrinks. radial: the part of the direction along the "
+            "parameter is multiplied by radial_outward if it increases the norm, and by radial_inward if it decreases "
+            "the norm. The new parameter is then scaled so that only this part changes the norm. Weight decay is "
+            "applied before all of these operations. Requires that the tensor is one block and that momentum is 0, "
+            "and does not work with averaging or with weight_decay_type decoupled_after. With relative, and with "
+            "hyperball if norm_radius is 0, the tensor must not be 0.",
      .choices = kNormControlNames, .choose = Choose<&Settings::norm_control>},
     {.name = "norm_radius", .type = KeyType::kF64, .default_text = "0",
      .doc = "Norm that norm_control hyperball maintains. 0: the norm before the first update.",
@@ -548,8 +562,8 @@ const Key kKeys[] = {
      .doc = "Factor by which the direction of a matrix with r rows (outputs) and c columns is multiplied, after "
             "update_norm. For a tensor of more dimensions, r is the dimension of the outputs (shampoo_param_desc.fan), "
             "and c is the product of the other dimensions. none: 1. muon: sqrt(max(1, r / c)). rms_adam: 0.2 "
-            "sqrt(max(r, c)), which gives an orthogonalized direction the size of a direction of Adam. spectral: "
-            "sqrt(r / c). sqrt_max: sqrt(max(r, c)). The default is muon for method muon and with soap_post "
+            "sqrt(max(r, c)), so that the root mean square of an orthogonalized direction is 0.2, about that of Adam. "
+            "spectral: sqrt(r / c). sqrt_max: sqrt(max(r, c)). The default is muon for method muon and with soap_post "
             "orthogonalize.",
      .choices = kShapeScaleNames, .choose = Choose<&Settings::shape_scale>},
     {.name = "second_moment", .type = KeyType::kChoice, .default_text = "none",
@@ -589,9 +603,9 @@ const Key kKeys[] = {
      .methods = kMuon | kSoap, .choices = kNsNormNames, .choose = Choose<&Settings::ns_norm>},
     {.name = "muon_math", .type = KeyType::kChoice, .default_text = "f32",
      .doc = "On a GPU, the arithmetic of the products of newton_schulz. f32: that of precondition_math. bf16: operands "
-            "and results are rounded to bfloat16, which has an 8-bit mantissa, and sums are float32. bf16 has no "
-            "effect if orthogonalization is exact; otherwise, it is not allowed with a computation_dtype of f64. bf16 "
-            "is not supported on the CPU.",
+            "and results are rounded to bfloat16, which has a 7-bit mantissa, and sums are float32. bf16 has no effect "
+            "if orthogonalization is exact; otherwise, it is not allowed with a computation_dtype of f64. bf16 is not "
+            "supported on the CPU.",
      .methods = kMuon, .choices = kMuonMathNames, .choose = Choose<&Settings::muon_math>},
     {.name = "dual_norm_scale", .type = KeyType::kBool, .default_text = "false",
      .doc = "Multiplies the direction by its inner product with the filtered gradient. With method muon, this product "
@@ -617,10 +631,10 @@ const Key kKeys[] = {
      .methods = kMuon, .least = 0, .number = &Settings::adam_epsilon, .arithmetic = true},
     {.name = "averaging", .type = KeyType::kChoice, .default_text = "none",
      .doc = "Averages the iterates, which are the points that the steps of the training reach. Each step moves the "
-            "newest iterate. The parameter is average_train times the average plus 1 - average_train times the newest "
-            "iterate. shampoo_optimizer_export writes the average, which is meant for evaluation and for use after "
-            "training. gpa: an exponential moving average (arXiv 2512.17131). schedule_free: an average weighted by "
-            "powers of lr, which replaces a schedule that lets lr decay (arXiv 2405.15682). Takes one state of the "
+            "newest iterate. The parameter is a times the average plus (1 - a) times the newest iterate, where a is "
+            "average_train. shampoo_optimizer_export writes the average, which is meant for evaluation and for use "
+            "after training. gpa: an exponential moving average (arXiv 2512.17131). schedule_free: an average weighted "
+            "by powers of lr, which replaces a schedule that lets lr decay (arXiv 2405.15682). Takes one state of the "
             "size of the parameter. Requires momentum 0, and does not work with norm_control, update_floor, "
             "cautious_decay, weight_ema or weight_decay_type decoupled_after.",
      .choices = kAveragingNames, .choose = Choose<&Settings::averaging>},
@@ -628,8 +642,8 @@ const Key kKeys[] = {
      .doc = "Weight of the average in the parameter during training, with averaging gpa and schedule_free.",
      .least = 0, .most = 1, .least_open = true, .number = &Settings::average_train},
     {.name = "average_eval", .type = KeyType::kF64, .default_text = "0.9",
-     .doc = "Decay of the average with averaging gpa: a step multiplies the average by this number d, and adds 1 - d "
-            "times the newest iterate.",
+     .doc = "Decay of the average with averaging gpa: if d is this number, the new average is d times the old average "
+            "plus (1 - d) times the newest iterate.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::average_eval},
     {.name = "average_lr_power", .type = KeyType::kF64, .default_text = "2",
      .doc = "With averaging schedule_free, the weight of an iterate in the average is the lr of its step to this "
@@ -641,23 +655,25 @@ const Key kKeys[] = {
             "gradient. Takes one state of the size of the parameter. 0: off.",
      .least = 0, .most = 1, .most_open = true, .number = &Settings::weight_ema},
     {.name = "weight_ema_start", .type = KeyType::kI64, .default_text = "1",
-     .doc = "Step of the group after which the average of weight_ema starts from the value of the parameter.",
+     .doc = "Number s of a step of the group. The average of weight_ema starts as the value of the parameter after "
+            "step s. Later steps update the average.",
      .least = 1, .most = kLargestInteger, .integer = &Settings::weight_ema_start},
     {.name = "average_dtype", .type = KeyType::kDtype, .default_text = "auto",
      .doc = "Dtype in which the state of averaging or weight_ema is stored between steps. This state is a difference "
-            "from the parameter. auto: computation_dtype. bf16 requires state_rounding stochastic if averaging is "
-            "schedule_free or the decay of the average is above 0.99609375.",
+            "from the parameter. auto: computation_dtype. bf16 requires state_rounding stochastic or "
+            "allow_stalled_moments in two cases: averaging is schedule_free, or the decay (average_eval or weight_ema) "
+            "is above 0.99609375.",
      .choices = kAverageDtypes, .dtype = &Settings::average_dtype},
     {.name = "state_rounding", .type = KeyType::kChoice, .default_text = "nearest",
      .doc = "How states of the size of a parameter are rounded when they are stored in bf16: to nearest, or "
             "stochastically, up or down with probabilities that make the expected error 0. stochastic allows a "
-            "second_moment_dtype and grafting_dtype of bf16 with a decay near 1. The random numbers depend only on "
-            "rounding_seed, the step and the position in the parameter, so runs can be repeated on any number of "
-            "ranks. Factor matrices and roots are rounded to nearest.",
+            "second_moment_dtype, grafting_dtype and average_dtype of bf16 with a decay near 1. The random numbers "
+            "depend only on rounding_seed, the step and the position in the parameter, so runs can be repeated on any "
+            "number of ranks. Factor matrices and roots are rounded to nearest.",
      .choices = kRoundingNames, .choose = Choose<&Settings::state_rounding>},
     {.name = "param_rounding", .type = KeyType::kChoice, .default_text = "nearest",
-     .doc = "How a step rounds what it writes to out (the new parameter or the update), if the dtype of out is bf16. "
-            "The choices are those of state_rounding. If there is no float32 copy of bf16 parameters, stochastic "
+     .doc = "How a step rounds what it writes to shampoo_buffers.out (the new parameter or the update), if out is "
+            "bf16. The choices are those of state_rounding. If there is no float32 copy of bf16 parameters, stochastic "
             "preserves, on average, updates that are smaller than the spacing of bf16 numbers.",
      .choices = kRoundingNames, .choose = Choose<&Settings::param_rounding>},
     {.name = "rounding_seed", .type = KeyType::kI64, .default_text = "0",
@@ -665,8 +681,8 @@ const Key kKeys[] = {
      .scope = Scope::kOptimizer, .least = 0, .most = kLargestInteger, .integer = &Settings::rounding_seed},
     {.name = "basis_order", .type = KeyType::kChoice, .default_text = "after",
      .doc = "Whether a step updates factor matrices and eigenbases after or before it computes the direction. before: "
-            "a step uses a basis that its own gradient has determined; in float32, the first update then consists of "
-            "rounding errors.",
+            "a step uses a basis that its own gradient has determined. In this basis, some elements of the first "
+            "gradient are only rounding errors, but get updates of full size.",
      .methods = kSoap, .for_replay = true, .choices = kBasisOrderNames,
      .choose = Choose<&Settings::basis_order>},
     {.name = "first_step", .type = KeyType::kChoice, .default_text = "skip",
@@ -683,16 +699,17 @@ const Key kKeys[] = {
             "eigendecomposition. identity: by orthogonal iteration from the identity.",
      .methods = kSoap, .for_replay = true, .choices = kBasisInitNames, .choose = Choose<&Settings::basis_init>},
     {.name = "basis_sort", .type = KeyType::kChoice, .default_text = "before",
-     .doc = "When a refresh with basis_method qr sorts the columns of an eigenbasis by decreasing eigenvalue. before, "
-            "after: before or after the iteration. none: never. ascending: after the iteration, by increasing "
-            "eigenvalue. With basis_method eigen, ascending sorts by increasing eigenvalue, and every other choice "
-            "by decreasing eigenvalue.",
+     .doc = "When and how a refresh with basis_method qr sorts the columns of an eigenbasis. before, after: before or "
+            "after the iteration, by decreasing eigenvalue. ascending: after the iteration, by increasing eigenvalue. "
+            "none: never. With basis_method eigen, ascending sorts by increasing eigenvalue, and every other choice by "
+            "decreasing eigenvalue.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisSortNames, .choose = Choose<&Settings::basis_sort>},
     {.name = "basis_transport", .type = KeyType::kChoice, .default_text = "rotate",
      .doc = "How a refresh converts the second moment, and the eigenvalues of kl_eigenvalues ema, to the new "
-            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: the second moment "
-            "is permuted like the columns of the basis if basis_method is qr and basis_sort is before; the "
-            "eigenvalues are not converted. none: not at all. The filtered gradient is always rotated.",
+            "eigenbasis. rotate: by the squared elements of the rotation between the bases. permute: if basis_method "
+            "is qr and basis_sort is before, the second moment is permuted like the columns of the basis; otherwise, "
+            "it is not converted. The eigenvalues are not converted. none: not at all. The filtered gradient is always "
+            "rotated.",
      .methods = kWithBasis, .for_replay = true, .choices = kBasisTransportNames,
      .choose = Choose<&Settings::basis_transport>},
     {.name = "basis_epsilon", .type = KeyType::kF64, .default_text = "0",
@@ -707,7 +724,7 @@ const Key kKeys[] = {
      .methods = kSoap, .for_replay = true, .least = 0, .least_open = true, .number = &Settings::inverse_exponent},
     {.name = "drop_weighting", .type = KeyType::kBool, .default_text = "false",
      .doc = "Add new terms to the factor matrices and to second moments, including that of grafting, with weight 1 "
-            "instead of 1 minus the decay, and without bias correction.",
+            "instead of 1 minus the decay. Factor matrices and second moments then get no bias correction.",
      .methods = kShampoo | kSoap, .for_replay = true, .flag = &Settings::drop_weighting},
     {.name = "trace_scaling", .type = KeyType::kF64, .default_text = "0",
      .doc = "Exponent e: a factor matrix A is divided by max(trace(A), epsilon)^e before its inverse root is computed. "

@@ -47,8 +47,8 @@ struct Key {
   // kChoice, kDtype and kText: the allowed names; for kChoice in the order of the enum's values.
   std::span<const char* const> choices = {};
 
-  // The field of Settings that receives the value: one of these members is set, depending on the type of the key. The
-  // key preset and the list keys have no field.
+  // How the value is stored in Settings: the type of the key selects which one of these pointers is set. For the key
+  // `preset` and for keys of type kList, no pointer is set.
   double Settings::*number = nullptr;
   int64_t Settings::*integer = nullptr;
   bool Settings::*flag = nullptr;
@@ -76,7 +76,7 @@ const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, .
 // A value that has passed the check of its key.
 struct Value {
   double number = 0;    // kF64
-  int64_t integer = 0;  // kI64, kBool, kChoice (index)
+  int64_t integer = 0;  // kI64, kBool; kChoice and kDtype: the index in Key::choices
   bool is_auto = false;
   std::string text;  // the value as text, in canonical form
 };
@@ -88,7 +88,7 @@ Status CheckNumber(const Key& key, double number);
 // Returns the error for a call that sets a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);
 // Checks a number of a key whose field `arithmetic` is true. Returns an error if the number overflows the computation
-// dtype. A number that is not 0 but rounds to 0 is also an error, unless the range of the key begins with 0.
+// dtype. A number that is not 0 but rounds to 0 is also an error, unless 0 is the smallest allowed value.
 Status CheckArithmetic(const Key& key, double number, Dtype computation);
 // Parses the elements of a list key.
 Status ParseList(const Key& key, std::string_view text, std::vector<int64_t>* elements);

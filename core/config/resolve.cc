@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Checks that root_method supports the values of the other keys for inverse roots.
+// Checks that root_method supports the other keys for inverse roots, and that root_rank_handling pseudo_inverse is not
+// combined with an epsilon.
 Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
@@ -18,9 +19,9 @@ Status CheckRootMethod(const Settings& settings) {
     const bool is_newton = settings.root_method == RootMethod::kNewton;
     const char* const method = is_cans ? "cans" : is_newton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1 && !is_cans) {
-      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
-                     " is not allowed with root_method ", method,
-                     ": expected 1; set the root with inverse_root_override, or set root_method eigen");
+      return Invalid(
+          "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
+          method, ": expected 1; set r of the exponent -1/r with inverse_root_override, or set root_method to eigen");
     }
     if (pseudo_inverse) {
       return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
@@ -50,7 +51,7 @@ Status CheckDecay(const Settings& settings) {
   return Invalid("key momentum: the value ", settings.momentum, " is not allowed with weight_decay_type ",
                  is_after ? "decoupled_after" : "independent",
                  ", whose decay is not part of the direction that momentum accumulates: expected momentum 0, or "
-                 "another weight_decay_type");
+                 "another weight_decay_type, such as decoupled");
 }
 
 Status CheckDampening(const Settings& settings) {
@@ -74,7 +75,7 @@ Status CheckNorms(const Settings& settings) {
     if (!controls_norm && !settings.cautious_decay) return {};
     return Invalid("key weight_decay_type: the value ", is_coupled ? "coupled" : "decoupled_after",
                    " is not allowed with ", settings.cautious_decay ? "cautious_decay" : "norm_control or update_floor",
-                   ": expected decoupled");
+                   ": expected another weight_decay_type, such as decoupled");
   }
   return {};
 }
@@ -92,7 +93,7 @@ Status CheckAverages(const Settings& settings) {
   }
   if (settings.controls_norm()) {
     return reject("norm_control or update_floor",
-                  "because these keys control the norm of the parameter, but a step changes the newest iterate instead",
+                  "because these keys use the norm of the parameter, but a step changes the newest iterate instead",
                   "norm_control none and update_floor 0");
   }
   if (settings.cautious_decay) {
@@ -236,7 +237,8 @@ Status Resolver::ResolveFilter() {
     settings_.beta3 = -1;
   } else if (settings_.beta1 == 0) {
     return Invalid("key beta3: the value ", settings_.beta3,
-                   " is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above 0");
+                   " is not allowed with beta1 0, because no average of gradients is then stored: expected auto, or a "
+                   "beta1 above 0");
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
     return Invalid("key beta3: the value ", settings_.beta3,
                    " is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 auto, or "
@@ -253,7 +255,7 @@ Status Resolver::ResolveFilter() {
 }
 
 // Resolves the defaults of methods muon and sign, and checks their keys. The direction of both methods depends only on
-// the filtered gradient. Keys that the method does not read get values that have no effect.
+// the filtered gradient. Keys that the selected method does not read get values that have no effect.
 Status Resolver::ResolveDirection() {
   ResolveGrafting();
   settings_.root_relative_epsilon = 0;
@@ -265,8 +267,8 @@ Status Resolver::ResolveDirection() {
   if (start > 1 && settings_.grafting == Grafting::kNone) {
     return Invalid("key start_preconditioning_step: the value ", start, " is not allowed with method ",
                    NameOf(settings_.method),
-                   " and grafting none, because only grafting updates parameters before that step: expected "
-                   "start_preconditioning_step -1, or another value of grafting");
+                   " and grafting none, because only grafting updates parameters before that step: expected at most "
+                   "1, or another value of grafting");
   }
   if (settings_.dual_norm_scale && settings_.direction_moment != DirectionMoment::kNone) {
     return Invalid(
@@ -319,8 +321,8 @@ Status Resolver::ResolveBasis() {
   if (IsAuto("kl_init")) settings_.kl_init = settings_.basis_order == BasisOrder::kBefore ? 0.1 : -1;
   if (settings_.kl_init < 0 && settings_.kl_cap == 0 && settings_.factor_correction == FactorTerm::kKl) {
     return Invalid(
-        "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected "
-        "kl_cap above 0 or auto, or a number for kl_init, such as 0.1");
+        "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected a "
+        "kl_cap that is auto or above 0, or a kl_init that is a number, such as 0.1");
   }
   const bool orthogonalizes = settings_.soap_post == SoapPost::kOrthogonalize;
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
@@ -335,8 +337,8 @@ Status Resolver::ResolveBasis() {
     const Key& key = *FindKey(name);
     if (!Reads(settings_.method, key) || ValueOf(key).text == off) continue;
     return Invalid("key ", name, ": the value ", ValueOf(key).text, " is not allowed with basis_order ",
-                   is_before ? "before" : "after", ", which does not read this key: expected basis_order ",
-                   is_before ? "after" : "before", ", or leave ", name, " out");
+                   is_before ? "before" : "after", ", which does not read this key: expected ", off,
+                   ", or basis_order ", is_before ? "after" : "before");
   }
   if (settings_.kl_eigenvalues == KlEigenvalues::kBasis && !is_before) {
     return Invalid(
@@ -382,9 +384,9 @@ Status Resolver::ResolveSchedule() {
   if (start < frequency && !grows) {
     return Invalid(
         "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-        ": with refresh_growth 0 the start must be at least the frequency; use -1 (the same as the frequency), "
-        "a value of at least ",
-        frequency, ", or refresh_growth above 0");
+        ": with refresh_growth 0 the start must be at least the frequency; set the start to -1 (the same as the "
+        "frequency) or to at least ",
+        frequency, ", or set refresh_growth above 0");
   }
   if (settings_.root_async >= frequency) {
     return Invalid("root_async is ", settings_.root_async, " and precondition_frequency is ", frequency,

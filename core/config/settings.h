@@ -154,7 +154,7 @@ struct GroupSettings {
   int64_t weight_ema_start = 0;
 
   Method method = Method::kShampoo;
-  Grafting grafting = Grafting::kNone;  // with adam, adagrad, rmsprop or sgd: GraftingOf(method)
+  Grafting grafting = Grafting::kNone;  // with method adam, adagrad, rmsprop or sgd: GraftingOf(method)
   WeightDecayType weight_decay_type = WeightDecayType::kDecoupled;
   InitialInverse initial_inverse = InitialInverse::kIdentity;
   RootMethod root_method = RootMethod::kEigen;
@@ -265,7 +265,7 @@ struct Settings : GroupSettings {
   Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs of an order and a dim
-  std::vector<int64_t> inverse_root_override;  // one entry for all, or entry n for blocks with n factor matrices
+  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or entry n (from 0) for n factor matrices
 
   bool rounds_stochastically() const {
     return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;
@@ -285,8 +285,8 @@ struct Settings : GroupSettings {
 
   // Returns whether the grafting method, or the elementwise method, has a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
-  // Returns the root r of a block with this number of factor matrices: 2 * factors, as in the original Shampoo, unless
-  // inverse_root_override has a nonzero entry for this number.
+  // Returns the r of the inverse roots F_k^(-exponent_multiplier / r) of a block with this number of factor matrices:
+  // 2 * factors, as in the original Shampoo, unless inverse_root_override has a nonzero entry for this number.
   int64_t RootFor(int factors) const;
 
   // Returns the key whose larger values reduce the effect of the smallest eigenvalues of factor matrices.

@@ -34,18 +34,18 @@ Status CheckUsable(const OptimizerDesc& desc) {
        {std::pair{"replica", desc.replica_comm.get()}, std::pair{"shard", desc.shard_comm.get()}}) {
     if (comm == nullptr) continue;
     if (desc.device != DeviceType::kCuda && comm->takes_device_memory()) {
-      return Unsupported("desc.", kind,
-                         "_comm takes memory of a GPU, and the optimizer is on the CPU: pass a communicator whose "
-                         "device_type is SHAMPOO_CPU");
+      return Unsupported(
+          "desc.", kind,
+          "_comm takes buffers in GPU memory, and the optimizer is on the CPU: pass a communicator whose "
+          "device_type is SHAMPOO_CPU");
     }
     SHAMPOO_RETURN_IF_ERROR(comm->PriorFailure());
   }
   return {};
 }
 
-// Creates a DeviceEngine (core/backend/cuda/device_engine.h) without blocks. If a rank could not create the engine of
-// its plan, the rank uses device memory of this engine to report the error over a communicator that takes only device
-// memory.
+// Creates a DeviceEngine (core/backend/cuda/device_engine.h) without blocks. A rank that could not create its optimizer
+// uses device memory of this engine to report the error over a communicator that takes only device memory.
 Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::DeviceEngine>* out) {
   auto plan = std::make_shared<PlanData>();
   plan->placement.device = desc.device;
@@ -90,7 +90,7 @@ Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {
   const Placement& placement = plan.placement;
   if (plan.gathers && desc.shard_comm == nullptr) {
     return Invalid("desc.shard_comm is NULL, shard_mode is gather and the plan's shard_world is ",
-                   placement.shard_world, ": pass a communicator of the shard ranks, or set shard_mode local");
+                   placement.shard_world, ": pass a communicator of the shard ranks, or set shard_mode to local");
   }
   if (desc.replica_comm == nullptr && placement.replica_world != 1) {
     return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,

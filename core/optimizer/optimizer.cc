@@ -58,7 +58,7 @@ Status Optimizer::Stat(std::string_view name, double* value) const {
   if (history_.Stat(name, value)) return {};
   std::string phases;
   for (const auto& [phase_name, phase] : kSecondsOf) phases += Cat(phase_name, ", ");
-  return Invalid("there is no statistic \"", name, "\": expected steps, step.<group>, ", phases,
+  return Invalid("there is no statistic \"", name, "\": expected one of the names steps, step.<group>, ", phases,
                  StepHistory::StatNames());
 }
 

@@ -9,7 +9,7 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 
-// Assigns each block to the rank that updates it, to the steps that compute its roots, and to a place in the exchange
+// Selects for each block the rank that updates it, the steps that compute its roots, and its place in the exchange
 // buffers. The functions depend on their arguments alone, so that all ranks get the same results.
 namespace shampoo {
 
@@ -34,10 +34,10 @@ struct Ownership {
 //   loads  the load of each block; if empty, the load of a block is its Ownership::aligned_bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
-// Sets the phase of every block whose group has root_spread. The phase determines how many steps after the refresh of
-// the group the roots of the block are computed (SpreadOffset in core/rules/schedule.h). Phases are assigned greedily:
-// the block whose roots need the most work comes first, and each block gets the phase with the least work so far. The
-// work for roots is then about the same in each step. The phases do not depend on the owners.
+// Sets the phase of every block whose group has root_spread. The phase determines by how many steps the refresh of the
+// block follows the refresh of its group (SpreadOffset in core/rules/schedule.h). Phases are assigned greedily: the
+// block whose roots need the most work comes first, and each block gets the phase with the least work so far. The work
+// for roots is then about the same in each step. The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
 
 // The size of the header at the start of every rank's segment of every bucket (core/comm/segment_header.h).

@@ -71,7 +71,7 @@ struct Block {
   int group = 0;
   int owner = 0;  // replica rank
   int shard_owner = 0;
-  bool piece_of_shard = false;  // part of a shard that is treated as a separate tensor (shard_mode local)
+  bool piece_of_shard = false;  // the block belongs to a shard that is treated as a tensor (shard_mode local)
   bool gathered = false;        // a step gathers the block's gradient and parameter from several shards
 
   bool is_preconditioned = true;   // false: no factor matrices
@@ -81,8 +81,8 @@ struct Block {
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
-  // The block as a view of the tensor that was split, in elements. If the block is gathered, the tensor is the whole
-  // parameter, otherwise the part of the parameter that this rank holds. The last stride is 1.
+  // The block as a view of an array, in elements. If the block is gathered, the array is the whole parameter, otherwise
+  // the part of the parameter that this rank holds. The last stride is 1.
   std::array<int64_t, kMaxDims> tensor_stride{};
   int64_t tensor_offset = 0;
   // The block as a view of the memory that a step works on. If the block is gathered, the memory contains only this
@@ -112,7 +112,7 @@ struct Block {
   StateSlot snapshot_step;                   // see RootTaskOf (core/rules/schedule.h)
   StateSlot diagonal;                        // per dim: whether F_k has been exactly diagonal in all steps so far
   std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
-  std::array<StateSlot, kMaxDims> kl_scale;  // d_k inverse square roots of eigenvalues
+  std::array<StateSlot, kMaxDims> kl_scale;  // inverse square roots of the d_k estimated eigenvalues of F_k
   StateSlot gradient_count;                  // with soap and kl_shampoo: how many gradients the block has had
   StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
@@ -126,8 +126,8 @@ struct Block {
   int64_t state_offset = 0;                  // where the states begin in the arena
   int64_t state_bytes = 0;
 
-  // With several ranks: the bucket in which the update is exchanged, the offset of the update in the owner's segment
-  // (not used if the block is gathered), and the dtype in which the update is exchanged.
+  // With several ranks: the bucket in which the update is exchanged, the offset of the update in the owner's segment of
+  // this bucket (not used if the block is gathered), and the dtype in which the update is exchanged.
   int bucket = 0;
   int64_t exchange_offset = 0;
   Dtype exchange_dtype = Dtype::kF32;
@@ -150,7 +150,7 @@ struct Block {
     for (int k = 0; k < factor_count(); ++k) count += has_factor(k) ? 1 : 0;
     return count;
   }
-  // Whether E and V are stored in eigenbases.
+  // Whether E and V are stored in the coordinates of the eigenbases.
   constexpr bool is_rotated() const { return is_preconditioned && gradient_count.present(); }
   // Whether a step orthogonalizes the direction.
   constexpr bool has_orthogonal_direction() const { return orthogonal_rows > 0; }

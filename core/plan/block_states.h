@@ -11,7 +11,8 @@
 
 namespace shampoo {
 
-// The second moment of the orthogonalized direction (the key second_moment).
+// The state with the second moment of the orthogonalized direction, which the key second_moment adds with method muon.
+// The state "second_moment" below is V of method soap or of an elementwise method, and "grafting" is V of grafting.
 inline constexpr const char* kDirectionMoment = "direction_moment";
 
 // The names of the states that may have one element for each element of the block. If the blocks of a
@@ -22,8 +23,8 @@ inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_m
 // The names, without the dim, of the states that are symmetric matrices. Files store only their lower triangles.
 inline constexpr const char* kSymmetricStates[] = {"factor", "inverse", "snapshot"};
 
-// The state that records the step whose factor matrices give the newest roots. The recorded number is negative if these
-// roots are in use, and positive if they are pending (RootTaskOf in core/rules/schedule.h).
+// The state that records the step s whose factor matrices give the newest roots: s if these roots are pending, -s if
+// they are in use, and 0 if the block has not used any roots yet (RootTaskOf in core/rules/schedule.h).
 inline constexpr const char* kSnapshotStep = "snapshot_step";
 
 // The state that counts the gradients of a block. Only blocks with method soap or kl_shampoo have it.

@@ -142,7 +142,8 @@ std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) 
   return blocks;
 }
 
-// Returns the position in the flattened global parameter of the element at offset `local` of the caller's buffer.
+// Returns the position of an element in the flattened global parameter. local: the offset of the element in the
+// caller's buffer.
 int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   if (desc.form == ShardForm::kWhole) return local;
   if (desc.form == ShardForm::kFlat) return desc.flat_offset + local;
@@ -156,8 +157,8 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-// The size, as a matrix, of a whole stacked tensor or a whole part of row_splits (Block::matrix_rows). This rank may
-// hold only a shard of the matrix.
+// The size, as a matrix, of a whole stacked tensor or, with row_splits, of a whole part of one (Block::matrix_rows).
+// This rank may hold only a shard of the matrix. If rows is 0, the tensor has fewer than two dims.
 struct MatrixSize {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -178,13 +179,15 @@ struct MergedTensor {
   bool has_factor(int k) const { return is_preconditioned && !IsSkipped(skipped | ignored, k); }
 };
 
-// Checks that LAPACK and BLAS can count the elements of a block in 32-bit integers.
+// Checks that a block is not too large for LAPACK and BLAS, which count elements in 32-bit integers.
 Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   for (int k = 0; k < view.shape.ndim; ++k) {
     if (tensor.has_factor(k) && view.shape[k] > kLargestBlockDim) {
       return Invalid("a block of shape ", ShapeText(view.shape), " has a dim above ", kLargestBlockDim,
                      ", the largest that the eigensolver takes: set max_preconditioner_dim to at most ",
-                     kLargestBlockDim);
+                     kLargestBlockDim,
+                     " or, if a key such as update_norm requires a single block, divide the tensor with row_splits or "
+                     "stack_dims");
     }
   }
   if (tensor.is_orthogonalized &&
@@ -203,7 +206,7 @@ Status CheckBlock(const TensorBlock& view, const MergedTensor& tensor) {
   return {};
 }
 
-// Returns whether a parameter has no factor matrices because of its role.
+// Returns whether the role of a parameter excludes it from preconditioning and orthogonalization.
 bool HasRole(const Settings& settings, const ParamDesc& desc) {
   return settings.route == Route::kAuto && desc.role != Role::kHidden;
 }
@@ -221,7 +224,8 @@ bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Sha
 }
 
 // Returns the set of all dims except one. If `smaller` is true, the exception is the smallest of the dims that are not
-// skipped, otherwise the largest. If several dims have this length, the exception is the first of them.
+// skipped, otherwise the largest. If several dims have this length, the exception is the first of them. If all
+// dims are skipped, there is no exception.
 uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   int chosen = -1;
   for (int k = 0; k < shape.ndim; ++k) {
@@ -273,24 +277,24 @@ MergedTensor Merge(const Settings& settings, const ParamDesc& desc, const Shape&
 }
 
 // Where the elements of a tensor are in the caller's buffer. The tensor is dense, or it consists of some columns of a
-// dense tensor with longer rows. For a dense tensor, `columns` and `row_length` are both 1 or both the length of its
-// last dim.
+// dense tensor with longer rows. For a dense tensor, `columns` and `row_length` may both be 1 instead of the length of
+// the last dim.
 struct TensorPlace {
   int64_t start = 0;       // offset of the first element
   int64_t columns = 1;     // length of the last dim of the tensor
-  int64_t row_length = 1;  // distance in the buffer between the starts of two rows
+  int64_t row_length = 1;  // distance in the buffer between the starts of consecutive rows
 
   int64_t OffsetOf(int64_t element) const { return element / columns * row_length + element % columns; }
 };
 
 // Checks that each dim of a view has a single stride in memory, and that the stride of the last dim is 1. view: the
-// shape of the tensor after merging.
+// shape in which the tensor is split into blocks, normally the shape after merging.
 Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& place) {
   if (place.columns == place.row_length) return {};
   if (place.columns < 2) {
-    return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor),
-                   " has one column, which is not contiguous in the parameter: expected at least 2 columns in each "
-                   "part, or separate parameters");
+    return Invalid("row_splits with fan in_out: this rank holds a part of shape ", ShapeText(tensor),
+                   ", which has one column and is not contiguous in the parameter: expected each rank to hold 0 or at "
+                   "least 2 columns of each part; or use a separate parameter for each part");
   }
   if (view[view.ndim - 1] == place.columns) return {};
   return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor), " would be merged to ",
@@ -343,7 +347,8 @@ Status AppendTensor(const Param& param, const Settings& settings, const Shape& t
   if (!CountBlocks(merged.shape, settings.max_preconditioner_dim, &count, merged.skipped) ||
       count > kMaxBlocks - static_cast<int64_t>(blocks->size())) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " brings the plan above ", kMaxBlocks,
-                   " blocks: max_preconditioner_dim is ", settings.max_preconditioner_dim, "; set a larger value");
+                   " blocks: max_preconditioner_dim is ", settings.max_preconditioner_dim,
+                   "; set a larger value, or reduce the number of parameters and of stacked tensors");
   }
   if (count > 1 && settings.uses_norms()) {
     return Invalid("a tensor of shape ", ShapeText(tensor), " is divided into ", count,
@@ -394,8 +399,8 @@ class PartAppender {
     return {};
   }
 
-  // Appends the blocks of each part of the flat shard [range.start, range.end) of one stacked tensor. Requires that
-  // row_splits divides dim 0.
+  // For each part of one stacked tensor, appends the blocks of the elements in the flat shard [range.start, range.end).
+  // Requires that row_splits is empty or divides dim 0.
   Status AppendFlat(const StackedRange& range) {
     const int64_t row = whole_.ndim > 0 ? whole_.DropFront(1).Product() : 1;
     for (const TensorPart& part : parts_) {
@@ -424,8 +429,8 @@ class PartAppender {
   Shape whole_;
   MatrixSize matrix_;  // of the whole tensor
   std::vector<Block>* blocks_;
-  int row_dim_ = 0;        // the dim that row_splits divides
-  int64_t first_row_ = 0;  // index in the whole tensor of the first row of the rectangle
+  int row_dim_ = 0;        // the dim that row_splits divides; 0 without row_splits
+  int64_t first_row_ = 0;  // index along row_dim_ at which the rectangle starts in the whole tensor
   std::vector<TensorPart> parts_;
 };
 
@@ -433,9 +438,11 @@ class PartAppender {
 // same error.
 Status CheckParts(const ParamDesc& desc, const Settings& settings) {
   if (settings.method == Method::kShampoo && settings.grafting == Grafting::kNone && HasRole(settings, desc)) {
-    return Invalid("role is ", NameOf(desc.role),
-                   ", but grafting is none: expected a grafting method, which updates parameters without factor "
-                   "matrices; or role hidden, or the key route off");
+    return Invalid(
+        "role is ", NameOf(desc.role),
+        ", but grafting is none: expected the role hidden, or another value of the key grafting, because "
+        "neither preconditioning nor grafting would apply to the parameter. To ignore all roles, set the key "
+        "route to off");
   }
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
   if (settings.method == Method::kMuon && settings.route == Route::kOff && tensor.ndim < 2) {
@@ -559,9 +566,9 @@ Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Bl
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
   PartAppender parts(param, settings, tensor, blocks);
   if (parts.count() > kMaxBlocks / stacked) {
-    return Invalid("row_splits divides ", stacked, " stacked tensors into ", parts.count(),
-                   " parts each: expected at most ", kMaxBlocks,
-                   " parts of all tensors together; use larger sizes or a smaller stack_dims");
+    return Invalid("row_splits divides each stacked tensor into ", parts.count(),
+                   " parts, and the number of stacked tensors is ", stacked, ": expected at most ", kMaxBlocks,
+                   " parts in total; use larger sizes in row_splits, or a smaller stack_dims");
   }
   for (const StackedRange& range : SplitStack(shape, desc.stack_dims, start, end)) {
     SHAMPOO_RETURN_IF_ERROR(flat ? parts.AppendFlat(range) : parts.AppendRectangle(held, range.offset_in_shard));

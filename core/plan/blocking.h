@@ -76,9 +76,10 @@ std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64
 // dropped. If no dim is left (a scalar, or all dims are 1), the shape is (1). Two neighbors become one dim if their
 // product is at most max_dim. min_dim selects the neighbors that are considered:
 //   min_dim == 0: all neighbors, from left to right.
-//   min_dim > 0:  from right to left, neighbors of which one is below min_dim, while more than two dims are left. This
-//                 merges the kernel dims of a convolution with its input channels, and the number of attention heads
-//                 with the width of a head, regardless of which dim comes first. A matrix stays a matrix.
+//   min_dim > 0:  from right to left, neighbors of which at least one is below min_dim, while more than two dims are
+//                 left. This merges the kernel dims of a convolution with its input channels, and the number of
+//                 attention heads with the width of a head, whether the output dim is first or last. A matrix stays a
+//                 matrix.
 // A dim longer than skip_size is not merged; with skip_size 0, there is no such limit. If `skipped` is not nullptr, bit
 // k of *skipped says whether dim k of the result is longer than skip_size. Requires max_dim >= 1, min_dim >= 0 and
 // skip_size >= 0.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/plan/check_plan.h"
 
+#include "core/base/amount.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/config/keys.h"
@@ -14,7 +15,7 @@ Status CheckRank(const char* kind, int rank, int world) {
   constexpr int kMaxRanks = 1 << 20;
   if (world < 1 || world > kMaxRanks) return Invalid(kind, "_world is ", world, ": expected 1 to ", kMaxRanks);
   if (rank < 0 || rank >= world) {
-    return Invalid(kind, "_rank is ", rank, ": expected 0 to ", world - 1, " because ", kind, "_world is ", world);
+    return Invalid(kind, "_rank is ", rank, ": expected ", IndicesText(world), " because ", kind, "_world is ", world);
   }
   return {};
 }
@@ -38,8 +39,8 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
 Status CheckFlat(const ParamDesc& desc, int64_t elements) {
   if (desc.flat_offset < 0 || desc.flat_count < 0 || desc.flat_offset > elements ||
       desc.flat_count > elements - desc.flat_offset) {
-    return Invalid("flat_offset is ", desc.flat_offset, " and flat_count ", desc.flat_count,
-                   ": the shard must be within the ", elements, " elements of the shape ", ShapeText(desc.shape));
+    return Invalid("flat_offset is ", desc.flat_offset, " and flat_count is ", desc.flat_count,
+                   ": expected a range within [0, ", elements, "), the elements of the shape ", ShapeText(desc.shape));
   }
   return {};
 }
@@ -49,8 +50,9 @@ Status CheckRectangle(const ParamDesc& desc) {
     const int64_t first = desc.local_offset[k];
     const int64_t count = desc.local_shape[k];
     if (first < 0 || count < 0 || first > desc.shape[k] || count > desc.shape[k] - first) {
-      return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] ", count,
-                     ": the rectangle must be within dim ", k, " of the shape ", ShapeText(desc.shape));
+      return Invalid("local_offset[", k, "] is ", first, " and local_shape[", k, "] is ", count,
+                     ": expected a range within [0, ", desc.shape[k], "), dim ", k, " of the shape ",
+                     ShapeText(desc.shape));
     }
   }
   return {};
@@ -62,7 +64,7 @@ Status CheckRowSplits(const ParamDesc& desc) {
   if (tensor.ndim == 0) {
     return Invalid("row_splits[0] is ", desc.row_splits[0], ", but the shape ", ShapeText(desc.shape),
                    " with stack_dims ", desc.stack_dims,
-                   " leaves no dim to divide: expected row_splits 0, or a smaller stack_dims");
+                   " leaves no dim to divide: expected no row_splits, or a shape with more dims than stack_dims");
   }
   const int dim = RowDim(tensor, desc.fan);
   const int64_t rows = tensor[dim];
@@ -75,12 +77,13 @@ Status CheckRowSplits(const ParamDesc& desc) {
   }
   const bool repeats = desc.row_splits.size() == 1 && rows % desc.row_splits[0] == 0;
   if (repeats && rows / desc.row_splits[0] > kMaxBlocks) {
-    return Invalid("row_splits[0] is ", desc.row_splits[0], ": it divides ", rows, " rows into more than ", kMaxBlocks,
-                   " parts; use a larger size");
+    return Invalid("row_splits[0] is ", desc.row_splits[0], ": it divides a dim of length ", rows, " into more than ",
+                   kMaxBlocks, " parts; use a larger size");
   }
   if (left != 0 && !repeats) {
-    return Invalid("row_splits does not fit dim ", desc.stack_dims + dim, " of the shape ", ShapeText(desc.shape),
-                   ": expected sizes whose sum is ", rows, ", or one size that divides ", rows);
+    return Invalid("row_splits is ", ShapeText(Shape::Of(desc.row_splits)), ": expected sizes whose sum is ", rows,
+                   ", or one size that divides ", rows, ", for dim ", desc.stack_dims + dim, " of the shape ",
+                   ShapeText(desc.shape));
   }
   return {};
 }
@@ -109,8 +112,8 @@ Status CheckRootDevice(const Settings& default_group, const Settings& settings, 
   if (!on_host) return {};
   if (settings.root_async > 0 || settings.method != Method::kShampoo) return {};
   return Invalid(
-      "key root_device: the value host is not allowed with root_async 0: expected a root_async of at least 1 in every "
-      "group with method shampoo, because a step cannot wait for the host; or root_device device");
+      "key root_device: the value host is not allowed with root_async 0, because a step cannot wait for the host: "
+      "expected the value device, or a root_async of at least 1 in every group with method shampoo");
 }
 
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {

@@ -26,7 +26,8 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   // The operations for each dim are counted in units of block.elements * block.shape[k]. An update of a factor matrix
   // counts as 1. A product of the block with an inverse root (a contraction) or with an eigenbasis (a rotation) counts
   // as 2. Shampoo makes an update and a contraction. A method in eigenbases makes an update and two rotations. With
-  // factor_correction kl or method kl_shampoo, a matrix needs one more contraction, which counts as 1 for each dim.
+  // factor_correction kl or method kl_shampoo, a matrix needs one more contraction in total. Each of its two dims adds
+  // half of the 2 that a contraction counts.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);
@@ -37,10 +38,10 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
 }
 
 // Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. The cost is that of root_method
-// eigen, even if the group has another root_method. With eigenvectors the result is 10: 9 for the eigendecomposition,
-// and 1 to compute the root from it or to compare an eigenbasis with the previous one. Resolvents
-// (core/roots/resolvent.h) compute inverse square roots in float32, in a range of sizes, without eigenvectors. A root
-// by resolvents takes about two fifths of the time of a root by eigenvectors.
+// eigen, even if the group has another root_method. This method normally uses eigenvectors, and the result is 10: 9 for
+// the eigendecomposition, and 1 to compute the root from it or to compare an eigenbasis with the previous one. For
+// inverse square roots in float32, in a range of sizes, the method uses resolvents instead (core/roots/resolvent.h). A
+// root by resolvents takes about two fifths of the time of a root by eigenvectors.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;

@@ -41,7 +41,8 @@ struct ElementPositions {
     return piece.At(static_cast<uint64_t>(block.At(static_cast<uint32_t>(i))));  // i is below kLargestBlock
   }
 
-  View block;  // the block, as a view of the piece (BlockPlace::piece)
+  // The piece is the whole parameter, or the region of the parameter that one rank holds (BlockPlace).
+  View block;  // the block, as a view of the piece
   View piece;  // the piece, as a view of the parameter
 };
 

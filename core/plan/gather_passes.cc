@@ -45,7 +45,7 @@ void ForEachHolder(const PlanData& plan, const Block& block, Visit&& visit) {
   }
 }
 
-// Returns the indices of the blocks of each pass, in plan order.
+// Returns, for each pass (see GatherPass), the indices of its blocks in plan order.
 std::vector<std::vector<int64_t>> BlocksOfPasses(const PlanData& plan) {
   std::vector<std::vector<int64_t>> blocks(plan.bucket_count * static_cast<size_t>(plan.placement.replica_world));
   for (size_t i = 0; i < plan.blocks.size(); ++i) {

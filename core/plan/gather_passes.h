@@ -12,11 +12,11 @@
 // replica, with two exchanges:
 //   collect  each shard rank sends its slices of gradients and parameters to the ranks that own the blocks;
 //   deliver  the owners send updates to the ranks that hold the parameters.
-// In both exchanges, each rank sends a message to every rank. A message from rank a to rank b has a header and then
-// slices of blocks in plan order:
-//   collect  the slices that a holds of the blocks that b owns. If every rank holds the whole parameter, only the owner
-//            of a block sends its slice, to itself.
-//   deliver  the slices that b holds of the blocks that a owns.
+// In both exchanges, each rank sends a message to every rank. A message from rank `a` to rank `b` has a header and
+// then slices of blocks in plan order:
+//   collect  the slices that `a` holds of the blocks that `b` owns. If every rank holds the whole parameter, only the
+//            owner of a block sends its slice, to itself.
+//   deliver  the slices that `b` holds of the blocks that `a` owns.
 // The elements of a slice have the same sequence as in the block.
 namespace shampoo {
 
@@ -31,7 +31,7 @@ struct ShardSlice {
   int shard = 0;      // the rank that holds the slice
   int64_t elements = 0;
   bool collected = false;  // whether `shard` sends the slice to the owner; false: the owner has the elements already
-  Region region;           // the elements of the parameter that `shard` holds
+  Region region;           // all elements of the parameter that `shard` holds, including those outside of the block
   // Offsets in this rank's buffers for messages, in bytes: gradient_at and param_at in the buffer of the exchange
   // collect, update_at in that of the exchange deliver.
   int64_t gradient_at = 0;
@@ -55,7 +55,8 @@ struct PairTraffic {
   std::vector<size_t> recv_at;  // by shard rank: where, in the segment of that rank, the bytes for this rank begin
 };
 
-// The exchanges of one bucket of one replica, from the view of one shard rank, which is "this rank" below.
+// The exchanges of one bucket of one replica, from the view of one shard rank: "this rank" in this struct and in the
+// structs above.
 struct GatherPass {
   PairTraffic collect, deliver;
   std::vector<ShardSlice> held;   // the slices that this rank holds

@@ -7,7 +7,7 @@
 #include "core/config/settings.h"
 #include "core/plan/block.h"
 
-// Lays out the arena of a rank: step counters of the groups, then the states of each block that the rank owns.
+// The layout of a rank's arena: the step counters of the groups, then the states of each block that the rank owns.
 namespace shampoo {
 
 // The alignment of each state in the arena, in bytes: the size of a cache line and of the widest vector register.
@@ -24,7 +24,8 @@ int64_t CounterBytes(int64_t groups);
 // states together, and `state_offset` to 0.
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);
 
-// Moves the states that LayOutBlock has laid out, so that the states of the block start at `offset` in the arena.
+// Adds `offset` to the offsets that LayOutBlock has set, so that the states of the block start at `offset` in the
+// arena.
 void PlaceBlock(int64_t offset, Block* block);
 
 }  // namespace shampoo

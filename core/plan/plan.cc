@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/base/amount.h"
 #include "core/base/cpu_count.h"
 #include "core/base/log.h"
 #include "core/base/round_up.h"
@@ -54,9 +55,10 @@ Status Plan::AddSettings(const Config& config) {
   SHAMPOO_RETURN_IF_ERROR(config.Resolve(&settings));
   if (settings.method == Method::kShampoo && settings.epsilon <= 0 && settings.root_relative_epsilon <= 0 &&
       settings.root_rank_handling == RankHandling::kEpsilon) {
-    return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed for an optimizer: expected > 0, because a rank-deficient factor matrix otherwise "
-                   "has no inverse root; or set root_relative_epsilon or root_rank_handling pseudo_inverse");
+    return Invalid(
+        "key epsilon: the value ", settings.epsilon,
+        " is not allowed for an optimizer: expected > 0, because a rank-deficient factor matrix otherwise "
+        "has no inverse root; or set root_relative_epsilon above 0, or root_rank_handling to pseudo_inverse");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
@@ -99,8 +101,8 @@ Status Plan::AddParam(ParamDesc desc, int* index) {
   SHAMPOO_RETURN_IF_ERROR(CheckParamDesc(desc, &param.elements));
   const int groups = static_cast<int>(open_->groups.size());
   if (desc.group < 0 || desc.group >= groups) {
-    return Invalid("parameter \"", desc.name, "\": group is ", desc.group, ": expected 0 to ", groups - 1,
-                   ", a number from shampoo_plan_add_group or 0 for the plan's own group");
+    return Invalid("parameter \"", desc.name, "\": group is ", desc.group, ": expected ", IndicesText(groups),
+                   "; 0 is the plan's own group, and shampoo_plan_add_group returns the numbers of others");
   }
   const auto [place, is_new] = names_.insert(desc.name);
   if (!is_new) {
@@ -137,7 +139,7 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   const std::string context = Cat("parameter \"", param.desc.name, "\"");
   const int world = open_->placement.shard_world;
   if (shard_rank < 0 || shard_rank >= world) {
-    return Invalid("shard_rank is ", shard_rank, ": expected 0 to ", world - 1).Within(context);
+    return Invalid("shard_rank is ", shard_rank, ": expected ", IndicesText(world)).Within(context);
   }
   ParamDesc added = param.desc;
   added.form = desc.form;
@@ -210,7 +212,7 @@ Status Plan::MakeBlocks(PlanData* made) const {
             "parameter \"", param.desc.name, "\" is divided among shard ranks: expected a whole parameter, because ",
             block.is_orthogonalized ? "method muon orthogonalizes whole matrices"
                                     : Cat("its group uses norms of whole tensors (one of the keys ", kNormKeys, ")"),
-            "; set shard_mode gather, or use another group for the parameter",
+            "; set shard_mode to gather, or use another group for the parameter",
             block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
       }
       const bool reads_rows = settings.direction_moment == DirectionMoment::kRow ||
@@ -219,9 +221,9 @@ Status Plan::MakeBlocks(PlanData* made) const {
       if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
         return Invalid(
             "parameter \"", param.desc.name,
-            "\" is divided among shard ranks: expected a whole parameter, because second_moment (row "
-            "or short) and update_floor_rows each need whole rows and columns, even with muon_local; set shard_mode "
-            "gather, or set second_moment to element or none and update_floor_rows to false");
+            "\" is divided among shard ranks: expected a whole parameter, because whole rows and columns are needed if "
+            "second_moment is row or short, or if update_floor_rows is true, even with muon_local; set shard_mode to "
+            "gather, or set update_floor_rows to false and second_moment to element or none");
       }
       if (made->gathers) {
         block.gathered = true;
@@ -298,7 +300,7 @@ int64_t PlanData::ReplicaSetBytes() const {
 }
 
 Status Plan::Finish() {
-  if (finished()) return WrongState("the plan is finished already: call shampoo_plan_finish once");
+  if (finished()) return WrongState("the plan is finished already: call shampoo_plan_finish only once");
   auto made = std::make_shared<PlanData>(*open_);
   SHAMPOO_RETURN_IF_ERROR(FindShardLayouts(made.get()));
   SHAMPOO_RETURN_IF_ERROR(MakeBlocks(made.get()));
@@ -324,7 +326,7 @@ Status Plan::Bytes(int rank, std::string_view what, int64_t* bytes) const {
   const int world = finished_->ranks();
   if (rank == -1) rank = finished_->rank();
   if (rank < 0 || rank >= world)
-    return Invalid("rank is ", rank, ": expected 0 to ", world - 1, ", or -1 for this rank");
+    return Invalid("rank is ", rank, ": expected ", IndicesText(world), ", or -1 for this rank");
   constexpr std::string_view kByAllGather = ".all_gather";
   const std::string_view asked = what;
   const bool by_all_gather = what != "state" && what.ends_with(kByAllGather);

@@ -36,10 +36,10 @@ struct Placement {
 // buffer except `whole` has room for PlanData::exchange_sets() buckets. If the communicator has no all-to-all, the
 // buffer by_all_gather is used: on the CPU in addition to the others, on a device in place of `held` and `owned`.
 struct GatherBytes {
-  int64_t held = 0;           // buffer for the slices that the rank sends; with one replica, also for received updates
-  int64_t owned = 0;          // buffer for the slices that the rank receives as owner, and for updates that it sends
-  int64_t whole = 0;          // buffer for whole blocks that the rank owns; on the CPU, for one bucket at a time
-  int64_t arrived = 0;        // buffer for updates of the rank's shards, from all replicas
+  int64_t held = 0;     // buffer for the slices that the rank sends; with one replica, also for received updates
+  int64_t owned = 0;    // buffer for the slices that the rank receives as owner, and for updates that it sends
+  int64_t whole = 0;    // buffer for whole blocks that the rank owns: on the CPU those of one bucket, on a device all
+  int64_t arrived = 0;  // buffer for updates of the rank's shards, from all replicas
   int64_t by_all_gather = 0;  // buffer for the all-gathers that replace the all-to-all
   int64_t sent = 0;
   int64_t sent_by_all_gather = 0;  // replaces `sent` if the communicator has no all-to-all

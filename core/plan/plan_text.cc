@@ -18,7 +18,8 @@ struct RankDeficientFactor {
   int64_t missing() const { return block == nullptr ? 0 : block->shape[dim] - rank; }
 };
 
-// Returns the factor matrix of a dim if the matrix cannot have full rank. Otherwise `block` of the result is nullptr.
+// Returns the factor matrix of a dim if the matrix cannot have full rank and this needs a warning. Otherwise `block` of
+// the result is nullptr.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
   // No warning is needed in these cases: eigenbases need no inverse; a pseudo-inverse omits directions without
   // gradients; with a relative epsilon, the root in these directions is at most a fixed multiple of the root in other

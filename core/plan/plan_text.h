@@ -10,7 +10,8 @@
 // Text about a finished plan: lines that ranks compare with each other, and a warning about factor matrices.
 namespace shampoo {
 
-// Returns lines of text that must be the same on several ranks: one for each hyper-parameter and each parameter.
+// Returns lines of text that must be the same on several ranks: one with the numbers of parameters and groups, one for
+// each hyper-parameter of each group, and one for each parameter.
 // with_shards: the lines also contain this rank's shard of each parameter, for ranks that must hold the same shards.
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards);
 

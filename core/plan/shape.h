@@ -18,8 +18,8 @@ inline constexpr int kMaxDims = 8;
 
 // The dims of a row-major tensor, outermost first. A scalar has ndim 0 and one element. Entries of `dims` from ndim on
 // are 0, so that equal shapes compare equal.
-// The functions of core/plan require dims >= 1 whose product fits int64_t. Code that accepts shapes from outside
-// first computes the product with CheckedProduct.
+// The functions of core/plan require dims >= 1 whose product fits int64_t, except CheckedProduct, ShapeText and the
+// checks of the caller's shapes, which use CheckedProduct.
 struct Shape {
   int ndim = 0;
   std::array<int64_t, kMaxDims> dims{};

@@ -97,10 +97,10 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
   if (count > 0) {
     return Invalid(
         "shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ", missing,
-        count > 4 ? ", ..." : "",
+        count > 4 ? Cat(" and ", count - 4, " more") : "",
         nothing_added
             ? ". The other shards cannot be derived from this rank's shard, which is neither an equal chunk of the "
-              "flattened parameter or of dim 0, nor the whole parameter"
+              "flattened parameter, nor an equal chunk of dim 0, nor the whole parameter"
             : "",
         ". Describe the missing shards with shampoo_plan_add_shard");
   }
@@ -153,13 +153,13 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     for (size_t j = i + 1; j < ranks.size() && first_row(ranks[j]) < region.offset[0] + region.extent[0]; ++j) {
       if (!Intersect(region, At(regions_, ranks[j]))) continue;
       return Invalid("the shards of shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
-                     " overlap: with shard_mode gather, each element must be on exactly one rank, or the whole "
-                     "parameter on every rank");
+                     " overlap: with shard_mode gather, each element must be on exactly one shard rank, or the whole "
+                     "parameter on every shard rank");
     }
   }
   if (sum == elements_) return {};
-  return Invalid("the shards of all ranks together hold ", sum, " of the ", elements_, " elements of \"", own.name,
-                 "\": with shard_mode gather, each element must be on exactly one rank");
+  return Invalid("the shards of all shard ranks together hold ", sum, " of ", elements_, " elements of \"", own.name,
+                 "\": with shard_mode gather, each element must be on exactly one shard rank");
 }
 
 Region ShardLayout::Of(int rank) const {
@@ -202,8 +202,9 @@ int64_t CountIn(const Block& block, const Region& region) {
   if (region.is_interval()) {
     return CountBefore(block, region.offset[0] + region.extent[0]) - CountBefore(block, region.offset[0]);
   }
-  // Fast path: the region contains no element of the block if the region and the block have no common column. The test
-  // requires that each row of the block is within one row of the tensor, and that all these rows have the same columns.
+  // Fast path: the region contains no element of the block if the region and the block have no common column. Columns
+  // are compared only if each row of the block is within one row of the tensor, and all rows of the block have the same
+  // columns.
   const int last = region.shape.ndim - 1;
   const int64_t width = region.shape[last];
   const int64_t column = block.tensor_offset % width;

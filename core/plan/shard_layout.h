@@ -40,8 +40,9 @@ class ShardLayout {
   //   own     the parameter as this rank describes it
   //   others  the descriptions of other ranks' shards that the caller has added, by shard rank. If there are none, the
   //           layout follows the Rule that this rank's own shard satisfies.
-  // Returns an error if no rule applies and the shard of a rank is not described. If all shards are described, each
-  // element must be on exactly one rank, or every rank must hold the whole parameter.
+  // Returns an error if some shards of other ranks are described and some are not, or if none is described and this
+  // rank's own shard satisfies no Rule. If all shards are described, each element must be on exactly one rank, or every
+  // rank must hold the whole parameter.
   static Status Find(const ParamDesc& own, int rank, int world, const std::map<int, ParamDesc>& others,
                      ShardLayout* out);
 

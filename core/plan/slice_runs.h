@@ -11,9 +11,10 @@ namespace shampoo {
 
 struct Region;
 
-// Runs of consecutive elements of a slice, at equal distances. All runs except the last one have the same length. A
-// slice consists of the elements of a block that one shard rank holds, packed in the order of the block. With a short
-// table of series, a device finds the place of an element without visiting all elements of the block.
+// A series of runs of a slice. A slice consists of the elements of a block that one shard rank holds, packed in the
+// order of the block. A run is a sequence of elements that are consecutive both in the block and in the buffer of the
+// rank. The runs begin at equal distances, and all except the last one have the same length. With a short table of
+// series, a device finds the place of an element without visiting all elements of the block.
 struct RunSeries {
   int64_t packed;  // index of the first element in the packed slice; the series ends where the next begins
   int64_t dense;   // index of the first element in the dense block

@@ -66,8 +66,8 @@ constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }
 
-// Returns the index of element (row, column) or of the equal element (column, row): of the one in the upper triangle in
-// the forms kUpper and kPackedUpper, and of the one in the lower triangle in all other forms.
+// Returns the index of element (row, column) or of element (column, row), which is equal. With the forms kUpper and
+// kPackedUpper, it is the element in the upper triangle; with all other forms, the element in the lower triangle.
 constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
   const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
   if (upper == (row > column)) {

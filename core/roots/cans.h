@@ -7,7 +7,7 @@
 
 namespace shampoo {
 
-// The result of method cans for X = B^exponent with B = 2^-scale A + shift I.
+// The result of the root method `cans`: X = B^exponent with B = 2^-scale A + shift I, where A is the factor matrix.
 struct CansResult {
   int iterations = 0;
   double shift = 0;         // added to the diagonal of the scaled matrix
@@ -16,13 +16,13 @@ struct CansResult {
 };
 
 // Computes a root with the exponent -1/2 or -1/4 by a fixed number of products (core/rules/cans_scalars.h). Expects the
-// full matrix A * 2^-scale in workspace.Matrix(0, n) and destroys it. X is the root of the scaled matrix: the caller
-// multiplies X by 2^(scale * exponent). Always computes in float64, because float32 would keep only 3 digits at a
-// condition number of 1e5. The result must be checked with CansResidual.
+// full matrix 2^-scale A in workspace.Matrix(0, n) and destroys it. X is the root of B. The caller multiplies X by
+// 2^(scale * exponent), which gives the root of 2^scale B = A + 2^scale shift I. Always computes in float64, because
+// float32 would keep only 3 digits at a condition number of 1e5. The result must be checked with CansResidual.
 CansResult CansRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
-// Returns an estimate of the spectral radius of I - X^(p/2) B X^(p/2), where p = -1 / exponent. Returns NaN if an
-// element of b or x is not finite. Uses vectors 0 to 2 of the workspace.
+// Returns an estimate of the spectral radius of I - X^(p/2) B X^(p/2), where p = -1 / exponent, and `b` and `x` hold
+// the full matrices B and X. Returns NaN if an element of b or x is not finite. Uses vectors 0 to 2 of the workspace.
 double CansResidual(const RootSpec& spec, int64_t n, const double* b, const double* x,
                     const RootWorkspace<double>& workspace);
 

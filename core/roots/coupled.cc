@@ -13,9 +13,11 @@
 namespace shampoo {
 namespace {
 
-// All matrices of an iteration are polynomials in one symmetric matrix, so they are symmetric and commute. Therefore
-// powers are computed by repeated squaring, SYRK computes the squares, and blas::SymmetricProduct computes all other
-// products. For large matrices, both compute only one triangle, which takes half the time.
+// B is the scaled and shifted matrix (core/roots/coupled.h). X converges to the root B^(-1/p), Y = B X^p converges to
+// I, and T is the factor of one iteration. All matrices of an iteration are polynomials in B, so they are symmetric
+// and commute. Therefore powers are computed by repeated squaring, SYRK computes the squares, and
+// blas::SymmetricProduct computes all other products. For large matrices, both compute only one triangle, which takes
+// half the time.
 template <typename Root>
 class Iteration {
  public:
@@ -88,10 +90,9 @@ class Iteration {
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
-    // Up to n = 64, blas::SymmetricProduct returns a Y that is symmetric only up to rounding, and the next T is
-    // computed from Y. The next power of T is then computed by SYRK, which returns T T^T instead of T T: the
-    // antisymmetric part of the second factor has the wrong sign. Without Mirror(), the antisymmetric part of Y would
-    // therefore grow in each iteration.
+    // If n is at most 64, rounding errors make the Y of blas::SymmetricProduct slightly asymmetric. T of the next
+    // iteration is computed from Y, and SYRK squares T as T T^T instead of T T: the antisymmetric part of the second
+    // factor has the wrong sign. Without Mirror(), the antisymmetric part of Y would therefore grow in each iteration.
     Mirror(n_, y_);
   }
 

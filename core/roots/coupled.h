@@ -20,8 +20,8 @@ struct CoupledResult {
   Root* spare[3] = {};  // the other three matrices of the workspace, which the caller may use
 };
 
-// NewtonRoot and HigherOrderRoot expect the full matrix A * 2^-scale in workspace.Matrix(0, n) and destroy it. X is the
-// root of the scaled matrix, and 2^(-scale / p) X is the root of the unscaled matrix.
+// NewtonRoot and HigherOrderRoot expect the full matrix 2^-scale A in workspace.Matrix(0, n) and destroy it. Their
+// result is X = B^(-1/p). The inverse p-th root of the unscaled matrix A + 2^scale shift I is 2^(-scale / p) X.
 
 // Runs the coupled inverse Newton iteration: X <- X T, Y <- T^p Y with T = ((p + 1) I - Y) / p. Requires that
 // p = spec.numerator / spec.denominator is an integer.

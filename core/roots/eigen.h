@@ -20,9 +20,10 @@ template <typename Root>
 RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, int scale,
                       const RootWorkspace<Root>& workspace, Root** x);
 
-// Computes the root of a diagonal matrix, such as any 1 x 1 matrix, element by element: (a_ii + epsilon)^exponent.
-// RootSpec::clamp applies only if the result without the clamp is not finite. With a relative epsilon, *x is the root
-// of A * 2^-scale, as for EigenRoot. Without a relative epsilon, scale must be 0.
+// Computes the root of a diagonal matrix, such as any 1 x 1 matrix, element by element: (a_ii + epsilon)^exponent. With
+// spec.pseudo_inverse, the element is a_ii^exponent instead, or 0 if a_ii counts as 0. spec.clamp applies only if the
+// result without the clamp is not finite. With a relative epsilon, *x is the root of A * 2^-scale, as for EigenRoot.
+// Without a relative epsilon, scale must be 0.
 template <typename Real, typename Root>
 RootOutcome DiagonalRoot(const RootSpec& spec, const SymmetricView<Real>& matrix, int scale,
                          const RootWorkspace<Root>& workspace, Root** x);

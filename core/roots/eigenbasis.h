@@ -34,8 +34,8 @@ struct BasisMemory {
   Real* Basis(int64_t n) const { return own.Work(n); }
   // n x n elements that the caller may use after the basis has been computed.
   Real* Spare(int64_t n) const { return own.Work(n) + n * n; }
-  // The order into which orthogonal iteration has sorted the columns of the previous basis (BasisSort::kBefore): n
-  // indices.
+  // How orthogonal iteration has sorted the columns of the previous basis (BasisSort::kBefore): n indices. Column i
+  // after sorting is column Order()[i] of the previous basis.
   int32_t* Order() const { return own.ints; }
 };
 
@@ -47,11 +47,12 @@ struct BasisOutcome {
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
-// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept;
-// method qr with BasisSort::kAfter or kAscending still sorts its columns. Without a previous basis, methods eigen and
-// qr both compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr starts from a previous
-// basis, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the eigensolver
-// fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
+// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept
+// (BasisOutcome::is_kept). Exception: if its columns are not in the order that method qr with BasisSort::kAfter or
+// kAscending requires, the sorted basis is written to memory.Basis(n) instead. Without a previous basis, methods eigen
+// and qr both compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr starts from a
+// previous basis, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the
+// eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
 // Source: arXiv 2409.11321 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,

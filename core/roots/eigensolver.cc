@@ -45,8 +45,9 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
   if (n < kMinStagedSize || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
-  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements. v comes first: a copy of the matrix, which Sytrd replaces by
-  // reflectors. The rest is memory that the stages use one after another. The eigenvectors are computed in `a`.
+  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements. v comes first: a copy of the lower triangle of `a`. Sytrd
+  // replaces this copy by reflectors. All stages use `rest` as work memory; e and tau follow the work of Stedc. The
+  // eigenvectors are computed in `a`.
   Root* const v = work;
   Root* const rest = work + n * n;
   Root* const e = rest + blas::StedcWork(n);

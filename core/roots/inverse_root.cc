@@ -29,8 +29,8 @@ class OwnedWorkspace {
   std::vector<int32_t> ints_;
 };
 
-// Returns max |B X^power - I| with B = A + shift I. For a pseudo-inverse, I is replaced by the projector on the
-// directions that X keeps.
+// Returns max |B X^power - E| with B = A + shift I and power = -1 / spec.exponent. E is the identity I or, for a
+// pseudo-inverse, the projector on the directions that X keeps.
 template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
@@ -96,8 +96,9 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   spec.may_be_diagonal = true;
   spec.id = 0;
   if (spec.method == RootMethod::kNewton && numerator % denominator != 0) {
-    return Invalid("root_num is ", numerator, " and root_den ", denominator,
-                   ": root_method newton requires that root_num is a multiple of root_den; use higher_order or eigen");
+    return Invalid("root_num is ", numerator, " and root_den is ", denominator,
+                   ": root_method newton requires that root_num is a multiple of root_den; set root_method to "
+                   "higher_order or eigen");
   }
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));

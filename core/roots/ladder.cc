@@ -95,7 +95,7 @@ Attempt<Root> TryCoupled(const RootSpec& spec, Rung rung, const SymmetricView<Re
   attempt.factor = RootFactor(scale, spec.exponent);
   const bool accepted = result.converged == 0 && spec.accept_unconverged && std::isfinite(result.error);
   if (!accepted) {
-    // Load the matrix again, because the iteration has destroyed it.
+    // Load the matrix again, because the iteration has overwritten the copy in the workspace.
     Root* const b = result.spare[0];
     LoadLower(matrix, scale, b);
     for (int64_t i = 0; i < n; ++i) b[i * n + i] += static_cast<Root>(result.shift);
@@ -132,7 +132,7 @@ Attempt<double> TryCans(const RootSpec& spec, Rung rung, const SymmetricView<Rea
   attempt.outcome.epsilon = attempt.outcome.shift;
   attempt.factor = RootFactor(scale, spec.exponent);
   attempt.x = result.x;
-  // Load the matrix again, because the iteration has destroyed it.
+  // Load the matrix again, because the iteration has overwritten the copy in the workspace.
   double* const b = result.spare;
   LoadLower(matrix, scale, b);
   for (int64_t i = 0; i < n; ++i) b[i * n + i] += result.shift;
@@ -193,7 +193,8 @@ Attempt<Root> TryCansOrDiagonal(const RootSpec& spec, Rung rung, const Symmetric
   if constexpr (std::is_same_v<Root, double>) {
     if (!(spec.may_be_diagonal && facts.diagonal)) return TryCans(spec, rung, matrix, facts, workspace);
   }
-  // The matrix is diagonal. Root is not float here, because method cans always computes in float64 (DtypeOfMethod).
+  // The matrix is diagonal. This function is never called with Root = float, because method cans always computes in
+  // float64 (DtypeOfMethod).
   RootSpec eigen = spec;
   eigen.method = RootMethod::kEigen;
   return TryEigen(eigen, rung, EigenDriver::kDivideAndConquer, matrix, facts, workspace);

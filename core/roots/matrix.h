@@ -96,7 +96,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
   return facts;
 }
 
-// to <- the lower triangle of A * 2^-k. Each element is divided and rounded once.
+// Writes the lower triangle of A * 2^-k to `to`, with ElementScaling.
 template <typename Real, typename Root>
 void LoadLower(const SymmetricView<Real>& matrix, int k, Root* to) {
   const ElementScaling<Root> load(k, matrix.divisor);

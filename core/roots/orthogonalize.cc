@@ -172,7 +172,8 @@ bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
   double* const s = vt + k * columns;
   std::copy_n(x, n, a);
   if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
-  // Singular values are in descending order. If one is NaN, the comparison is false, and the result is not finite.
+  // Singular values are in descending order. If a singular value is NaN, `least` is NaN, so the loop omits none. The
+  // result is then not finite.
   const double least = kLeastSingularValue * NormOf(k, s);
   int64_t rank = k;
   while (rank > 0 && s[rank - 1] < least) --rank;
@@ -218,7 +219,7 @@ Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t colum
   std::vector<Real> result(a, a + n);
   if (!Orthogonalize<Real>(settings, rows, columns, result.data(), {memory.data()})) {
     return Numeric("LAPACK could not compute the singular value decomposition of the matrix a (", rows, " x ", columns,
-                   "): use orthogonalization newton_schulz");
+                   "): set the key orthogonalization to newton_schulz");
   }
   if (!std::isfinite(LargestMagnitude(result.data(), DtypeOf<Real>(), n))) {
     return Numeric("the iteration for the matrix a (", rows, " x ", columns,

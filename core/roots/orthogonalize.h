@@ -23,10 +23,10 @@ struct OrthogonalizeMemory {
 // changed. Multiplying X by a power of two does not change the result. The result does not depend on the number of
 // threads.
 //
-// If the key orthogonalization is newton_schulz, X is divided by one of its norms (key ns_norm), and each step applies
-// an odd polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982). The default coefficients are
-// those of Polar Express (arXiv 2505.16932). A singular value much smaller than the norm stays small. With coefficients
-// that the user has chosen, the result may contain infinities or NaN.
+// If the key orthogonalization is newton_schulz, X is divided by one of its norms (key ns_norm). Then each of ns_steps
+// iterations applies an odd polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982). The default
+// coefficients are those of Polar Express (arXiv 2505.16932). A singular value much smaller than the norm stays small.
+// With coefficients that the user has chosen, the result may contain infinities or NaN.
 //
 // If the key orthogonalization is exact, U V^T is computed from a singular value decomposition in float64. A singular
 // value below kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other
@@ -37,7 +37,7 @@ template <typename Real>
 bool Orthogonalize(const Settings& settings, int64_t rows, int64_t columns, Real* x,
                    const OrthogonalizeMemory<Real>& memory);
 
-// Orthogonalizes a matrix in host memory. Allocates its own workspace. On failure x is unchanged.
+// Writes the result of Orthogonalize for the matrix `a` to x. Allocates its own workspace. On failure x is unchanged.
 template <typename Real>
 Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t columns, const Real* a, Real* x);
 

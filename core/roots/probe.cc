@@ -23,7 +23,7 @@ double Distance(int64_t n, const Root* a, const Root* b) {
     const double difference = static_cast<double>(a[i]) - static_cast<double>(b[i]);
     sum += difference * difference;
   }
-  return std::sqrt(sum / static_cast<double>(n));  // relative to |v|
+  return std::sqrt(sum / static_cast<double>(n));  // |v| is sqrt(n); see probe.h
 }
 
 template <typename Root>

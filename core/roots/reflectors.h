@@ -18,15 +18,16 @@ struct ReflectorPanel {
 };
 
 // Computes y, and writes into v the zeros and ones that blas::Sytrd does not store. ld: the row stride of v and y.
-// tau: points to the factor of the first reflector of the panel.
+// tau: points to the tau of the panel's first reflector (see Reflectors).
 template <typename Root>
 void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau);
 
-// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. For a panel of
-// k reflectors from H(f) on, H(f) H(f+1) ... H(f+k-1) = I - V^T Y: row i of V is the vector of reflector f + i, and Y
-// is T V with a triangular T. This is the compact WY form of Schreiber and Van Loan. T is in Puglisi's form, which
-// needs no recursion. A matrix is multiplied by a panel from the right with two matrix products. LAPACK's sormtr
-// instead uses products with triangles and transposes the matrix.
+// The orthogonal matrix Q = H(n-2) ... H(0) that blas::Sytrd returns, in panels of Width(n) reflectors. Reflector i is
+// H(i) = I - tau[i] v_i^T v_i with a row vector v_i. For a panel of k reflectors from H(f) on,
+// H(f) H(f+1) ... H(f+k-1) = I - V^T Y: row i of V is v_(f+i), and Y is T V with a triangular T. This is the compact WY
+// form of Schreiber and Van Loan. T is in Puglisi's form, which needs no recursion. A matrix is multiplied by a panel
+// from the right with two matrix products. LAPACK's sormtr instead uses products with triangles and transposes the
+// matrix.
 template <typename Root>
 class Reflectors {
  public:
@@ -34,7 +35,7 @@ class Reflectors {
   // change the rounding.
   static constexpr int64_t kMaxWidth = 64;
   static constexpr int64_t kTileRows = 128;
-  // Below this size a tile is not worth waking a thread.
+  // If n is smaller, a tile is too little work to wake a thread for it.
   static constexpr int64_t kMinTiledSize = 512;
   // For small n, preparing wider panels costs more time than the wider products save.
   static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }

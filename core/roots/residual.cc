@@ -54,9 +54,10 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // Use the epsilon that was added when x was computed. The iterative methods ignore RootSpec::clamp.
+  // With the method `higher_order` or a relative epsilon, the epsilon that was added may depend on the matrix.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
+  // The iterative methods ignore RootSpec::clamp.
   exact.clamp =
       outcome.kind != RootKind::kNewton && outcome.kind != RootKind::kHigherOrder && outcome.kind != RootKind::kCans;
   double* root = nullptr;

@@ -10,7 +10,8 @@
 
 namespace shampoo {
 
-// The accuracy of a computed root X = (A + shift I)^exponent, with RootOutcome::shift and RootSpec::exponent.
+// The accuracy of a computed root X = (A + shift I)^exponent of a matrix A, with RootOutcome::shift and
+// RootSpec::exponent. max |M| is the largest magnitude of an element of M.
 struct RootResiduals {
   // max |X - X64| / max |X64|, where method eigen computes X64, the root of A + shift I, in float64. Infinity if X64
   // cannot be computed.
@@ -33,14 +34,14 @@ struct RootReport {
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
-// Does the same in the memory in which ComputeRoot computed x.
+// Does the same. The workspace is that part of `memory` in which a root is computed in float64.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootMemory& memory);
 
-// Returns X^power for a symmetric matrix X. The result is in the workspace. Returns nullptr if the power cannot be
-// computed, for example because an eigenvalue is negative. Eigenvalues at or below rank_rtol times the largest one
-// count as 0 and stay 0. If rank_rtol is negative, no eigenvalue counts as 0.
+// Returns X^power for a symmetric matrix X. The result is in the workspace. Eigenvalues at or below rank_rtol times
+// the largest one count as 0 and stay 0. If rank_rtol is negative, no eigenvalue counts as 0. Returns nullptr if the
+// power cannot be computed, for example because rank_rtol and an eigenvalue are negative.
 template <typename Real>
 const double* RaiseSymmetric(const SymmetricView<Real>& x, double power, double rank_rtol,
                              const RootWorkspace<double>& workspace);

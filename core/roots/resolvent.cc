@@ -12,8 +12,8 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-// The least positive point in BoundEigenvalues() is 4^-14 = 2^-28 times the norm, because the largest condition number
-// for which IsSuitable() returns true is 2^27.
+// BoundEigenvalues() first compares the least eigenvalue with 0 and with norm 4^-i for i = 14, 13, ..., 0. A smaller
+// positive number is not needed: 4^-14 = 2^-28, and IsSuitable() returns true only for condition numbers up to 2^27.
 constexpr int kPositiveSteps = 14;
 constexpr double kPrecision = 0x1p-40;
 
@@ -72,7 +72,8 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
 }
 
 bool ResolventSum::IsSuitable(const EigenvalueBounds& bounds, double shift) {
-  constexpr double kRange = 0x1p40;  // limits the eigenvalues of Y^2, so that Y is in the range of float32
+  // Limits the eigenvalues of T + shift I, so that Y = (T + shift I)^(-1/2) is in the range of float32.
+  constexpr double kRange = 0x1p40;
   const double least = bounds.least + shift;
   const double largest = bounds.largest + shift;
   return least >= 1 / kRange && largest <= kRange && largest <= kLargestCondition * least;

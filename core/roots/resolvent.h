@@ -31,10 +31,10 @@ struct EigenvalueBounds {
 EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
 // Y = (T + shift I)^(-1/2) for a tridiagonal T, as a weighted sum of inverses (T + shift_j I)^-1, which are computed in
-// float64. Each inverse is semiseparable: above the diagonal, each column is a multiple of the column before it. So Y
-// is never stored. Its columns are computed from generators, one for each of the poles() inverses. A generator consists
-// of the elements on and above the diagonal in the last computed column of the inverse, and grows by one row per
-// column.
+// float64. ZolotarevSum gives the weights, and a pole for each j, from which shift_j follows. Each inverse is
+// semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never stored. Its
+// columns are computed from generators, one for each of the poles() inverses. A generator consists of the elements on
+// and above the diagonal in the last computed column of the inverse, and grows by one row per column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
@@ -78,7 +78,7 @@ class ResolventSum {
   int64_t poles_ = 0;  // a multiple of kLanes; the weights of excess poles are 0
   int64_t columns_ = 0;
   double largest_;
-  double* inverses_;
+  double* inverses_;  // the result of TridiagonalKernels::inverse_pivots, in the memory of the caller
   std::array<double, ZolotarevSum::kMaxPoles> weights_{};
   std::array<double, ZolotarevSum::kMaxPoles> corner_{};
 };

@@ -19,12 +19,14 @@
 namespace shampoo {
 namespace {
 
+// ResolventResult defines A, T, Q, X, Y, u and the probe vector v. ResolventSum defines the generators.
+
 // A call of ResolventSum::Grow() computes at most this many columns. A panel has at most this many reflectors.
 constexpr int64_t kWidth = ResolventSum::kColumns;
 // Returns the number of reflectors in a panel. Wider panels make products faster but take longer to prepare.
 constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
-// The number of vectors that are multiplied by Q together with the generators, to obtain v, av and xv of
-// ResolventResult.
+// The number of probe vectors. They are u, T u and Y u at first. Window::Apply() multiplies them by Q, which gives v,
+// av and xv of ResolventResult.
 constexpr int64_t kProbes = 3;
 constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
 // The largest ResolventResult::root_error that passes the check. This limit is 30 times the largest error that was
@@ -34,7 +36,7 @@ constexpr double kLargestRootError = 1e-5;
 // Returns how many columns LAPACK reduces before it updates the other columns.
 constexpr int64_t ReductionWidth(int64_t n) { return n < 192 ? 8 : n < 384 ? 16 : 32; }
 
-// Divides the workspace that follows the matrix into arrays.
+// Divides the workspace of the root into arrays. Here v is the array of reflectors, not the probe vector.
 struct Memory {
   int64_t ld;                        // row stride of v
   float *v, *x;                      // v: n x ld, reflectors; x: n x n, the root
@@ -69,7 +71,7 @@ struct Memory {
     generators = narrow(n * kMaxStride);
   }
 
-  // Returns the size of the layout in floats.
+  // Returns how much memory the arrays need together, in floats.
   static constexpr int64_t Elements(int64_t n) {
     const int64_t ld = RoundUp(n, TridiagonalKernels::kRowMultiple);
     const int64_t wide = 5 * n + ResolventSum::Elements(n);
@@ -185,8 +187,8 @@ void MultiplyTridiagonal(const Tridiagonal& t, double shift, const double* x, do
   }
 }
 
-// Checks the result with the probe vector v = Q u: returns whether A v = Q T u and X v = Q Y u up to rounding, and
-// whether root_error is at most kLargestRootError. Returns false if a value is not finite.
+// Checks the result with the probe vectors: returns whether A v = Q T u and X v = Q Y u up to rounding, and whether
+// root_error is at most kLargestRootError. Returns false if a value is not finite.
 bool Fits(int64_t n, const ResolventResult& result, const RootWorkspace<float>& workspace) {
   float* const v = workspace.Vector(0, n);
   float* const expected = workspace.Vector(1, n);

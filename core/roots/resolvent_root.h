@@ -27,13 +27,13 @@ struct ResolventResult {
   double root_error = 0;    // |(T + shift I) Y Y u - u| / |u|
 };
 
-// Returns whether the recovery ladder first calls ResolventRoot() for a root of dtype float32. If ResolventRoot() finds
-// that the matrix is not suitable, the ladder computes the root with eigenvectors.
+// Returns whether this rung of the recovery ladder calls ResolventRoot() if the root is in float32. If ResolventRoot()
+// finds that the matrix is not suitable, the same rung computes the root with eigenvectors.
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // Computes the inverse square root of the matrix A + shift I, where the lower triangle of A is in workspace.Matrix(n).
 // Does not change A.
-//   epsilon    shift is epsilon - ResolventResult::least
+//   epsilon    determines shift = epsilon - ResolventResult::least
 //   by_lapack  whether LAPACK reduces A to T even if there is a faster kernel; for tests
 ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<float>& workspace, bool by_lapack = false);
 

@@ -6,7 +6,8 @@
 
 namespace shampoo {
 
-// The range of sizes n for which the inverse square root in float32 is computed without eigenvectors.
+// The range of sizes n for which `root_method` eigen computes the inverse square root of an n x n matrix in float32
+// from resolvents instead of eigenvectors (UsesResolvents).
 inline constexpr int64_t kMinResolventSize = 8;
 inline constexpr int64_t kMaxResolventSize = 512;
 

@@ -33,9 +33,10 @@ struct RootOutcome {
   int iterations = 0;
   int converged = 1;  // see CoupledResult::converged in coupled.h; 1 with a method that is not a coupled iteration
   int solver_info = 0;
-  double epsilon = 0;  // the number that was added to the eigenvalues; absolute even with root_relative_epsilon
-  // The computed root is a root of A + shift I. If RootSpec::clamp subtracted a negative eigenvalue l, shift is
-  // epsilon - l. With pseudo_inverse, shift is 0. In all other cases, shift is epsilon.
+  double epsilon = 0;  // the number e that the key epsilon or root_relative_epsilon added to each eigenvalue
+  // Unless the matrix A is negligible (MatrixFacts), the computed root is a root of A + shift I. shift is e, or e - l
+  // if the negative least eigenvalue l was also subtracted (RootSpec::clamp). With pseudo_inverse, epsilon and shift
+  // are 0.
   double shift = 0;
   bool diagonal_input = false;  // all off-diagonal elements of the matrix are 0
   bool ok() const { return failure == RootFailure::kNone; }

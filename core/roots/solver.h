@@ -11,7 +11,8 @@
 namespace shampoo {
 
 // The solvers that the recovery ladder calls. They are defined in a separate translation unit so that tests can replace
-// them and inject failures at a chosen rung, call and block. For that purpose each solver takes the spec and the rung.
+// them and inject failures at a chosen rung, call and factor matrix (RootSpec::id). Therefore every solver takes the
+// spec and the rung, even if it uses neither.
 
 // Computes the same eigendecomposition as blas::Syevd, with the LAPACK driver `driver`. l receives the eigenvalues. In
 // float32, the driver must be kDivideAndConquer.

@@ -26,7 +26,7 @@ struct RootWorkspace {
     // Roots without eigenvectors (see resolvent_root.h) are computed only in float32.
     const int64_t by_resolvents = std::is_same_v<Root, float> ? ResolventWork(n) : 0;
     const int64_t eigen = n * n + std::max(blas::EigenWork(n), by_resolvents);
-    // If a coupled iteration fails, an eigendecomposition uses the same memory.
+    // If a method other than `eigen` fails, an eigendecomposition uses the same memory.
     return 4 * n + (method == RootMethod::kEigen ? eigen : std::max(eigen, 4 * n * n));
   }
   // Returns an upper bound on the number of elements that a root without eigenvectors needs in addition to the matrix.
@@ -39,10 +39,10 @@ struct RootWorkspace {
 
   // Vectors 0 to 3, of n elements each.
   Root* Vector(int i, int64_t n) const { return memory + i * n; }
-  // With method eigen, Matrix() is the matrix, and Work() is the memory of the eigensolver.
+  // With method `eigen`, Matrix(n) is the matrix, and Work(n) is the memory of the eigensolver.
   Root* Matrix(int64_t n) const { return memory + 4 * n; }
   Root* Work(int64_t n) const { return Matrix(n) + n * n; }
-  // With methods newton, higher_order and cans, i selects one of four matrices, 0 to 3.
+  // With methods `newton`, `higher_order` and `cans`, i selects one of four matrices, 0 to 3.
   Root* Matrix(int i, int64_t n) const { return memory + 4 * n + i * n * n; }
 };
 

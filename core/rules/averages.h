@@ -14,12 +14,13 @@
 //
 // With averaging, the parameter W is average_train X + (1 - average_train) Z, where X is the average and Z the newest
 // iterate. A block stores a difference: Z - W with averaging, and the average minus W with weight_ema. This difference
-// is 0 at the start, and bfloat16 is precise enough for it. With averaging, weight decay shrinks Z and leaves W as it
-// is. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
+// is 0 at the start, and bfloat16 is precise enough for it. With averaging, weight decay shrinks Z, and changes W
+// only through Z. Sources: Schedule-Free (arXiv 2405.15682), GPA (arXiv 2512.17131).
 namespace shampoo {
 
-// The coefficients of a step of averaging. After weight decay has shrunk Z, a step with direction D computes:
-//   W <- W + pull (Z - W) - move lr D,  Z <- Z - lr D
+// The coefficients of a step of averaging. S is the scaled direction, P * scale.down * scale.up (DirectionScale). After
+// weight decay has shrunk Z, a step computes:
+//   W <- W + pull (Z - W) - move lr S,  Z <- Z - lr S
 struct AveragingStep {
   double pull = 0;
   double move = 1;
@@ -49,7 +50,7 @@ struct AveragedElement {
   Real difference, iterate;
 };
 
-// A step of averaging on the elements of a block. The direction of the block is P * scale.down * scale.up.
+// A step of averaging on the elements of a block.
 template <typename Real>
 class AveragedMove {
  public:

@@ -18,9 +18,9 @@
 // Each block counts its own gradients. An update is a gradient that changes the parameter. If basis_order is `after`
 // and first_step is `skip`, the first gradient is not an update: it only initializes the eigenbases.
 //
-// With factor_correction kl, a step first whitens the gradient along all dims except k, and then adds the products of
-// the whitened gradient to factor matrix k. Whitening along a dim divides the gradient by the square roots of the
-// eigenvalues of that dim.
+// With factor_correction kl, a step does the following for each dim k. It whitens the gradient along all dims except k,
+// and then adds the product of the whitened gradient with itself to factor matrix k. Whitening along a dim divides the
+// gradient, in the eigenbasis of that dim, by the square roots of the eigenvalues of the dim.
 namespace shampoo {
 
 // Returns whether the first gradient of a block only initializes the block.
@@ -54,7 +54,7 @@ constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients)
   return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
 }
 
-// The properties of a block that determine its schedule, together with the schedule of its group.
+// The properties of a block that determine its schedule. The schedule of a block also depends on that of its group.
 struct ScheduledBlock {
   bool is_owned;           // only the owner has the states of the block
   bool is_rotated;         // the block has eigenbases
@@ -116,7 +116,8 @@ constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScal
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
 
-// Returns the relative epsilon r: a step adds r * max(V)^inverse_exponent to each element of V^inverse_exponent.
+// Returns the relative epsilon r: a step adds r * max(V)^inverse_exponent to each element of V^inverse_exponent. Here,
+// V is already bias-corrected.
 constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computation) {
   constexpr double kRoundoffs = 1024;
   return settings.relative_epsilon >= 0 ? settings.relative_epsilon : kRoundoffs / 2 * MachineEpsilon(computation);
@@ -185,7 +186,7 @@ SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, i
 }
 
 // Returns the number by which the first gradient's term in a factor matrix is multiplied. If kl_init is auto, the
-// product equals the term of a gradient that was whitened with the first eigenvalues. Otherwise, the number is 1.
+// multiplied term equals that of a gradient that was whitened with the first eigenvalues. Otherwise, the number is 1.
 // scale: the inverse square root of the first eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;

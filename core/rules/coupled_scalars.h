@@ -9,7 +9,8 @@
 #include "core/rules/root_spec.h"
 
 // The scalars of the coupled iterations for X = B^(-1/p), where B = 2^-scale A + shift I. The iterations start from
-// X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. Sources:
+// X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I.
+// T approximates Y^(-1/p): see NewtonDiagonal() and SeriesCoefficient(). Sources:
 // Higham, Functions of Matrices (2008), chapter 7, and the reference implementation (arXiv 2309.06497).
 namespace shampoo {
 
@@ -19,7 +20,7 @@ struct CoupledStart {
   double z = 0;  // the first Y is this multiple of B
 };
 
-// Returns the shift of the diagonal for a Newton iteration and for method cans.
+// Returns the shift of the diagonal for a Newton iteration and for root_method `cans`.
 SHAMPOO_HD inline double NewtonShift(const RootSpec& spec, int scale) { return std::ldexp(spec.epsilon, -scale); }
 
 // Returns z for a Newton iteration. norm: the Frobenius norm of B. p: the integer spec.numerator / spec.denominator.
@@ -43,8 +44,8 @@ SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale,
   return start;
 }
 
-// Returns a bound on the largest eigenvalue: min(|A|, |A^4|^(1/4)) or, with row_sum_epsilon, |A|, where |A| is the
-// largest row sum of magnitudes.
+// Returns a bound on the largest eigenvalue of M = 2^-scale A: min(|M|, |M^4|^(1/4)) or, with row_sum_epsilon, |M|,
+// where |M| is the largest row sum of magnitudes of elements.
 SHAMPOO_HD inline double EigenvalueBound(const RootSpec& spec, double row_sum, double row_sum_of_fourth) {
   const double of_fourth = std::pow(row_sum_of_fourth, 0.25);
   return of_fourth < row_sum && !spec.row_sum_epsilon ? of_fourth : row_sum;

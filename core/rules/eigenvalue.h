@@ -47,9 +47,10 @@ constexpr double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) {
   return 8 * static_cast<double>(n) * MachineEpsilon(dtype);
 }
 
-// Returns a k for which the largest element of A * 2^-k is between 1/2 and 1. Scaling by a power of two rounds nothing.
-// `shift`, which will be added to the diagonal, may be much larger than A; k is then chosen so that the scaled shift is
-// at most 2^kMaxShiftExponent, which is finite in float64.
+// Returns a k for which the largest element of A * 2^-k is between 1/2 and 1, where A is a matrix whose largest element
+// is `largest` in magnitude. Scaling by a power of two rounds nothing. `shift` is a number that will be added to the
+// diagonal of A. If it is much larger than `largest`, k is chosen so that shift * 2^-k is at most 2^kMaxShiftExponent,
+// which is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   constexpr int kMaxShiftExponent = 900;
   const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
@@ -59,8 +60,9 @@ SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
 }
 
 // If 1 / exponent is an integer of at most 64 in magnitude, returns the largest k <= scale for which the root of A *
-// 2^-k is the root of A times a power of two. If c is a power of 2^(1 / exponent), the roots of A and of c A then have
-// the same digits. If 1 / exponent is not such an integer, returns `scale`.
+// 2^-k is the root of A times a power of two. The root of a matrix A is A^exponent. With this k, the roots of A and of
+// c A have the same digits for each power c of 2^(1 / exponent). If 1 / exponent is not such an integer, returns
+// `scale`.
 SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   const double root = std::fabs(1 / exponent);
   if (!(root >= 1 && root <= 64 && root == std::floor(root))) return scale;
@@ -124,7 +126,9 @@ class RootOfEigenvalue {
  public:
   //   epsilon         for the unscaled matrix
   //   least, largest  the least and the largest eigenvalue of the scaled matrix
-  //   smallest        if the exponent is negative, an eigenvalue that is at most `smallest` after the shift has no root
+  //   smallest        if the exponent is negative, a shifted eigenvalue that is at most `smallest` has no root. Without
+  //                   pseudo_inverse, l is shifted to l - min(least, 0) + epsilon * 2^-scale if RootSpec::clamp is
+  //                   true, and to l + epsilon * 2^-scale otherwise.
   SHAMPOO_HD RootOfEigenvalue(const RootSpec& spec, double epsilon, double exponent, int scale, double least,
                               double largest, double smallest)
       : pseudo_inverse_(spec.pseudo_inverse),
@@ -195,20 +199,21 @@ class ProbeSigns {
   uint64_t state_ = 0x9e3779b97f4a7c15u;
 };
 
-// Returns the largest |Q^T Q v - v| / |v| that rounding may cause in a dtype with this machine epsilon. For 20,000
-// difficult matrices, correct solvers stayed far below this limit (tests/roots/random_roots.cc).
+// Returns the largest |Q^T Q v - v| / |v| that rounding may cause in a dtype with this machine epsilon. Q: the n x n
+// matrix of computed eigenvectors. v: the probe vector. For 20,000 difficult matrices, correct solvers stayed far below
+// this limit (tests/roots/random_roots.cc).
 SHAMPOO_HD inline double ProbeTolerance(int64_t n, double machine_epsilon) {
   return 30 * std::sqrt(static_cast<double>(n)) * machine_epsilon;
 }
 
-// Returns whether an eigendecomposition Q^T diag(l) Q of A in the root dtype passes the check with the probe vector v:
-// both errors must be at the level of rounding.
+// Returns whether an eigendecomposition Q^T diag(l) Q of a scaled matrix A in the root dtype passes the check with the
+// probe vector v: both errors must be at the level of rounding.
 //   lost     |Q^T Q v - v| / |v|
 //   error    |Q^T diag(l) Q v - A v| / |v|
 //   largest  the largest |l|
 SHAMPOO_HD inline bool PassesProbe(int64_t n, Dtype root_dtype, double lost, double error, double largest) {
   const double tolerance = ProbeTolerance(n, MachineEpsilon(root_dtype));
-  // The elements of the scaled matrix are at most about 1. Contributions below the smallest normal number may be lost.
+  // The elements of A are at most about 1 in magnitude. Contributions below the smallest normal number may be lost.
   return lost <= tolerance && error <= tolerance * largest + SmallestNormal(root_dtype);
 }
 

@@ -10,9 +10,10 @@
 #include "core/base/host_device.h"
 #include "core/rules/step_scalars.h"
 
-// Checks whether the states of a block stay finite in a step. |G| is the magnitude of an element of the gradient G. C_k
-// is G contracted with itself over all dims except k. A step adds C_k to the factor matrix F_k. The template parameter
-// Block is the Block of the plan or the DeviceBlock of the CUDA plugin.
+// Checks whether the states of a block stay finite in a step. G is gradient_scale * gradient + coupled_decay * W
+// (StepScalars), and |G| is the magnitude of an element of G. C_k is G contracted with itself over all dims except k. A
+// step adds a multiple of C_k to the factor matrix F_k. The template parameter Block is the Block of the plan or the
+// DeviceBlock of the CUDA plugin.
 namespace shampoo {
 
 // If a state grows in each step by less than this fraction of its limit, it does not reach the limit in 2^40 steps. The
@@ -53,7 +54,8 @@ constexpr Dtype ElementDtype(const Block& block) {
   return is_narrow ? block.filtered_grad.dtype : block.computation;
 }
 
-// Returns a bound on |G|; NaN if an argument is NaN. largest_param has an effect only with coupled decay.
+// Returns a bound on |G|; NaN if an argument is NaN. largest_gradient and largest_param: bounds on the magnitudes of
+// the elements of the caller's gradient and of W.
 constexpr double GradientBound(const StepScalars& step, double largest_gradient, double largest_param) {
   const double scale = step.gradient_scale < 0 ? -step.gradient_scale : step.gradient_scale;
   return scale * largest_gradient + step.coupled_decay * largest_param;
@@ -61,21 +63,21 @@ constexpr double GradientBound(const StepScalars& step, double largest_gradient,
 
 // Returns whether the elements of G can be computed.
 //   largest       a bound on |G|
-//   largest_term  the largest magnitude of the terms whose sum is an element of G
+//   largest_term  the largest magnitude of an element of gradient_scale * gradient or coupled_decay * W
 template <typename Block>
 constexpr bool GradientFits(const Block& block, double largest, double largest_term) {
   const double limit = LargestFinite(ElementDtype(block));
   return largest < limit && largest_term < limit;
 }
 
-// Returns how much rounding in the computation dtype may change an element of G. If the terms of the element cancel,
-// their rounding errors may exceed their sum.
+// Returns how much rounding in the computation dtype may change an element of G. If the two terms of the element
+// cancel, their rounding errors may exceed their sum. largest_term: as for GradientFits().
 constexpr double GradientRounding(const StepScalars& step, Dtype computation, double largest_term) {
   return step.coupled_decay != 0 ? 4 * MachineEpsilon(computation) * largest_term : 0;
 }
 
-// Returns a bound on the exact sum of squares of `elements` elements, each of which rounding may have changed by
-// `rounding`.
+// Returns a bound on the sum of the squares of elements of G that a step has rounded. square: the sum of the squares of
+// the exact elements. elements: their number. rounding: how much rounding may change an element.
 SHAMPOO_HD inline double SquareWithRounding(double square, int64_t elements, double rounding) {
   if (rounding == 0) return square;
   const double norm = std::sqrt(square) + std::sqrt(static_cast<double>(elements)) * rounding;
@@ -98,7 +100,8 @@ template <typename Block, typename Largest>
 class Growth {
  public:
   // has_states: whether the check includes the current states. A rank that does not own a block has no states of the
-  // block, so it checks only the gradient. All ranks must come to the same result for the gradient.
+  // block, so it checks only whether the terms that the gradient adds fit. The owner first makes this check, too, so
+  // that all ranks reject the same gradients.
   SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool has_states)
       : step_(step), block_(block), largest_(largest), has_states_(has_states) {}
 

@@ -17,19 +17,20 @@ constexpr const NsCoefficients::Entry& EntryOf(const NsCoefficients& coefficient
   return coefficients.entries[step < coefficients.count ? step : coefficients.count - 1];
 }
 
-// With the key orthogonalization set to exact, singular values below this multiple of the Frobenius norm count as 0 on
+// If the key `orthogonalization` is `exact`, singular values below this multiple of the Frobenius norm count as 0 on
 // the CPU, and all others become 1. On a device, results increase from 0 to 1 near this value (ExactEntryOf).
 inline constexpr double kLeastSingularValue = 0x1p-39;
 
-// With the key orthogonalization set to exact, a device orthogonalizes a matrix of norm 1 in float64 by these steps, in
+// If the key `orthogonalization` is `exact`, a device orthogonalizes a matrix of norm 1 in float64 by these steps, in
 // this order:
-//   - lifting: multiplies small singular values by up to 3.85, and maps [0.09, 1] to [0.33, 0.99]. The polynomial is a
-//     minimax polynomial on [0.09, 1]. Its maximum is 0.99. Rounding errors therefore cannot bring a singular value
-//     above 1, where the polynomial would amplify it. No large singular value becomes small, so the iteration is as
-//     accurate as a singular value decomposition (Nakatsukasa and Higham, SIAM J. Matrix Anal. Appl. 33, 2012).
-//   - converging: brings values of at least 0.33 near 1.
-//   - sharpening: brings values above 0.82 nearer to 1, and maps a small s to about 2.5 s^3, so that rounding errors in
-//     the null space vanish.
+//   - lifting: each step multiplies small singular values by up to 3.85, and maps [0.09, 1] to [0.33, 0.99]. The
+//     polynomial is a minimax polynomial on [0.09, 1]. Its maximum is 0.99. Rounding errors therefore cannot bring a
+//     singular value above 1, where the polynomial would amplify it. No large singular value becomes small, so the
+//     iteration is as accurate as a singular value decomposition (Nakatsukasa and Higham, SIAM J. Matrix Anal. Appl.
+//     33, 2012).
+//   - converging: all four steps together bring values of at least 0.33 near 1.
+//   - sharpening: each step brings values above 0.82 nearer to 1, and maps a small value s to about 2.5 s^3, so that
+//     rounding errors in the null space vanish.
 // A singular value s becomes 1 up to rounding errors if s >= 2^-37, more than 0.99 if s >= 2^-38, and less than 2e-5 if
 // s < 2^-41.
 inline constexpr int64_t kLiftingSteps = 18;
@@ -44,8 +45,8 @@ constexpr NsCoefficients::Entry ExactEntryOf(int64_t step) {
 
 // Returns the exponent of the power of two by which a matrix is divided before the iteration. After the division, the
 // largest magnitude of an element is in [1, 2). The division is exact except for elements that become subnormal, so the
-// result does not depend on the scale of gradients. largest: the largest magnitude of an element before the division,
-// which must not be 0.
+// orthogonalized matrix does not depend on the scale of gradients. largest: the largest magnitude of an element before
+// the division, which must not be 0. If `largest` is infinite or NaN, the exponent is 0.
 SHAMPOO_HD inline int ScaleExponent(double largest) {
   const bool is_finite = largest - largest == 0;
   return is_finite ? std::ilogb(largest) : 0;

@@ -84,7 +84,8 @@ struct ControlledMove {
   constexpr double Of(double w, double p) const { return keep * w - move * p; }
 };
 
-// Returns the old value w of an element minus its new value. moved: the element of W1. ratio: NormControlStep::Ratio().
+// Returns w minus the new value of an element. w: its value before weight decay. moved: the element of W1. ratio:
+// NormControlStep::Ratio().
 constexpr double ControlledDifference(double w, double ratio, double moved) { return w - ratio * moved; }
 
 // Returns the norm that hyperball maintains, or 0 if this norm is not known yet. stored: the state `radius`.
@@ -100,7 +101,7 @@ constexpr bool CanControl(const GroupSettings& settings, const NormSums& total, 
   return settings.norm_control != NormControl::kRelative || total.ww != 0;
 }
 
-// Returns an element of W after weight decay. decay: DecayOf() of the step.
+// Returns the element of W: the value after weight decay. w: the value before. p: the element of P. decay: DecayOf().
 template <typename Real>
 SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Real w, Real p) {
   const auto wide = static_cast<double>(w);

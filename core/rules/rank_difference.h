@@ -79,7 +79,7 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
 struct ShardStep {
   int64_t step = 0;        // 0: no rank makes a step of the group
   int64_t first = -1;      // the first rank that makes a step of the group; -1: none
-  int64_t differing = -1;  // the first rank whose step has another number; -1: none
+  int64_t differing = -1;  // the first rank that makes a step of the group whose number is not `step`; -1: none
 };
 
 // Compares the step numbers of one group in the step that the shard ranks are about to make.

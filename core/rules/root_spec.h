@@ -30,18 +30,18 @@ enum class RootFailure {
 // Higham, Functions of Matrices (2008), chapter 7, for the coupled iterations.
 struct RootSpec {
   RootMethod method = RootMethod::kEigen;
-  // X = A^exponent, exponent = -exponent_multiplier * denominator / numerator.
+  // The root of a matrix A is X = A^exponent. `exponent` is -denominator / numerator times the key exponent_multiplier.
   double exponent = -1;
   int64_t numerator = 1;
   int64_t denominator = 1;
-  // `epsilon` is added to the eigenvalues, with one exception: if relative_epsilon is 0, method higher_order adds
-  // `epsilon` times a bound on the largest eigenvalue. If relative_epsilon is above 0, `epsilon` is set to
-  // relative_epsilon times the mean eigenvalue once the matrix is known (ResolvedEpsilon). relative_epsilon stays above
-  // 0, because other functions also depend on it.
+  // `epsilon` is added to the eigenvalues, with two exceptions: with pseudo_inverse, nothing is added; if
+  // relative_epsilon is 0, method higher_order adds `epsilon` times a bound on the largest eigenvalue. If
+  // relative_epsilon is above 0, `epsilon` is set to relative_epsilon times the mean eigenvalue once the matrix is
+  // known (ResolvedEpsilon). relative_epsilon keeps its value, because later code checks whether it is above 0.
   double epsilon = 0;
   double relative_epsilon = 0;
-  // The key trace_scaling. The matrix is first divided by a power of its trace (TraceDivisor). A step does this
-  // (DividedByTrace) before it computes the root. InverseRoot() ignores the key.
+  // The key trace_scaling. Before a step computes a root, it divides the matrix by a power of its trace (TraceDivisor).
+  // The function InverseRoot() itself does not divide.
   double trace_scaling = 0;
   // The next five fields are for the coupled iterations.
   double tolerance = 1e-6;

@@ -13,23 +13,23 @@
 // resume.
 namespace shampoo {
 
-// Identifies what is rounded. The number of each value is part of the generator's counter.
+// Identifies what is rounded. The numbers of these enumerators are part of the generator's counter.
 enum class RoundedState : uint32_t {
   kParam = 0,
   kFilteredGrad = 1,
-  kSecondMoment = 2,
+  kSecondMoment = 2,  // V of an elementwise method that updates the block
   kMomentum = 3,
-  kGrafting = 4,
+  kGrafting = 4,  // V of the grafting method
   kSoapSecondMoment = 5,
   kIterate = 6,
   kWeightEma = 7,
   kMuonMoment = 8,
   // The states of SOAP when a refresh converts them to the new eigenbases.
-  kTurnedFilteredGrad = 9,
-  kTurnedSecondMoment = 10,
+  kRotatedFilteredGrad = 9,
+  kRotatedSecondMoment = 10,
 };
 
-// RoundedMomentOf() returns the RoundedState of the second moment of a block. RoundedAverageOf() returns the
+// RoundedMomentOf() returns the RoundedState of the second moment V of a block. RoundedAverageOf() returns the
 // RoundedState of the average (weight_ema) or the iterate (averaging) of a block. The block is a Block or a
 // DeviceBlock.
 template <typename AnyBlock>

@@ -7,8 +7,8 @@
 #include "core/config/settings.h"
 
 // Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs therefore get the
-// same results. Host and device compile the same functions.
+// on keys, on the plan and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs
+// therefore get the same results. Host and device compile the same functions.
 namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
@@ -152,8 +152,8 @@ constexpr int64_t FirstRefreshOf(const RefreshKeys& keys, int64_t phase) {
   return keys.start + SpreadOffset(keys, phase, IntervalAfter(keys, keys.start));
 }
 
-// Returns whether the roots of a refresh may be put into use `async` steps later, because `async` is above 0 and the
-// interval of the refresh is longer than `async`.
+// Returns whether the interval after a refresh leaves time for roots that are used `async` steps later: the interval is
+// longer than `async`, and `async` is above 0.
 constexpr bool IsDeferred(const RefreshKeys& keys, const Refresh& refresh) {
   return keys.async > 0 && refresh.interval > keys.async;
 }
@@ -168,8 +168,9 @@ constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
   return IsRefreshedAt(group.keys, phase, group.last, group.t);
 }
 
-// Returns whether a block that has had a gradient in every step has a root task in this step. The result is the same on
-// all ranks, because it does not depend on the state of the block, which only its owner has.
+// Returns true if a block that has had a gradient in every step has a root task in this step. Can also return true
+// root_async steps after the first refresh, although the roots of that refresh are already in use. The result is the
+// same on all ranks, because it does not depend on the state of the block, which only its owner has.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
   const Refresh& taken = group.last_usable;
@@ -214,14 +215,16 @@ constexpr int64_t SnapshotStepAfter(RootTask task, int64_t before, int64_t t) {
   return before;
 }
 
-// Returns how a block with this phase computes its direction in this step.
+// Returns how a block with this phase computes its direction in this step. is_preconditioned: whether the block has
+// factor matrices.
 constexpr DirectionRule DirectionRuleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned) {
   if (is_preconditioned && group.t >= FirstRefreshOf(group.keys, phase)) return DirectionRule::kPrecondition;
   if (group.grafting != Grafting::kNone) return DirectionRule::kGraft;
   return group.initial_inverse == InitialInverse::kIdentity ? DirectionRule::kFiltered : DirectionRule::kZero;
 }
 
-// Returns the schedule of a block. phase: Block::phase. snapshot_step: see RootTaskOf.
+// Returns the schedule of a block. phase: Block::phase. is_preconditioned: see DirectionRuleOf. snapshot_step: see
+// RootTaskOf.
 constexpr RootSchedule BlockScheduleOf(const GroupSchedule& group, int64_t phase, bool is_preconditioned,
                                        int64_t snapshot_step) {
   return {is_preconditioned ? RootTaskOf(group, phase, snapshot_step) : RootTask::kNone,

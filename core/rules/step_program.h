@@ -12,11 +12,11 @@ namespace shampoo {
 
 // The scalars and settings with which the CPU makes one step of each block of a group.
 struct StepProgram : StepScalars {
-  const Settings* settings = nullptr;  // the settings of the group, for the computation of roots
+  const Settings* settings = nullptr;  // for everything that StepScalars does not contain
   uint64_t rounding_seed = 0;          // the seed of stochastic rounding
 };
 
-// Returns the program of step t of a group. current: the settings with the values of bound scalars in this step.
+// Returns the program of step t of a group. current: `settings` with the values of bound scalars in this step.
 inline StepProgram MakeProgram(const Settings& settings, const GroupSettings& current, int64_t t,
                                uint64_t rounding_seed) {
   return {MakeStepScalars(current, t), &settings, rounding_seed};

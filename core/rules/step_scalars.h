@@ -12,8 +12,8 @@
 namespace shampoo {
 
 // The scalars of one step of one group, in the order in which a step uses them. Source: Distributed Shampoo
-// (arXiv 2309.06497), algorithm 2 with the options of its release. The moment_ fields are for grafting or, if the
-// method is not grafted (GraftsDirection), for the second moment of the method itself.
+// (arXiv 2309.06497), algorithm 2, with the options of the reference implementation. The moment_ fields are for
+// grafting or, if GraftsDirection() is false, for the second moment of the method itself.
 struct StepScalars {
   int64_t t = 0;  // the group's step, counted from 1
 
@@ -31,8 +31,8 @@ struct StepScalars {
   double moment_decay = 0;
   double moment_weight = 0;
 
-  // X_k <- (F_k / factor_correction + epsilon I)^(-exponent_multiplier / Block::root), if the block's schedule has a
-  // refresh
+  // X_k <- (F_k / factor_correction + e I)^(-exponent_multiplier / Block::root), if the block's schedule has a refresh.
+  // RootSpec (core/rules/root_spec.h) defines e and the exponent.
   double factor_correction = 1;  // for step t; roots of a snapshot use the correction for the snapshot's step
 
   // H = (ahead_decay * E + (1 - ahead_decay) * G) / filter_correction, then

@@ -63,7 +63,7 @@ struct UpdateTargets {
   Output output;
   bool has_momentum;
   Dtype momentum;
-  bool has_copy;
+  bool has_copy;  // the step also writes a copy of the new parameter (shampoo_buffers::copy)
   Dtype copy;
   bool is_exchanged;      // the block is exchanged between ranks
   bool exchanges_params;  // ranks exchange new parameters instead of updates
@@ -139,9 +139,8 @@ constexpr FitCheckMode FitCheckFor(const StepScalars& step, const UpdateTargets&
   return targets.has_momentum || step.decays_parameter() ? FitCheckMode::kByBound : FitCheckMode::kNone;
 }
 
-// The mark of a block whose update was skipped. In an exchange between ranks, every byte of the first element of the
-// block, or of a slice of the block, has this value. In each dtype, the element is then a NaN that no arithmetic
-// produces.
+// The mark of a block whose update was skipped. If ranks exchange this block or a slice of it, every byte of the first
+// element that is sent has this value. In each dtype, such an element is a NaN that no arithmetic produces.
 inline constexpr unsigned char kSkippedMark = 0xff;
 
 // Returns whether the values that are written for an element fit their dtypes. value: the new parameter that every rank

@@ -4,11 +4,13 @@
 
 #include <vector>
 
+#include "core/base/amount.h"
+
 namespace shampoo {
 
 Status FindEntry(const OptimizerState& state, int64_t index, const StateEntry** entry) {
   const auto count = static_cast<int64_t>(state.entries().size());
-  if (index < 0 || index >= count) return Invalid("index is ", index, ": expected 0 to ", count - 1);
+  if (index < 0 || index >= count) return Invalid("index is ", index, ": expected ", IndicesText(count));
   *entry = &state.entries()[static_cast<size_t>(index)];
   return {};
 }

@@ -45,13 +45,13 @@ int64_t StateEntry::span_bytes() const {
 
 Status CheckElements(const StateEntry& entry, int64_t first, int64_t count, const char* which, size_t bytes) {
   if (first < 0 || count < 0 || first > entry.elements() || count > entry.elements() - first) {
-    return Invalid("entry ", entry.key, ": first is ", first, " and count ", count, ": expected a range within the ",
-                   entry.elements(), " elements of the entry");
+    return Invalid("entry \"", entry.key, "\": first is ", first, " and count is ", count,
+                   ": expected a range within [0, ", entry.elements(), "), the elements of the entry");
   }
   const size_t needed = static_cast<size_t>(count) * SizeOf(entry.dtype);
   if (bytes < needed) {
-    return Invalid("entry ", entry.key, ": ", which, "_bytes is ", bytes, ": expected at least ", needed,
-                   ", the size of ", count, " elements of ", NameOf(entry.dtype));
+    return Invalid("entry \"", entry.key, "\": ", which, "_bytes is ", bytes, ": expected at least ", needed,
+                   ", because count is ", count, " and the dtype is ", NameOf(entry.dtype));
   }
   return {};
 }

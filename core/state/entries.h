@@ -40,7 +40,8 @@ struct StateEntry {
   std::string_view state() const { return std::string_view(key).substr(key.rfind('/') + 1); }
 };
 
-// Returns all entries of this rank, in the order of its arena.
+// Returns all entries of this rank: the step counters of the groups, then the states of the rank's blocks in the order
+// of ForEachState(), which may differ from the order in the arena.
 std::vector<StateEntry> ListEntries(const PlanData& plan);
 
 // Checks that elements [first, first + count) are within the entry and fit into `bytes` bytes. which: the name of the

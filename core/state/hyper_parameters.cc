@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/base/amount.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/config/keys.h"
@@ -36,7 +37,9 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                            : settings.root_relative_epsilon > 0 ? "root_relative_epsilon"
                                                                 : "epsilon";
   return Invalid("key ", key.name, ": the value ", value, " is not allowed ",
-                 is_in_use ? "for an optimizer: expected > 0" : Cat("while ", used, " is in use: expected 0"));
+                 is_in_use ? "for an optimizer: expected > 0"
+                           : Cat("while ", used, " is in use: expected 0; to use ", key.name,
+                                 " instead, make a new plan with a config that sets ", key.name, ", but not ", used));
 }
 
 // If the key is beta1 or momentum, checks that the plan has a state for this key.
@@ -82,7 +85,7 @@ GroupSettings HyperParameters::InForce(size_t group) const {
 Status HyperParameters::CheckGroup(int group) const {
   const int groups = static_cast<int>(groups_.size());
   if (group >= 0 && group < groups) return {};
-  return Invalid("group is ", group, ": expected 0 to ", groups - 1);
+  return Invalid("group is ", group, ": expected ", IndicesText(groups));
 }
 
 Status HyperParameters::Set(int group, const char* name, double value, bool* roots_depend_on_it) {
@@ -101,10 +104,9 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   SHAMPOO_RETURN_IF_ERROR(CheckEpsilon(settings, *key, value));
   if (value != 0) SHAMPOO_RETURN_IF_ERROR(CheckHasState(planned, *key));
   if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
-    return Invalid(
-        "key grafting_beta2: the value ", value,
-        " is not allowed with grafting adagrad, whose second moment is an unweighted sum: expected 1; use grafting "
-        "rmsprop for a decaying average");
+    return Invalid("key grafting_beta2: the value ", value,
+                   " is not allowed with grafting adagrad, whose second moment is an unweighted sum: expected 1; for a "
+                   "decaying average, create the optimizer with grafting rmsprop");
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
@@ -205,7 +207,7 @@ Status HyperParameters::CheckBoundScalars() const {
 
 Status HyperParameters::RejectScalar(size_t group, const char* name, double value) const {
   Status status = CheckScalar(groups_[group], name, value);
-  if (status.ok()) status = Internal("the CUDA backend rejected ", name, " ", value);
+  if (status.ok()) status = Internal("the CUDA backend rejected the value ", value, " of ", name);
   return std::move(status).Within(Cat("the scalar bound to group ", group));
 }
 

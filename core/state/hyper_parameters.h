@@ -44,11 +44,11 @@ class HyperParameters {
   // Binds a key of core/rules/bound_scalars.h to memory of the caller. If value is nullptr, removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
 
-  // Checks the values of all bound scalars in host memory.
+  // Checks the values of all bound scalars, which must be in host memory.
   Status CheckBoundScalars() const;
   // Returns the error for a bound value that a device rejected.
   Status RejectScalar(size_t group, const char* name, double value) const;
-  // Copies the values of bound scalars to settings().
+  // Copies the values of bound scalars, which must be in host memory, to settings().
   void StoreBoundScalars();
   // Returns a hash of all values that can be changed. reads_bound_scalars: whether the hash uses the current values of
   // bound scalars instead of the values in settings().

@@ -16,13 +16,13 @@
 
 namespace shampoo {
 
-// Receives notifications about changes of the state outside of steps.
+// Is called before and after the state is accessed or changed outside of steps.
 class StateObserver {
  public:
   virtual ~StateObserver() = default;
   // Waits for pending steps and records their results.
   virtual Status FinishSteps() = 0;
-  // The arena out() was set to the initial state, which is the state before the first step.
+  // The arena OptimizerState::out() was set to the initial state, which is the state before the first step.
   virtual void OnInitialize() = 0;
   // A range of the arena was written. step_counters: whether the range includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;

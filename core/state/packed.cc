@@ -15,9 +15,10 @@ bool StoresUpper(const StateEntry& entry) {
   return entry.form == SymmetricForm::kUpper || entry.form == SymmetricForm::kPackedUpper;
 }
 
-// Calls visit(in, out) for all elements on and below the diagonal in rows [first, last). `in` is the element's index in
-// the entry's memory, and `out` is its index in the packed rows, counted from the beginning of row `first`. Visits the
-// elements in tiles, because one of the two memories is accessed with a stride.
+// For an entry that stores the upper triangle: calls visit(in, out) for all elements on and below the diagonal in rows
+// [first, last). `in` is the element's index in the entry's memory, and `out` is its index in the packed rows, counted
+// from the beginning of row `first`. Visits the elements in tiles, because one of the two memories is accessed with a
+// stride.
 template <typename Visit>
 void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&& visit) {
   constexpr int64_t kTile = 32;

@@ -19,10 +19,10 @@ class AsyncRootSource {
   // Describes the step that is about to be enqueued or, in StartFromStep(), the step that was enqueued last.
   struct StepRoots {
     std::vector<RootTask>* tasks;                       // by block
-    bool any_task;                                      // a block of any rank has a task
+    bool any_task;                                      // at least one block, of this or another rank, has a task
     const std::vector<cuda::DeviceSettings>* settings;  // by group
     const int64_t* steps;                               // by group: the number of the step
-    const char* state_in;
+    const char* state_in;                               // the arena that the step reads
     const int64_t* block_counters;  // by block: its snapshot_step or gradient_count in state_in (see DeviceCounters)
     void* stream;
   };

@@ -24,7 +24,8 @@ void ForEachPair(std::span<const size_t> bytes, Visit&& visit) {
 
 static_assert(sizeof(RoundHeader) == kPairHeaderBytes);
 
-// The round numbers of a pass. They are above the round number of the agreement between shard ranks.
+// Return the numbers of the two rounds of a pass. They begin at kRound + 1, because every agreement between shard ranks
+// has the number kRound.
 int64_t CollectRound(size_t pass) { return ShardRounds::kRound + 1 + 2 * static_cast<int64_t>(pass); }
 int64_t DeliverRound(size_t pass) { return CollectRound(pass) + 1; }
 
@@ -129,8 +130,8 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
   return ExchangePairs(pass.deliver, DeliverRound(index), owned_.data(), arrived, {});
 }
 
-// Makes a round: sends a header and then the packed bytes to each rank. If a rank reports a failure, all ranks return
-// this failure. own: the failure that this rank reports.
+// Makes a round: sends a header and then the packed bytes to each rank. If a rank reports a failure, the call fails on
+// all ranks with kComm and the message of this failure. own: the failure that this rank reports; OK: none.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
   const RoundHeader header = rounds_.HeaderFor(round, own, 0);
@@ -141,7 +142,7 @@ Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, cha
       rounds_.Receive(header, [&](int rank) { return recv + received_at_[static_cast<size_t>(rank)]; }));
   const RoundFailure failure = rounds_.FindFailure();
   if (!failure.found()) return {};
-  // Some ranks may have written parameters of earlier buckets, so the failure is permanent.
+  // Some ranks may have written parameters of earlier buckets, so the communicator fails permanently.
   const Status error = rounds_.FetchError(failure, own.message());
   return rounds_.comm()->FailTogether(CommFailed(error.message()));
 }

@@ -33,12 +33,12 @@ class BlockGather {
   // Return the collected gradient and parameter of a whole block. The step overwrites the gradient with the update.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
   char* ParamOf(const WholeBlock& block) const { return whole_.data() + block.param_at; }
-  // Returns the buffers of a block that this rank collects. block: index in the plan. The address stays valid as long
-  // as this object exists.
+  // Returns the buffers of a whole block, which are nullptr if this rank does not collect the block. block: index in
+  // the plan. The address of the result stays valid as long as this object exists.
   const Buffers& BuffersOf(size_t block) const { return buffers_[block]; }
   // Sets whether the step of a block writes a copy of the new parameter.
   void SetCopied(size_t block, bool copied) { buffers_[block].copy = copied ? buffers_[block].out : nullptr; }
-  // Returns the buffer that receives updates if there is only one replica.
+  // Returns the memory that receives the updates for this rank's shards. Only for plans with one replica.
   char* arrived() const { return held_.data(); }
 
   // Sends gradients and parameters of the blocks of a pass to the owners of the blocks. takes_part: a flag for each
@@ -81,7 +81,7 @@ class BlockGather {
   Allocation by_all_gather_;  // the all-gather's buffer if the communicator has no all-to-all
   std::vector<SliceCopy> copies_;
   std::vector<Buffers> buffers_;     // by block
-  std::vector<size_t> received_at_;  // by rank: the offset of the bytes received from it
+  std::vector<size_t> received_at_;  // by rank: where its bytes begin in the receive buffer
 };
 
 }  // namespace shampoo

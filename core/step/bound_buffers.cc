@@ -63,7 +63,8 @@ Status CheckBuffers(const Param& param, const Buffers& buffers) {
 Status BoundBuffers::CheckRange(int first, int count) const {
   const auto params = static_cast<int64_t>(plan_.params.size());
   if (first >= 0 && count >= 0 && first <= params && count <= params - first) return {};
-  return Invalid("first is ", first, " and count ", count, ": expected a range of the plan's ", params, " parameters");
+  return Invalid("first is ", first, " and count is ", count, ": expected a range within [0, ", params,
+                 "), the parameters of the plan");
 }
 
 Status BoundBuffers::Bind(int first, std::span<const Buffers> buffers) {

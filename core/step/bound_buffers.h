@@ -29,7 +29,7 @@ class BoundBuffers {
   // Fails if a parameter with elements was never bound.
   Status CheckAllBound() const;
 
-  // Returns the buffers by parameter. Their addresses stay valid as long as this object exists.
+  // Returns the buffers by parameter. The `Buffers` elements keep their addresses as long as this object exists.
   std::span<const Buffers> all() const { return buffers_; }
   // Returns whether this rank holds elements of the parameter and has a gradient of them.
   bool HasGradient(const Param& param) const {

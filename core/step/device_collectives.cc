@@ -16,7 +16,8 @@ void DeviceCollectives::Begin(bool captured) {
   has_lost_data_ = false;
 }
 
-// Calls the function, which joins the next collective, unless the collective is to be skipped. Returns 0 on success.
+// Calls the function `collective`, which joins the next collective of the step. If this rank has already joined that
+// collective and is to skip it, the function is not called. Returns 0 on success.
 template <typename Function>
 int32_t DeviceCollectives::Join(const Function& collective) {
   if (skipped_ > 0) {

@@ -21,8 +21,8 @@ class DeviceCounters {
   // Returns whether a block of any rank has the state gradient_count. Each gradient of the block increments this state.
   bool count_gradients() const { return count_gradients_; }
   std::vector<int64_t> steps;  // by group
-  // By block: the state gradient_count (if the block has eigenbases) or snapshot_step (with root_async). For blocks of
-  // other ranks, the value is 0.
+  // By block: the state gradient_count (if the block has eigenbases) or snapshot_step (with root_async). The value is 0
+  // for blocks of other ranks and for blocks without these states.
   std::vector<int64_t> block_counters;
 
   // Returns whether this copy certainly equals the values in the arena.

@@ -84,7 +84,6 @@ Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std
     case Rejection::kFactorNotFinite:
       return RejectBlock(inputs, report);
     case Rejection::kNone:
-    case Rejection::kStale:
     case Rejection::kOtherRank:
       break;
   }

@@ -17,8 +17,9 @@
 namespace shampoo {
 namespace {
 
-// Fails if a group has a method that works in eigenbases, such as soap. Several ranks cannot capture its steps: all
-// ranks must reject the same captures, but a rank does not know whether eigenbases of other ranks' blocks are due.
+// Fails if a group has a method that works in eigenbases, such as soap. A step that refreshes eigenbases cannot be
+// captured, and all ranks must reject the same captures. However, a rank does not know whether a step refreshes
+// eigenbases of other ranks' blocks. Therefore several ranks cannot capture any step with such a group.
 Status CheckBasisCapture(const PlanData& plan) {
   for (const Settings& settings : plan.groups) {
     if (!UsesEigenbasis(settings.method)) continue;

@@ -59,8 +59,8 @@ class DevicePeers {
   // Returns the status. If it is an error, aborts the communicators.
   Status AbortOnError(Status status);
   // Returns the error that all ranks return for a rejected step. own: the error that this rank's device found. step:
-  // the largest step counter of the groups that make the last enqueued step, before this step (for an export: of all
-  // groups). was_replayed: whether the rejected step was the replay of a captured step.
+  // the largest step counter before the last enqueued step, among the groups that make this step (for an export: among
+  // all groups). was_replayed: whether the rejected step was the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 

@@ -37,8 +37,8 @@ class DeviceRanks {
   // Agrees with the ranks on the error of a rejected step. Returns this error, or success if no rank has an error. own:
   // this rank's error. step and was_replayed: as in DevicePeers::RejectionError(). Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
-  // Called on shard ranks after the replicas of each shard have agreed on `own`. Returns `own` if it is an error,
-  // otherwise the error of another shard rank. Collective. Never called on replicas.
+  // Called only if an optimizer has two communicators, on the object of the shards, after the replicas of each shard
+  // have agreed on `own`. Returns `own` if it is an error, otherwise the error of another shard, if any. Collective.
   virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 

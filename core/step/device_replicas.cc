@@ -12,7 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Returns the error of replicas that agree before any of them begins the step (PlanData::replicas_agree_first()).
+// Returns the error of the replica that failed. Replaces FetchErrorOfReplicas() if PlanData::replicas_agree_first() is
+// true: then no replica has begun the step, so no states have changed.
 Status FetchErrorBeforeStep(Rounds* rounds, const std::string& own_text) {
   return rounds->FetchError(rounds->FindFailure(), own_text);
 }
@@ -45,7 +46,7 @@ void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
 }
 
 Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
-  // A difference among shards is the same on all replicas of a shard, so the replicas have nothing to compare.
+  // If shards differ, report.rank and report.difference describe shards. The replicas then only exchange their errors.
   switch (report.among_shards != 0 ? cuda::RankDifference::kFailed : report.difference) {
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;

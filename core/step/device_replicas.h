@@ -28,7 +28,8 @@ class DeviceReplicas final : public DeviceRanks {
   int64_t staging_bytes() const override;
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
   Status TakeFailure() override { return collectives_.TakeFailure(); }
-  // The first exchange of a step contains the headers. In it, the replicas decide whether they make the step.
+  // In the first exchange of a step, each replica sends a header with its error code and hashes of its inputs. The
+  // replicas compare the headers and decide whether they make the step.
   bool CanStillReject() const override { return collectives_.joined() == 0 && !collectives_.has_lost_data(); }
   void SkipJoinedCollectives() override { collectives_.SkipJoined(); }
   Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) override;
@@ -37,11 +38,11 @@ class DeviceReplicas final : public DeviceRanks {
   StepInputs inputs_;
   Rounds rounds_;
   const cuda::DeviceEngine* engine_;
-  // Inputs are kept to find the error of a rejected step. There are two ReplicaInputs, because a step may be captured
-  // before the error of an earlier step was reported.
+  // If the inputs of a step differ between replicas, Agree() finds the difference in the ReplicaInputs of that step.
+  // There are two ReplicaInputs, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  // Exchanges the error messages of the replicas, and returns the error of the failure in the last round.
+  // Exchanges the error messages of the replicas, and returns the error of the replica that failed in this call.
   Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);
   DeviceCollectives collectives_;
 };

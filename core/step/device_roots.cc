@@ -32,8 +32,7 @@ struct DeviceAttempts {
   cuda::RootRetry retry;
 };
 
-// Returns whether another solver of the device may succeed after the device's solver for batches has failed in this
-// way.
+// Returns whether the device should try its other solvers after its solver for batches has failed with `failure`.
 bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
   return (spec.method == RootMethod::kEigen || spec.method == RootMethod::kCans) &&
          (failure == RootFailure::kSolver || failure == RootFailure::kWrongResult ||
@@ -89,9 +88,9 @@ RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, cons
   return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
 }
 
-// Computes the root of dim k again and stores it in `memory`. block: a copy of the block; factor matrix k of the copy
-// is the matrix from which the root is computed. memory: holds this matrix and the inverse root, at their offsets in
-// `block`.
+// Computes the root of dim k again and stores it in `memory`. block: a copy of the block, in which factor matrix k
+// is the matrix from which the root is computed (the factor matrix or its snapshot). memory: holds this matrix and
+// receives the root, at their offsets in `block`. correction: the matrix is divided by this number (FactorCorrection).
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
                    char* memory, RootReport* report) {

@@ -24,9 +24,10 @@ struct DeviceRootSource {
   char* arena;    // the states, on the device
 };
 
-// Tries to compute the inverse root again, first on the device with other solvers, and then on the host with the
-// recovery ladder. If an attempt succeeds, stores the root in the arena. *report describes the failed attempt of
-// the step, and is replaced by a description of the last attempt.
+// Tries to compute the inverse root again. If the device has other solvers for the root method and the failure, it
+// tries them. If none succeeds, the host tries with the recovery ladder. If an attempt succeeds, stores the root in the
+// arena. On entry, *report describes the failed attempt of the step. If the function returns OK, *report describes the
+// last attempt, even if that attempt failed.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

@@ -40,10 +40,10 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
-  // Inputs are kept to find the error of a rejected step. There are two ShardRounds, because a step may be captured
-  // before the error of an earlier step was reported.
-  ShardRounds step_;      // with the inputs of the last step that was not captured
-  ShardRounds captured_;  // with the inputs of the last captured step
+  // A ShardRounds keeps what a step compares between shards (ShardRounds::SetInputs), to find the error if the step is
+  // rejected. There are two, because a step may be captured before the error of an earlier step was reported.
+  ShardRounds step_;      // of the last step that was not captured
+  ShardRounds captured_;  // of the last captured step
   DeviceCollectives collectives_;
 };
 

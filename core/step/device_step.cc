@@ -223,7 +223,8 @@ void DeviceStep::ListTasks(bool captured) {
     if (next_.takes_part[p] == 0 || !block.is_preconditioned) continue;
     if (captured && !takes_part_in_replays(inputs_.plan.params[p], g)) continue;
     const GroupSchedule& schedule = next_.schedules[g];
-    // All ranks must reject the same captures, but a rank does not know the states of the other ranks' blocks.
+    // If a block has a regular task, all ranks must reject the capture, although only the owner knows the block's
+    // state. IsRegularTask() therefore does not use this state.
     bool has_task = !block.is_rotated() && IsRegularTask(schedule, block.phase);
     if (inputs_.plan.Owns(block)) {
       task = block.is_rotated() ? BasisTaskOf(inputs_.state.hyper_parameters().settings(g), counter)
@@ -255,7 +256,7 @@ Status DeviceStep::PrepareAsyncRoots() {
   return {};
 }
 
-// again: whether the last call of Enqueue() failed, and this call enqueues the same step only to report the error.
+// again: true if the last call of Enqueue() failed. This call then enqueues the same step only to report the error.
 Status DeviceStep::Enqueue(bool captured, const Status& checked, bool again) {
   cuda::StepArgs args{};
   args.captured = captured ? 1 : 0;
@@ -420,8 +421,9 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
       report = ReportOfDevice(statuses[k]);
       // from_host: the host computed this async root, and has already tried all rungs of the recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
-      // The host does not compute an eigenbasis that the device could not compute. The block keeps the old one until
-      // the next refresh, because the device has already converted the states to the eigenbases that the block has now.
+      // If the device could not compute an eigenbasis, the block keeps its previous eigenbasis of dim k until the next
+      // refresh. The host does not try again: another eigenbasis would not match the states of the block, which the
+      // device has already converted.
       if (report.outcome.ok() || from_host || !is_writable || block.is_rotated()) continue;
       // A step that starts to use the roots of a snapshot sets snapshot_step to -s, where s is the step at which the
       // snapshot was taken.
@@ -451,8 +453,8 @@ Status DeviceStep::Export(Status caller_status, double blend, std::span<void* co
   return engine_->Export({memory_->stream(), inputs_.buffers.all().data(), weights.data(), inputs_.state.out(), blend});
 }
 
-// Exports averages if the blocks are distributed over several owners. The devices make the exchanges of a step.
-// This call waits until this rank has received all averages.
+// Exports averages if the blocks are distributed over several owners. The devices exchange data as in a step. This call
+// waits until this rank has received all averages.
 Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(peers_->PriorFailure());
   Status readable = CatchExceptions([&] { return memory_->CheckReadable(kAverages); });
@@ -466,8 +468,8 @@ Status DeviceStep::ExportWithPeers(Status caller_status, double blend, std::span
   if (checked.ok()) checked = std::move(caller_status);
   if (checked.ok()) checked = CatchExceptions([&] { return CheckExport(inputs_, weights); });
   next_.SetExport(blend, inputs_.buffers.all(), checked.ok() ? weights : std::span<void* const>());
-  // If the counters differ between ranks, the error of RaiseRejection() reports these numbers minus 1, which are the
-  // counters.
+  // If the counters differ between replicas, the error compares their largest counters. RaiseRejection() computes the
+  // largest counter of this rank from pending_.steps, by subtracting 1.
   for (size_t g = 0; g < pending_.steps.size(); ++g) pending_.steps[g] = counters_.steps[g] + 1;
   SHAMPOO_RETURN_IF_ERROR(EnqueueOrAbort(std::move(checked)));
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(PollReport(last_ticket_)));

@@ -70,14 +70,14 @@ class DeviceStep final : public StepStrategy {
     int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    // By group: the number of the step; 0: the group is not active. After an export, no step is pending. Each
-    // number is then the step counter of the group plus 1, because RaiseRejection() subtracts 1.
+    // By group: the number of the step; 0: the group is not active. An export has no step. It sets each number to the
+    // step counter of the group plus 1, because RaiseRejection() subtracts 1.
     std::vector<int64_t> steps;
     std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
     std::vector<RootTask> tasks;              // by block
     bool any_task = false;
-    // The counts in the last report before this step.
+    // StepReport::steps and StepReport::skipped_steps in the last report before this step.
     int64_t steps_before = 0;
     int64_t skipped_before = 0;
   };

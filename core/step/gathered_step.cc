@@ -20,8 +20,8 @@ std::vector<BlockTarget> TargetsInWholeBlocks(const StepInputs& inputs, const Bl
 
 }  // namespace
 
-// The last argument of HostStep defers state errors: only the owner of a block can detect that the state of the block
-// does not fit the gradient. The owner then skips the update of the block instead of rejecting the step.
+// The last argument of HostStep (defers_state_errors) is true, because only the owner of a block can detect that a
+// state of the block would overflow. The owner then skips the update of the block instead of rejecting the step.
 GatheredStep::GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend,
                            std::unique_ptr<ShardRounds> shards, std::unique_ptr<BlockGather> gather,
                            std::unique_ptr<ReplicaSharing> replicas)
@@ -57,7 +57,7 @@ Status GatheredStep::Step(Status caller_status, void* /*stream*/) {
 }
 
 // Makes the checks that need only the shards of this rank. The owner of a block checks later, in CheckOwnedStates(),
-// whether the state of the block fits the gradient, because this check needs the whole block.
+// whether a state of the block would overflow, because that check needs the whole block and its states.
 void GatheredStep::CheckShards(StepDecision* decision) {
   decision->status = CatchExceptions([&]() -> Status {
     SHAMPOO_RETURN_IF_ERROR(CheckBeforeListing(std::move(decision->status), &decision->is_forwarded));
@@ -163,8 +163,8 @@ Status GatheredStep::JoinRejected(StepDecision decision) {
   return replicas_->Share(0, decision, context_, shards_.get());
 }
 
-// An export makes the rounds of a step, so that failures are reported in the same way. Nothing is collected, because
-// the owner of a block needs only the state of the block.
+// An export makes the rounds of a step, so that failures are reported in the same way. The collect rounds transfer no
+// gradients or parameters, because the owner of a block needs only the state of the block.
 Status GatheredStep::Export(Status caller_status, double blend, std::span<void* const> weights) {
   SHAMPOO_RETURN_IF_ERROR(ReportPriorFailure(shards_.get(), replicas_.get()));
   StepDecision decision{.status = std::move(caller_status), .exports = true};
@@ -222,8 +222,8 @@ Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   return {};
 }
 
-// Skips the updates of blocks whose state does not fit the gradient. The ranks that hold the parameters find the mark
-// of a skipped update in the data that they receive.
+// Skips the updates of blocks of which a state would overflow. The ranks that hold the parameters find the mark of a
+// skipped update in the data that they receive.
 void GatheredStep::CheckOwnedStates(size_t pass) {
   ListPass(pass);
   for (size_t k = 0; k < pass_items_.size(); ++k) {

@@ -17,7 +17,7 @@ namespace shampoo {
 //   3. deliver the updates to the ranks that hold the parameters;
 //   4. share the updates with the other replicas;
 //   5. apply the updates.
-// Items 1 to 3 handle one pass (GatherPass): the blocks of the bucket whose owners are in this rank's replica.
+// Items 1 to 3 handle one pass (GatherPass): those blocks of the bucket that are owned by ranks of this replica.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
@@ -26,8 +26,8 @@ class GatheredStep final : public HostStep {
   Status Export(Status caller_status, double blend, std::span<void* const> weights) override;
 
  private:
-  // The rounds of a bucket, in order. With several replicas, the shard ranks also agree after the first bucket was
-  // shared.
+  // The rounds of a bucket, in order. With several replicas, the shard ranks also agree on errors after kShare of the
+  // first bucket.
   enum class Phase { kCollect, kDeliver, kShare };
 
   void CheckShards(StepDecision* decision);
@@ -41,8 +41,8 @@ class GatheredStep final : public HostStep {
   void CheckOwnedStates(size_t pass);
   template <typename Take>
   void ApplyDelivered(int64_t bucket, Take&& take);
-  // Call after this phase of a bucket has failed. Joins the next rounds with those ranks that do not know of the
-  // failure, and reports it there. Returns the failure.
+  // Call after the round `phase` of a bucket has failed. Reports the failure in the next rounds of the ranks that do
+  // not know of it. Returns the failure.
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }

@@ -51,8 +51,8 @@ std::string WithoutAdvice(const Status& status) {
   return text.substr(0, text.find(kNothingChanged));
 }
 
-// Makes the exact check of one block. After an error, *by_state is true if the gradient alone is acceptable, and only
-// the state would overflow.
+// Makes the exact check of one block. *by_state must be false before the call. After an error, *by_state is true if the
+// gradient alone is acceptable, but a state would overflow.
 Status InspectBlock(CpuBackend* backend, const StepItem& item, const char* state, bool* by_state) {
   const Param& param = *item.param;
   const Block& block = *item.block;
@@ -232,8 +232,8 @@ Status GradientChecker::CheckExactly(StepItem* item, const char* state, StepCont
     context->Exclude(*item);
   }
   const bool whole_step = choice == OnNonFinite::kSkipStep && !deferred;
-  // Only the first block of a skipped step is logged. The advice is omitted, because the key on_nonfinite already
-  // determines what happens.
+  // If several blocks cause the step to be skipped, only the first of them is logged. The advice is omitted, because
+  // the key on_nonfinite already determines what happens.
   if (LogEnabled(LogLevel::kWarning) && !(whole_step && result->skip_step)) {
     const char* const what = whole_step ? "a step is skipped: " : "a block is skipped: ";
     result->messages.push_back(Cat(what, WithoutAdvice(status)));

@@ -13,7 +13,7 @@
 
 namespace shampoo {
 
-// The outcome of a check that found no error.
+// The result of a check that returned no error. The check may have skipped blocks, as the key on_nonfinite selects.
 struct CheckResult {
   bool skip_step = false;             // the step succeeds and changes nothing
   std::vector<std::string> messages;  // log messages about skipped blocks and steps
@@ -27,9 +27,9 @@ struct CheckResult {
 // allocates all scratch memory.
 class GradientChecker {
  public:
-  // defers_state_errors: true if only the owner of a block can detect that the block's state does not fit the gradient.
-  // If on_nonfinite of the group is not error, the owner then marks the update as skipped in the exchange instead of
-  // excluding the block from the step.
+  // defers_state_errors: true if only the owner of a block can detect that a gradient would overflow the block's state.
+  // If the owner detects this, and on_nonfinite of the group is not error, the owner does not exclude the block from
+  // the step, but reports in the exchange that the update is skipped.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
   // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller
@@ -71,7 +71,7 @@ class GradientChecker {
   CpuBackend* backend_;
   bool defers_state_errors_;
   std::vector<MemorySpan> spans_;
-  std::vector<int> span_owner_;  // by span: in CheckFactors() an index of items, otherwise of scanned_
+  std::vector<int> span_owner_;  // by span: in CheckFactors() an index into `items`, otherwise into scanned_
   std::vector<double> span_largest_;
   std::vector<Scanned> scanned_;
   std::vector<size_t> scanned_param_;  // by parameter: its index in scanned_

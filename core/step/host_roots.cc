@@ -101,8 +101,9 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   return {};
 }
 
-// If no job has computed the roots that the step uses, for example because their snapshots were loaded from a
-// checkpoint, computes the roots on the host now. Roots that the device computes would differ by rounding.
+// Waits for earlier jobs. If none has computed the roots that the step uses, for example because their snapshots were
+// loaded from a checkpoint, starts a job for these roots and waits for it. The device does not compute them, because it
+// rounds differently.
 Status HostRoots::Prepare(const StepRoots& step) {
   SHAMPOO_RETURN_IF_ERROR(TakeError());
   if (!step.any_task) return {};

@@ -74,7 +74,7 @@ class HostRoots final : public AsyncRootSource {
   struct Slot {
     std::vector<double> elements;
     std::vector<int32_t> ints;
-    std::vector<double> factor;  // a copy of the matrix whose root is measured (track_root_residuals)
+    std::vector<double> factor;  // copy of the factor matrix, to compute the root's residual (track_root_residuals)
     blas::Scratch scratch;
   };
   // Consecutive roots of a job that fit in one buffer.

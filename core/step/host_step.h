@@ -15,8 +15,8 @@
 
 namespace shampoo {
 
-// The base class of all steps on the CPU. A rank makes all its own checks that can reject a step before its first
-// write.
+// The base class of all steps on the CPU. Before a rank writes anything, it makes all of its own checks that can reject
+// the step.
 class HostStep : public StepStrategy {
  public:
   Status ReportSteps(bool wait, int64_t* failed_call) final;
@@ -58,7 +58,8 @@ Status ReportPriorFailure(ShardAgreement* shards, ReplicaSharing* replicas);
 // Returns, by block, targets for steps that read and write the caller's buffers.
 std::vector<BlockTarget> TargetsInBuffers(const StepInputs& inputs);
 
-// The step of an optimizer with one replica: this rank owns all blocks of its parameters or of its local shards.
+// The step of an optimizer with one replica, unless blocks are gathered from shards (see GatheredStep). This rank owns
+// all blocks of its parameters or of its local shards.
 class LocalStep final : public HostStep {
  public:
   LocalStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards);
@@ -70,8 +71,9 @@ class LocalStep final : public HostStep {
   SingleReplica replicas_{nullptr};
 };
 
-// The step of an optimizer with several replicas, among which the blocks are distributed. Each rank computes the
-// updates of its own blocks, the ranks exchange the updates bucket by bucket, and every rank applies all of them.
+// The step of an optimizer with several replicas, unless blocks are gathered from shards. The blocks are distributed
+// among the replicas. Each rank computes the updates of its own blocks, the replicas exchange the updates bucket by
+// bucket, and every rank applies all of them.
 class ReplicatedStep final : public HostStep {
  public:
   ReplicatedStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardAgreement> shards,

@@ -13,11 +13,12 @@ namespace shampoo {
 // Functions that return the errors of a step that rejects its inputs. The errors are the same on every backend.
 
 // An element of a parameter, and the value of G at this element. G is the gradient after gradient_scale and coupled
-// weight decay.
+// weight decay. If the gradient is not finite, `value` is the gradient instead; otherwise, if the parameter is not
+// finite, the parameter.
 struct RejectedAt {
   const Param& param;
   const Block& block;
-  int64_t element;
+  int64_t element;  // index in the caller's buffer or, if the block is gathered, in the whole parameter
   double value;
 };
 // The value is NaN or infinite. param_at_fault: true if the cause is the parameter, false if it is the gradient.

@@ -37,8 +37,8 @@ Status ReplicaExchange::Create(const StepInputs& inputs, std::shared_ptr<Communi
 
 Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                               ShardAgreement* shards) {
-  // If there is no memory for the error of the exchange, CatchExceptions() returns an error, and this rank still joins
-  // the agreement of the shards below.
+  // If there is no memory for the error of the exchange, CatchExceptions() returns an error, so that this rank still
+  // calls AgreeAgain(), for which the ranks of the other shards wait.
   Status shared = CatchExceptions([&] { return ShareUpdates(bucket, decision, context); });
   if (bucket > 0) return shared;
   // An error among the replicas of one shard must also stop the other shards before they apply anything.

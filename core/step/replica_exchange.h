@@ -24,8 +24,8 @@ class ReplicaSharing {
   // Returns an error if a collective of the replicas' communicator failed in an earlier call.
   virtual Status PriorFailure() const = 0;
   // Exchanges the updates of a bucket. In the exchange of the first bucket, the replicas also compare their inputs.
-  // The replicas then agree on the result with the ranks that hold other shards (ShardAgreement::AgreeAgain()): if a
-  // rank has failed, all ranks return an error.
+  // After this first exchange, they agree on its result with the ranks that hold other shards
+  // (ShardAgreement::AgreeAgain()): if a rank has failed, all ranks return an error.
   virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
   // Joins the exchange of a bucket without updates, only to report a failure of this rank to the other replicas.
@@ -35,12 +35,12 @@ class ReplicaSharing {
   // Makes the next step return an error if another rank has reported an inverse root that failed too often in a row.
   // Call this function after a step.
   virtual void DeferRootFailures() = 0;
-  // With shard_mode gather, returns the memory that receives the updates of this rank's elements in those blocks of the
-  // bucket that ranks of one replica own.
+  // With shard_mode gather, returns the memory that receives updates for the elements that this rank holds, in those
+  // blocks of the bucket whose owners belong to `replica`.
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 
-// For an optimizer with a single replica, which exchanges nothing.
+// For a single replica, which has no other replica to exchange updates with.
 class SingleReplica final : public ReplicaSharing {
  public:
   // arrived: with shard_mode gather, the buffer that receives updates from other shard ranks; otherwise nullptr.

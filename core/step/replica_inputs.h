@@ -18,9 +18,9 @@ namespace shampoo {
 class CpuBackend;
 
 // The inputs of a step that must be the same on all replicas, in addition to hyper-parameters: which parameters take
-// part, how many blocks of each parameter are excluded, the step counters of groups, and what the rank does. Ranks
-// compare a hash of these values. If the hashes differ, the ranks exchange the values themselves to find the
-// difference.
+// part, how many blocks of each parameter have a gradient that is not usable, the step counters of groups, and what the
+// rank does (Action). Ranks compare a hash of these values. If the hashes differ, the ranks exchange the values
+// themselves to find the difference.
 class ReplicaInputs {
  public:
   // The plan must outlive this object.
@@ -74,16 +74,16 @@ class ParameterHashes {
   std::vector<int64_t> hashes_;  // by parameter
 };
 
-// Part of each error message about a difference between replicas. Replicas compare their inputs before a step writes
-// parameters.
+// Part of each error message about a difference that replicas find in a step or an export. Replicas compare their
+// inputs before a step writes parameters.
 inline constexpr char kParametersUnchanged[] = ". This call has not changed the parameters. ";
 
 // Returns the error about a rank that is at another step than rank 0. step_of_first: the step of rank 0.
 Status StepsDiffer(int rank, int64_t step, int64_t step_of_first);
 // Returns the error about a rank whose hyper-parameters differ from those of rank 0.
 Status HyperParametersDiffer(int rank);
-// Returns the error of a step that some replicas rejected. If other replicas had already begun the step, the message
-// says that their states have changed. own_text: the error message of this rank. Collective.
+// Returns the error of a step or an export that some replicas rejected. If other replicas had already begun the step,
+// the message says that their states have changed. own_text: the error message of this rank. Collective.
 Status FetchErrorOfReplicas(Rounds* rounds, const std::string& own_text);
 
 }  // namespace shampoo

@@ -116,8 +116,9 @@ void RootLedger::FinishRefresh(bool tracked) noexcept {
 Status RootLedger::RaiseFailure() {
   if (failing_root_ < 0) return {};
   const auto i = static_cast<size_t>(std::exchange(failing_root_, -1));
-  return Numeric("the ", DescribeRoot(static_cast<int64_t>(i)), " could not be computed at ", failures_in_row_[i],
-                 " refreshes in a row, which is more than root_failure_tolerance (", failing_root_tolerance_,
+  return Numeric("the ", DescribeRoot(static_cast<int64_t>(i)), " could not be computed at ",
+                 failures_in_row_[i] == 1 ? "1 refresh" : Cat(failures_in_row_[i], " refreshes in a row"),
+                 ", which is more than root_failure_tolerance (", failing_root_tolerance_,
                  "): ", FailureText(reports_[i].outcome.failure), ". The previous step used the old ", kinds_[i],
                  "; this step has changed nothing, and training can continue. Try ", advice_,
                  " of f64, a lower learning rate or gradient clipping");

@@ -27,15 +27,16 @@ class RootLedger {
   // Counts the roots of a block, and logs those that failed or were recovered. Call after a step for every block whose
   // roots were refreshed. Cannot fail.
   void Record(const PlanData& plan, const Block& block, const Settings& settings) noexcept;
-  // Call after all calls of Record() for a step. If `tracked` is true, logs a summary of the residuals of the roots.
+  // Call after all calls of Record() for a step. tracked: whether track_root_residuals is true for one of the recorded
+  // blocks. If so, logs a summary of all residuals that are stored.
   void FinishRefresh(bool tracked) noexcept;
 
   // Returns the index of the factor matrix for which the next RaiseFailure() returns an error; -1 if there is none.
   int64_t failing_root() const { return failing_root_; }
   // Returns "inverse root of <parameter>/<block>/factor.<dim>", or "eigenbasis of ...".
   std::string DescribeRoot(int64_t factor) const;
-  // Returns an error for the first factor matrix of the plan whose root failed too often in a row. The next call
-  // returns an error only after another refresh has failed.
+  // Returns an error for the first factor matrix for which Record() has counted more failures in a row than
+  // root_failure_tolerance. The next call returns an error only after another refresh has failed.
   Status RaiseFailure();
   // Sets the counts of failures in a row to 0, and discards the error that the next RaiseFailure() would return.
   void ForgetFailures();

@@ -211,7 +211,7 @@ Status ShardRounds::CompareSteps() {
     steps_[g] = found.step;
     if (found.differing < 0) continue;
     return WrongState("shard rank ", found.differing, " is at step ", step_of(found.differing), " of group ", g,
-                      " and shard rank ", found.first, " at step ", found.step, kNothingChanged,
+                      ", and shard rank ", found.first, " is at step ", found.step, kNothingChanged,
                       ". Load the state of the same step on all ranks, and then call shampoo_optimizer_step equally "
                       "often on all ranks");
   }

@@ -80,10 +80,11 @@ class ShardRounds final : public ShardAgreement {
   void AgreeOnExport(StepDecision* decision) override;
   void Report(const Status& failure) override;
 
-  // Agrees without exchanging the message of an error. Unless a collective failed, an error in *decision then has only
-  // a code. FetchText() returns the error with its message. With shard_mode gather, the step makes one more exchange
-  // before FetchText(). A rank on which this agreement failed reports the failure in that exchange. If context is
-  // nullptr, compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then.
+  // Agrees without exchanging error messages, unless a rank reports a failed collective. If context is nullptr,
+  // compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then. If
+  // text_is_due() returns true afterwards, *decision lacks the message of its error, and FetchText() returns the
+  // complete error. With shard_mode gather, the step makes one more exchange before FetchText(). If the collective of
+  // this agreement fails on a rank, this rank reports the failure in that exchange.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the message of an error. Returns the error that all
   // ranks return. differing_rank: if the devices have found different hyper-parameters, the first rank that differs

@@ -205,7 +205,7 @@ void StepContext::Finish(bool logs_all) {
 }
 
 // Writes the outputs of the parameters that took no part, or of all parameters if the step is skipped, so that outputs
-// are complete after every step. Each output is a copy of the parameter or, if the key output is updates, zeros.
+// are complete after every step. Each output is a copy of the parameter or, if the key `output` is `updates`, zeros.
 void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
@@ -216,9 +216,9 @@ void StepContext::PassThroughParams(bool step_is_skipped) {
   }
 }
 
-// Unless the step is skipped, adds the weight of this step's iterate to the state lr_sum of each block in the active
-// groups, even of blocks without a gradient. In each step, even a skipped one, advances the weight_ema averages of the
-// blocks that this step does not update. Both apply only to the blocks that this rank owns.
+// Changes states of the blocks that this rank owns. Unless the step is skipped, adds the weight of this step's iterate
+// to the state `lr_sum` of each block in the active groups, even of blocks without a gradient. In each step, even a
+// skipped one, advances the weight_ema averages of the blocks that this step does not update.
 void StepContext::UpdateAverages(bool step_is_skipped) {
   if (averaged_.empty()) return;
   std::fill(is_updated_.begin(), is_updated_.end(), char{0});

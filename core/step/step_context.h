@@ -71,7 +71,7 @@ class StepContext {
   void ClearExcluded() { excluded_.clear(); }
   std::span<const StepItem> excluded() const { return excluded_; }
 
-  // Begins to write states. Removes excluded blocks from the items. Finish() writes the outputs of these blocks.
+  // Begins to write states. Removes excluded blocks from the items. Finish() writes the outputs of the removed blocks.
   void Begin();
   // Does the same as Begin(), but keeps excluded blocks among the items, so that their owner reports a skipped update
   // to the other ranks.
@@ -80,10 +80,11 @@ class StepContext {
   void Compute(std::span<const StepItem> items);
   // Records the outcomes of the inverse roots. Call after Compute() for all buckets.
   void RecordRoots();
-  // Completes a step: advances the step counters, writes the outputs of parameters that took no part, and records
-  // skipped updates. If logs_all is true, also logs the skipped updates of blocks that other ranks own.
+  // Completes a step: advances the step counters, writes the outputs of parameters that took no part and of the blocks
+  // that Begin() removed, and records skipped updates. If logs_all is true, also logs the skipped updates of blocks
+  // that other ranks own.
   void Finish(bool logs_all);
-  // Completes a skipped step. Outputs are copies of parameters, or zeros if the key output is updates.
+  // Completes a skipped step. Outputs are copies of parameters, or zeros if the key `output` is `updates`.
   void FinishSkipped();
 
  private:
@@ -108,7 +109,7 @@ class StepContext {
   std::vector<char> is_excluded_;      // by block
   std::vector<char> refreshed_;        // by block: whether this step refreshed its roots
   std::vector<char> update_skipped_;   // by block
-  std::vector<int64_t> averaged_;      // indices of this rank's blocks that have an lr_sum or an ema_offset
+  std::vector<int64_t> averaged_;      // indices of this rank's blocks with Block::lr_sum or Block::ema_offset
   std::vector<char> is_updated_;       // by block: whether this step updated it
   std::vector<StepItem> aged_;         // the blocks whose average advances although this step did not update them
 };

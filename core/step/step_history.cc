@@ -22,7 +22,7 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
       reason = ", or LAPACK could not compute the singular value decomposition for this block";
     }
   }
-  if (block.radius.present()) {
+  if (block.radius.present() && settings.norm_radius == 0) {
     reason += ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
   } else if (settings.norm_control == NormControl::kRelative && block.matrix_rows > 0 && !block.is_routed) {
     reason += ", or its parameter is 0, which norm_control relative cannot move";
@@ -30,10 +30,16 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
   return reason;
 }
 
-// Returns the part of a message about a skipped update that advises a larger epsilon. Returns "" if the direction
-// depends only on the filtered gradient, because no epsilon limits such a direction.
-std::string AdviceOnEpsilon(const Settings& settings) {
-  return IsSteepestDescent(settings.method) ? "" : Cat("a larger ", settings.EpsilonKey(), ", ");
+// Returns the advice to use a larger epsilon, for a message about a skipped update of the block, or "" if no epsilon
+// limits the direction.
+std::string AdviceOnEpsilon(const Settings& settings, const Block& block) {
+  if (block.is_routed) return "a larger adam_epsilon, ";
+  if (block.moment_of_direction == DirectionMoment::kElement) return "a larger epsilon, ";
+  if (GraftsDirection(settings.method) && !block.is_preconditioned) {
+    return settings.has_moment() ? "a larger grafting_epsilon, " : "";
+  }
+  if (IsSteepestDescent(settings.method) || settings.method == Method::kSgd) return "";
+  return Cat("a larger ", settings.EpsilonKey(), ", ");
 }
 
 }  // namespace
@@ -52,7 +58,7 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
                  OtherReason(plan_, settings, block),
                  "; the previous step skipped the update of the block. This step has changed nothing, and training can "
                  "continue. Try ",
-                 AdviceOnEpsilon(settings), "a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+                 AdviceOnEpsilon(settings, block), "a lower learning rate, wider dtypes, or on_nonfinite skip_block");
 }
 
 Status StepHistory::RaiseRootFailure(bool* is_forwarded) {

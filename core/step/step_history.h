@@ -30,8 +30,8 @@ class StepHistory {
   RootLedger& roots() { return roots_; }
 
   // Call for a block whose update was skipped in this step. choice: the key on_nonfinite of the block's group. If
-  // choice is kError, the next RaiseSkippedUpdate() returns an error. If there are several such blocks, the error is
-  // about the first one in the plan.
+  // choice is kError, the next RaiseSkippedUpdate() returns an error. If several calls had kError, the error names the
+  // block that is first in the plan.
   void DeferSkippedUpdate(int64_t block, OnNonFinite choice);
   Status RaiseSkippedUpdate(const HyperParameters& hyper_parameters);
 

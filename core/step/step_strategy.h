@@ -37,7 +37,8 @@ class StepStrategy : public StateObserver {
   virtual Status Export(Status caller_status, double blend, std::span<void* const> weights) = 0;
 
   // Returns the first error of the steps that were enqueued on a device since the last report. If wait is true, first
-  // waits for pending steps. Sets *failed_call to the number of the call whose step failed, or to 0 if no step failed.
+  // waits for pending steps. Sets *failed_call to the number (counted from 1) of the call that enqueued the failed
+  // step, or to 0 if no step failed.
   virtual Status ReportSteps(bool wait, int64_t* failed_call) = 0;
 
   // Returns the seconds that a phase has taken in all steps so far, if the key track_times is set. On the CPU this is

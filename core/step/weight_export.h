@@ -15,9 +15,9 @@ namespace shampoo {
 // Checks the arguments and the state of an export. weights: by parameter; nullptr to skip the parameter.
 Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 
-// Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). The owner of a block writes
-// the sum of the parameter and a multiple of the state Block::average_offset(). With several ranks, it instead sends
-// that multiple as a step sends an update.
+// Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). An average is the sum of
+// the parameter and a multiple of the state Block::average_offset(). A single rank writes the sum. With several
+// ranks, the owner of a block sends the multiple as a step sends an update, and each rank writes the sum.
 class WeightExport {
  public:
   // targets: one for each block, the same as in a step.
@@ -31,10 +31,10 @@ class WeightExport {
   void Compute(int64_t bucket);
   // Returns the items of the blocks of the bucket for which IsWanted() is true, with the outputs of this rank.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
-  // By block: whether the received data begins with the mark of a skipped update (kSkippedMark), which is a NaN. An
-  // export skips no block, so every flag is 0 when this rank sends a bucket. Steps never store this NaN, but a state
-  // that was loaded may contain it. A flag then becomes 1, and the output is a copy of the parameter. On CUDA, the
-  // output is NaN instead.
+  // By block: 1 if the received data begins with the mark of a skipped update (bytes kSkippedMark, a NaN). Flags are
+  // set when received data is applied, so the flags of a bucket are still 0 when this rank sends the bucket. An export
+  // skips no block, and steps never store a NaN with these bytes, but a loaded state may contain one. The flag then
+  // becomes 1, and the output is a copy of the parameter. On CUDA, the output is NaN instead.
   std::span<const char> update_skipped() const { return update_skipped_; }
   // Completes an export: if a parameter has no average, copies the parameter itself to the output.
   void Finish();

@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     title: str
     values: list[list[float]]  # by configuration and seed; infinity if a target loss was not reached
     logarithmic: bool = False
-    from_zero: bool = True  # a linear axis begins at 0; otherwise at the least value
+    from_zero: bool = True  # whether a linear axis begins at 0; if not, it begins just below the least value
 
 
 def axis_of(panel: Panel) -> plot.Axis:
@@ -59,7 +59,7 @@ def row_places(configs: Sequence[Row], top: float) -> list[float]:
 
 def draw_panel(panel: Panel, left: float, right: float, top: float, colors: Sequence[str],
                places: Sequence[float]) -> list[str]:
-    """Draws the values of each row. Values outside of the axis are drawn at its end."""
+    """Draws the values of each row. Values beyond the end of the axis are left out; a triangle marks their row."""
     axis, bottom = axis_of(panel), places[-1] + ROW
 
     def pixel(value: float) -> float:

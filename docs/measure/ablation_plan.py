@@ -30,7 +30,7 @@ class Config(NamedTuple):
 
 class Run(NamedTuple):
     config: Config
-    rate: int
+    rate: int  # the k of the learning rate
     seed: int
 
 
@@ -93,8 +93,8 @@ def final_loss(result: dict) -> float:
 
 
 def choose_rate(config: Config, results: dict[str, dict]) -> tuple[int, list[Run]]:
-    """Returns the best learning rate and an empty list, or, if runs of the search are missing, the usual rate and these
-    runs.
+    """Returns the k of the best learning rate 10^(k/4), and an empty list. If runs of the search are missing, returns
+    the k of the usual rate, and the missing runs.
     """
     low, high = config.usual_rate - HALF_GRID, config.usual_rate + HALF_GRID
     while True:

@@ -5,10 +5,10 @@
 
     python3 docs/measure/ablation_run.py --trainer build/c_conv/train_conv --results out/ablation.json
 
-First, the script searches the learning rate of every configuration with two seeds. Then it trains each configuration
-with five other seeds. It stores every run in the file of results, so a repeated call continues where it stopped. If
-the machine was busy, --again repeats the training with the five seeds and keeps the faster time of each run. Needs only
-Python 3.9. ablation_table.py reads the file of results.
+First, the script searches for the best learning rate of every configuration, with two seeds. Then it trains each
+configuration with five other seeds. It stores every run in the file of results, so a repeated call continues where it
+stopped. Use --again after measuring on a busy machine: it repeats the training with the five seeds and keeps the faster
+time of each run. Needs only Python 3.9. ablation_table.py reads the file of results.
 """
 import argparse
 import csv
@@ -33,8 +33,8 @@ def environment() -> dict[str, str]:
 
 
 def train(trainer: str, data: str, run: plan.Run) -> dict:
-    """Returns whether the run diverged, and its "looks": for each evaluation the step, the seconds of gradients and of
-    updates so far, the training loss, and the test accuracy.
+    """Returns whether the run diverged, and its "looks": for each evaluation, a list of the step, the seconds spent so
+    far on gradients, the seconds spent so far on updates, the training loss, and the test accuracy.
     """
     with tempfile.TemporaryDirectory() as folder:
         numbers = pathlib.Path(folder, "run.csv")

@@ -29,8 +29,8 @@ class Row(NamedTuple):
     milliseconds: float  # mean time of a step (gradient and optimizer) in the fastest run
 
     def seconds(self, target: float) -> list[float]:
-        """Returns the seconds to a target loss for each seed. Uses the least time of a step, because other load on the
-        machine only makes steps longer.
+        """Returns the seconds to a target loss for each seed. Uses the mean time of a step in the fastest run for all
+        seeds, because other load on the machine only makes steps longer.
         """
         return [steps * self.milliseconds / 1e3 for steps in self.steps[target]]
 
@@ -96,7 +96,7 @@ def main() -> None:
                    for target in options.targets]
         panels.append(ablation_chart.Panel(f"seconds to loss {last:g}", [row.seconds(last) for row in rows]))
         ablation_chart.write(options.svg, [row.config for row in rows], panels,
-                             title="A small convolutional network: choices of Shampoo, SGD and AdamW",
+                             title="A small convolutional network: SGD, AdamW, and Shampoo with different settings",
                              note=f"a bar: least to largest of {len(plan.SEEDS)} seeds; a line across it: the median;"
                              " an arrow: not reached, or beyond the axis; dashed: the median of the base")
 

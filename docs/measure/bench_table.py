@@ -8,7 +8,8 @@
 
 Times are in milliseconds and are the shortest of several runs. An ordinary step computes no roots. "of peak" is the
 flop rate of its matrix products, divided by the measured rate of multiply-adds in registers. "of limit" is the least
-possible time of the step, which follows from that rate and the measured bandwidth, divided by the actual time.
+possible time of the step divided by its actual time. The least possible time follows from the rate of multiply-adds and
+the measured bandwidth.
 """
 import argparse
 import json
@@ -75,7 +76,7 @@ def phase(found: dict) -> str:
 def phases(report: dict) -> None:
     rows = [row for row in report["rows"] if row["phases"]]
     names = list(rows[0]["phases"]) if rows else []
-    print_table("Phases of a step: ms summed over threads, rate of one thread, fraction of its own limit",
+    print_table("Phases of a step: ms summed over threads, rate of one thread, least possible time / actual time",
                 SETTING + [name.replace("_", " ") for name in names],
                 [setting(row) + [phase(row["phases"][name]) for name in names] for row in rows])
 

@@ -51,7 +51,7 @@ def named(x: float, y: float, name: str, key: str) -> "list[str]":
 
 
 def blocks() -> "list[str]":
-    """Draws stack, merge and split, with the shapes and owners in a plan of this parameter for two replicas."""
+    """Draws stack, merge and split of a (2, 2048, 256, 4) parameter, with the owners in its plan for two replicas."""
     top, high, wide = 78, 120, 60
     parts = [text(24, 34, "head", "From a parameter to its blocks", "start")]
     # The stacked tensors overlap. After the first stage, each tensor is separate.

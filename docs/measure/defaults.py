@@ -5,12 +5,12 @@
 
     python3 docs/measure/defaults.py [--seeds 5] [--only NAME] [--set KEY=VALUE ...]
 
-The library runs with the preset shampoo_2024, with its defaults, and with the keys that --set passes. The rate falls to
-0 along half a cosine. AdamW's best rate is searched among powers of 2. The library uses the same rate. Losses are means
-over the seeds. The column "holds" contains "yes" if the loss with the defaults is lower than AdamW's loss, or if both
-losses have fallen by a factor of 10^6. For problems without matrices, the loss may also be up to 1 % above AdamW's.
-Times are mean times of an optimizer step on one thread, including the call from Python. Needs NumPy and this library's
-package.
+The library has separate runs with the preset shampoo_2024, with the default keys, and, if --set is present, with the
+keys of --set. The rate falls to 0 along half a cosine. AdamW's best rate is searched among powers of 2. The library
+uses the same rate. Losses are means over the seeds. The column "holds" states whether the defaults train as well as
+AdamW. It contains "yes" if the loss with the defaults is lower than AdamW's loss, or if both losses have fallen by a
+factor of 10^6. For problems without matrices, the loss may also be up to 1 % above AdamW's. Times are mean times of an
+optimizer step on one thread, including the call from Python. Needs NumPy and this library's package.
 """
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def library(keys: dict[str, Any]) -> Callable[[Params], Step]:
 
 
 def train(problem: Problem, steps: int, rate: float, make: Callable[[Params], Step]) -> tuple[float, float]:
-    """Returns the final loss, or infinity if the loss is not finite, and the mean seconds of an optimizer step."""
+    """Returns the final loss and the mean seconds of an optimizer step. If the loss is not finite, returns infinity
+    instead of the loss. If a step fails, returns infinity and NaN.
+    """
     params = {name: value.copy() for name, value in problem.params.items()}
     step_of, seconds = make(params), 0.0
     with np.errstate(all="ignore"):

@@ -59,8 +59,9 @@ def _softmax(seed: int) -> Problem:
 
 
 def _regression(seed: int, shape: tuple[int, int], condition: float, is_aligned: bool = False) -> Problem:
-    """Least squares for a matrix of this shape, with noisy labels. If is_aligned is true, the principal axes of the
-    inputs are the coordinate axes. This case suits AdamW, which scales single elements.
+    """Least squares for a matrix of this shape, with noisy labels. The standard deviations of the inputs along their
+    principal axes are between 1 / condition and 1. If is_aligned is true, these axes are the coordinate axes. Such
+    inputs suit AdamW, which scales single elements.
     """
     random, batch = np.random.default_rng(seed), 32
     inputs = random.standard_normal((2048, shape[0])) * np.logspace(0, -np.log10(condition), shape[0])

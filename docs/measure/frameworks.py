@@ -1,12 +1,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the time of a training step with Shampoo and with the framework's Adam, for each installed framework.
+"""Compares the time of a training step with Shampoo and with Adam, for each installed framework.
 
     PYTHONPATH=build/release/bindings/python python3 docs/measure/frameworks.py [FRAMEWORK...]
 
-The model is a network 64-128-64-10 on random data, in batches of 64. After 300 warm-up steps of each
-optimizer, there are 9 rounds: 50 steps with Shampoo, then 50 steps with Adam. The table has the median time of a step
-(gradient and update) with each optimizer, and the median ratio of Shampoo's time to Adam's over the rounds.
+The model is a network 64-128-64-10 on random data, in batches of 64. JAX, Flax and Equinox use the Adam of Optax,
+TensorFlow that of Keras, NumPy the class NumpyAdam below, and all others their own Adam. After 300 warm-up steps of
+each optimizer, there are 9 rounds: 50 steps with Shampoo, then 50 steps with Adam. A round yields the mean time of a
+step (gradient and update) for each optimizer, and the ratio of Shampoo's time to Adam's. The table has the medians over
+the rounds.
 """
 import os
 import statistics
@@ -42,7 +44,7 @@ def weights() -> dict[str, np.ndarray]:
 
 
 class NumpyAdam:
-    """Adam on NumPy arrays, with as few temporary arrays as possible."""
+    """Adam on NumPy arrays, which it updates in place."""
 
     def __init__(self, params: dict[str, np.ndarray]) -> None:
         self.params, self.count = params, 0
@@ -355,8 +357,8 @@ def compare(name: str) -> str:
 
 def main() -> None:
     names = sys.argv[1:] or list(RUNS)
-    print("| framework | Shampoo | its own Adam | ratio |\n|---|---|---|---|", flush=True)
-    if len(names) > 1:  # a process for each framework, because some frameworks cannot share one
+    print("| framework | Shampoo | Adam | ratio |\n|---|---|---|---|", flush=True)
+    if len(names) > 1:  # some frameworks do not work together in one process
         for name in names:
             run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
             print(run.stdout.rstrip().split("\n")[-1] if run.returncode == 0 else run.stderr, flush=True)

@@ -7,8 +7,9 @@
 
 The model has 3 layers of width 64. One optimizer trains all of its 0.18 M parameters, on the sources of Python's
 standard library. The learning rate falls to 0 along half a cosine after 10 warm-up steps. AdamW's best rate is searched
-among powers of 2, with the same seeds. The printed table has a row for this rate, for twice this rate and for four
-times this rate. Each cell is the mean validation loss over the seeds. Needs jax, optax and this library's package.
+among powers of 2. The printed table has a row for this rate, for twice this rate and for four times this rate. The
+search and the table use the same seeds. Each cell is the mean validation loss over the seeds. Needs jax, optax and this
+library's package.
 """
 from __future__ import annotations
 

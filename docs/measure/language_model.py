@@ -104,7 +104,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="search the best rate of a method, then train with it")
     run.add_argument("--method", choices=list(lm_methods.METHODS), required=True,
-                     help="the method prototype is Shampoo in PyTorch code, without libshampoo")
+                     help="prototype: Shampoo in PyTorch code, without libshampoo")
     run.add_argument("--set", action="append", type=parse_setting, default=[], metavar="KEY=VALUE",
                      help="a key of the library or a setting of the method")
     run.add_argument("--soap", default="", help="soap.py of SOAP's authors (nikhilvyas/SOAP)")

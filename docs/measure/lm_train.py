@@ -14,11 +14,11 @@ import torch
 
 class Run(NamedTuple):
     method: str
-    settings: dict[str, Any]  # only those that --set passes
+    settings: dict[str, Any]  # only the keys that the option --set sets
     steps: int
     rate: float
     seed: int
-    rest_rate: float
+    rest_rate: float  # learning rate of AdamW for embeddings, head and vectors
     batch: int
     context: int
     layers: int
@@ -35,7 +35,7 @@ VALIDATION_BATCHES = 32
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Returns the factor for all learning rates in a step. It rises linearly, then falls to 0 along half a cosine."""
+    """Returns the factor for all learning rates in a step: a linear warm-up times half a cosine from 1 toward 0."""
     return min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

@@ -5,7 +5,7 @@
 
     python3 docs/measure/low_rates.py [--seeds 3] [--steps 300] [--rates 0.001 0.003 0.01 0.03]
 
-The rate is constant. Each cell is the training loss after the last step, averaged over the seeds. Batches have 128
+Prints a table of training losses after the last step, averaged over the seeds. The rate is constant. Batches have 128
 images. Rows marked "full" use all training images in each step. Needs NumPy and this library's package.
 """
 from __future__ import annotations

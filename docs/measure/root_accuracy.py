@@ -8,9 +8,10 @@
 The script computes inverse 4th roots of random symmetric matrices, which are rounded to float32 or float64. The
 eigenvectors are random. The logarithms of the eigenvalues are evenly spaced, from 1 / condition to 1. epsilon is
 1e-3 / condition. The method higher_order multiplies epsilon by its bound on the largest eigenvalue. The error of a root
-X is max |X - Y| / max |Y|, where Y is the root of the same rounded matrix, computed with 50 digits. In float32,
-rounding can make the smallest eigenvalue negative if the condition is above about 1e7. Y is then the root of the
-matrix after the smallest eigenvalue is subtracted from all eigenvalues, as the library specifies.
+X is max |X - Y| / max |Y|. Y is the exact inverse 4th root of A + epsilon I, where A is the rounded matrix and I is the
+identity. The script computes Y in long double from eigenvalues and eigenvectors with 50 digits. In float32, rounding
+can make the smallest eigenvalue negative if the condition is above about 1e7. The smallest eigenvalue is then
+subtracted from all eigenvalues before epsilon is added, as the library specifies.
 Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse

@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """All items except structs and static functions. Static functions are internal to their header."""
+        """All items except structs and internal functions (headers.py makes all other functions non-static)."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -71,7 +71,7 @@ class Header:
         return sorted(found, key=lambda item: item.line)
 
     def gaps(self) -> Iterator[str]:
-        """Yield a message for each argument, result or enumeration value without documentation."""
+        """Yield a message for each undocumented argument, result or enumeration value. Skip undocumented functions."""
         for member in self.members:
             for value in member.iter("enumvalue"):
                 if not _is_documented(value):

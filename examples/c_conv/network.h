@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small convolutional network that classifies 8x8 images. Computes the mean cross entropy and its gradient.
-// Layers, with the numbers of their inputs and outputs:
+// Layers, with the numbers of their input and output channels (linear: inputs and outputs):
 //   conv 3x3 1 -> 16, relu; conv 3x3 16 -> 32, relu; mean of 2x2;
 //   conv 3x3 32 -> 32, relu; mean of 2x2; linear 128 -> 10
 //
@@ -56,7 +56,7 @@ typedef struct {
 void network_create(Network* net, int images);
 void network_free(Network* net);
 
-// Sets biases to 0. Draws weights uniformly from [-b, b] with b = sqrt(6 / number of inputs) (He et al., 2015).
+// Sets biases to 0. Draws weights uniformly from [-b, b] with b = sqrt(6 / weights per output) (He et al., 2015).
 void network_init(Network* net, uint64_t* random_state);
 
 // Returns the mean cross entropy of the images x [count][8][8], and writes its gradient to net->grads. `count` is at

@@ -37,7 +37,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
-      option_integer("--threads", &options->threads, 0, INT_MAX, "threads of a Shampoo step; 0: all processors"),
+      option_integer("--threads", &options->threads, 0, INT_MAX, "threads of a Shampoo step; 0: as many as are useful"),
       settings_option(&options->settings),
       option_integer("--evaluate-every", &options->evaluate_every, 0, INT_MAX,
                      "steps between evaluations; 0: once per epoch"),

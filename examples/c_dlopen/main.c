@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that is not linked with libshampoo, but loads the library at run time. It trains the network of c_mlp on
-// handwritten digits. Its losses equal those of Shampoo in c_mlp, because the initial weights, the batches
-// and the settings are equal.
+// A program that is not linked with libshampoo, but loads the library at run time. It trains the network of
+// examples/c_mlp on handwritten digits. Its losses equal those of Shampoo in examples/c_mlp, because the initial
+// weights, the batches and the settings are equal.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

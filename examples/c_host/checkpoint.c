@@ -62,7 +62,7 @@ int checkpoint_last(const char* folder) {
   return last;
 }
 
-// Prints a warning about a file that cannot be removed. The training continues, because the file does no harm.
+// Prints a warning about a file or folder that cannot be removed. The training continues, because leftovers do no harm.
 static void report_left(const char* path, int error) {
   clear_progress();
   fprintf(stderr, "%s: cannot remove %s: %s\n", program_name, path, strerror(error));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small network, 64-128-64-10 with tanh between the layers. It uses the program's own BLAS for matrix products.
-// Parameters are float32. Gradients are binary16, multiplied by a loss scale.
+// Parameters are float32. Their gradients are binary16, multiplied by a loss scale.
 #ifndef C_HOST_NETWORK_H
 #define C_HOST_NETWORK_H
 
@@ -38,7 +38,7 @@ typedef struct {
   int rows;                   // largest number of images in a pass
   float* params;              // [kValues]
   half* grads;                // [kValues], gradient of the loss times the loss scale
-  float* wide;                // gradient of one tensor in float32
+  float* wide;                // float32 gradient of one parameter, before it is rounded to binary16
   float* outputs[kLayers];    // [rows][outputs of the layer]; softmax replaces the last layer's scores by probabilities
   float* gradients[kLayers];  // gradients with respect to `outputs`, in the same shapes
 } Network;
@@ -59,7 +59,7 @@ void network_backward(Network* net, int count, const float* x, const int* labels
 // Returns 0 if a gradient is NaN or infinite, otherwise 1.
 int network_gradients_finite(const Network* net);
 
-// Returns the share of the images x [count][64] that are classified correctly. `count` may be any number.
+// Returns the share of the images x [count][64] that are classified correctly. `count` may exceed net->rows.
 double network_accuracy(Network* net, int count, const float* x, const int* labels);
 
 #endif

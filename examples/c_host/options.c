@@ -39,9 +39,8 @@ void options_parse(Options* options, int argc, char** argv) {
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
       option_text("--data", "FILE", &options->data, "the images"),
-      option_integer(
-          "--broken-from", &options->broken_from, 0, INT_MAX,
-          "first batch whose gradients get a NaN, to simulate a fault in a layer; if 0, no gradient gets one"),
+      option_integer("--broken-from", &options->broken_from, 0, INT_MAX,
+                     "gradients get a NaN from this batch on, to simulate a fault in a layer; if 0, none does"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   settings_put_first(&options->settings, "lr", 0.03);

@@ -13,7 +13,7 @@ typedef struct {
   int warmup;       // steps in which the learning rate grows
   int loss_scale;   // initial value
   int give_up;      // the program exits with an error after this number of rejected batches in a row
-  int broken_from;  // first batch whose gradients get a NaN, counted from 1; if 0, no gradient gets one
+  int broken_from;  // gradients get a NaN from this batch on, counted from 1; if 0, none does
   int blas_threads;
   int log;               // messages of the library up to this level are printed
   int checkpoint_every;  // steps between checkpoints

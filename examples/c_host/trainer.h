@@ -13,7 +13,7 @@
 
 // Checkpoints contain the bytes of this struct.
 typedef struct {
-  // The next five fields determine the order of the images and the schedule. A resumed run must have equal values.
+  // The next five fields determine the order of the images and the schedule. A resumed run must not change them.
   int32_t seed, batch, epochs, warmup, train_count;
   int32_t step;  // number of batches so far, including rejected batches
   int32_t steps_per_epoch;

@@ -8,8 +8,8 @@
 A file has one recorded case: the initial weights, the batches, the settings of the optimizer, and the losses of the
 reference implementation. The list loss_atol has the allowed difference for every step. A case also has the losses of
 AdamW without weight decay, which are compared with the same tolerances. The file data.safetensors has images instead
-of a case. The script compares them with the images of the trainer. Exits with status 1 if a comparison fails. Needs
-NumPy.
+of a training run. The script compares them with the images of the trainer. Exits with status 1 if a comparison fails.
+Needs NumPy.
 """
 import argparse
 import json

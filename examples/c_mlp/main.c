@@ -103,8 +103,8 @@ int main(int argc, char** argv) {
   check_writable(options.csv);
   random_state = (uint64_t)options.seed;
 
-  // Step s of an epoch uses the `batch` images rows[s * batch], rows[s * batch + 1], ... An incomplete last batch of an
-  // epoch is left out.
+  // `rows` has indices of images. Step s of an epoch uses rows[s * batch] to rows[(s + 1) * batch - 1]. An incomplete
+  // last batch of an epoch is left out.
   int epochs = options.epochs, steps_per_epoch = digits.train_count / options.batch;
   int32_t* rows;
   if (options.batches != NULL) {

@@ -30,7 +30,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_number("--weight-decay", &options->weight_decay, "decoupled weight decay of both optimizers"),
       option_choice("--schedule", &options->cosine, kSchedules,
                     "schedule of the learning rates; with cosine, the rates fall to 0 along half a cosine"),
-      option_integer("--threads", &threads, 0, INT_MAX, "threads of a Shampoo step; 0: all processors"),
+      option_integer("--threads", &threads, 0, INT_MAX, "threads of a Shampoo step; 0: as many as are useful"),
       option_integer("--seed", &options->seed, 0, INT_MAX,
                      "seed of the initial weights and of the order of the images"),
       settings_option(&options->settings),

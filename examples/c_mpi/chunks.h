@@ -10,9 +10,9 @@
 
 // The part of a parameter that a rank holds.
 typedef struct {
-  int begin;   // index of the first element in the flattened parameter
+  int begin;   // where the chunk begins in the flattened parameter, in elements
   int count;   // number of elements; may be 0
-  int offset;  // index of the first element in the buffer of the rank
+  int offset;  // where the chunk begins in the buffer of the rank, in elements
 } Chunk;
 
 // Returns the chunk that a rank holds of a parameter. tensor: index in mlp_tensors.

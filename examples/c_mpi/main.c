@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of c_mlp on handwritten digits, on several MPI ranks.
+// Trains the network of examples/c_mlp on handwritten digits, on several MPI ranks.
 #include <mpi.h>
 #include <stdlib.h>
 

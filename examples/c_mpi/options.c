@@ -17,7 +17,8 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
   const Option table[] = {
       option_choice(
           "--shards", &options->shards, kShards,
-          "none: each rank holds all parameters; local: each chunk is a separate tensor; gather: blocks are gathered"),
+          "none: each rank holds all parameters; local and gather: each rank holds a chunk of every parameter; local: "
+          "each chunk is a separate tensor; gather: blocks are gathered"),
       option_flag("--fsdp", &options->shards, 1, "the same as --shards local"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, on all ranks together"),
@@ -36,8 +37,8 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
   command_line_parse(argc, argv, kAbout, table, more);
   if (options->resume && options->checkpoint == NULL) fail("--resume needs --checkpoint DIR, the folder to read from");
 
-  // Sets the hyper-parameters of c_mlp, with two exceptions. Each rank uses one thread. Blocks have at most 64 rows and
-  // columns: W1 and W2 then have two equal blocks each, so that each of four ranks has work.
+  // Sets the hyper-parameters of c_mlp, except that each rank uses one thread, and that blocks have at most 64 rows and
+  // columns. W1 and W2 then have two equal blocks each, so that each of four ranks has work.
   settings_put_first(&options->settings, "lr", 0.03);
   settings_put_first(&options->settings, "weight_decay", 0.1);
   settings_put_first(&options->settings, "threads", 1);

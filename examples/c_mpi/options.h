@@ -10,12 +10,12 @@
 typedef struct {
   int epochs;
   int batch;   // images per step, on all ranks together
-  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): each rank holds chunks
+  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): a chunk of every parameter
   int seed;
   const char* data;        // file with the images
   const char* checkpoint;  // folder of the checkpoints; NULL: the run saves none
-  int resume;              // 1: continue from the checkpoint
-  int stop_after;          // number of the epoch after which the run ends; 0: the run trains to the end
+  int resume;              // 1: continue from the last checkpoint in the folder
+  int stop_after;          // number of the epoch after which the run ends; 0: after all epochs
   Settings settings;
 } Options;
 

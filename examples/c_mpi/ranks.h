@@ -18,7 +18,7 @@ typedef struct {
   void* comm;       // points to an MPI_Comm or an NcclRank
 } Ranks;
 
-// Replaces values [count] by the sum of the values of all ranks.
+// Replaces each element of `values` [count] by the sum of this element over all ranks.
 void ranks_sum(const Ranks* ranks, real* values, int count);
 
 // Copies the array `own` [bytes] of every rank to `all` [world][bytes], in the order of the ranks.

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the output of a run on rank 0: a row for each epoch during the training, and a row for each rank at the end.
+// Prints the output of a run: a row for each epoch during the training, and a row for each rank at the end. Only rank 0
+// prints. Therefore only rank 0 calls report_head() and report_epoch().
 #ifndef C_MPI_REPORT_H
 #define C_MPI_REPORT_H
 

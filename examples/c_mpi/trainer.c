@@ -83,8 +83,9 @@ int train(const Options* options, const Ranks* ranks) {
     for (int s = 0; s < steps_per_epoch; ++s, ++step) {
       with_shampoo_set_lr(&shampoo, shampoo.lr * 0.5 * (1 + cos(3.14159265358979323846 * step / steps)));
       gradient_of_part(&net, ranks, &digits, rows + (size_t)s * (size_t)options->batch, options->batch, x, labels);
-      // With chunks, a reduce-scatter would send less, but would round differently. All modes use this sum, so that the
-      // results of the modes can be compared bit by bit.
+      // If each rank holds a chunk of every parameter (options->shards), a reduce-scatter would send less, but would
+      // round differently. This sum is used for every value of options->shards, so that the results of runs with
+      // different values can be compared bit by bit.
       ranks_sum(ranks, net.grads, kValues);
       if (options->shards) shards_take_grads(&shards, ranks, &net);
       with_shampoo_step(&shampoo);

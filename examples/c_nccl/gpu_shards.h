@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fully sharded parameters on GPUs: each GPU holds one chunk of every flattened parameter (../c_mpi/chunks.h), and the
-// optimizer updates the chunks. Copies and collectives are enqueued on the stream of the network.
+// optimizer updates the chunks. Copies and collectives are enqueued on the stream of the DeviceMlp.
 #ifndef C_NCCL_GPU_SHARDS_H
 #define C_NCCL_GPU_SHARDS_H
 

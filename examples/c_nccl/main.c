@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates and
-// destroys the communicator. ../c_mpi/trainer.c contains the training.
+// Trains the network of examples/c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates
+// and destroys the communicator. ../c_mpi/trainer.c contains the training.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

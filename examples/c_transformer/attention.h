@@ -10,11 +10,12 @@
 #include "numeric.h"
 
 // Computes y [sequences][length][width] from qkv [sequences][length][3 * width], whose rows contain query, key and
-// value of a character, in this order. Writes weights [sequences][heads][length][length] for the backward pass.
+// value of a character, in this order. Writes the attention weights [sequences][heads][length][length] to `weights`,
+// for the backward pass.
 void attention_forward(int sequences, int length, int width, int heads, const real* qkv, real* weights, real* y);
 
-// Computes d_qkv, which has the shape of qkv, from d_y, which has the shape of y. d_weights [length][length] is scratch
-// memory.
+// Computes d_qkv, the gradient of the loss with respect to qkv, from d_y, the gradient with respect to y. weights: from
+// attention_forward(). d_weights [length][length] is scratch memory.
 void attention_backward(int sequences, int length, int width, int heads, const real* qkv, const real* weights,
                         const real* d_y, real* d_weights, real* d_qkv);
 

@@ -23,8 +23,9 @@ typedef struct {
 void batch_create(Batch* batch, const Model* model, Pool* pool, int at_once);
 void batch_free(Batch* batch);
 
-// Returns the mean of -log(probability) over all predicted characters of `count` texts, each of context + 1 characters.
-// If grads is not NULL, writes the gradient of this mean to grads [model->values].
+// Returns the mean of -log(probability) over all predicted characters of `count` sequences. texts[i] has the
+// context + 1 characters of sequence i. If grads is not NULL, writes the gradient of this mean to grads,
+// an array of model->values elements.
 double batch_loss(Batch* batch, const real* params, int count, const uint8_t* const* texts, real* grads);
 
 #endif

@@ -68,7 +68,8 @@ void gelu_backward(size_t count, const real* x, real* d) {
   }
 }
 
-// The gradient with respect to a score is probability - is_target. is_target is 1 for the target, otherwise 0.
+// The gradient of a row's loss with respect to a score is probability - is_target. is_target is 1 for the target,
+// otherwise 0.
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale) {
   double loss = 0;
   for (int r = 0; r < n; ++r, scores += vocab) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the model of model.h on the text of text.h with Shampoo, SOAP, KL-Shampoo, Muon, AdamW, or with several of
-// them side by side.
+// Trains the model of model.h on the text of text.h with one of Shampoo, SOAP, KL-Shampoo, Muon and AdamW, or with
+// several of them side by side.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

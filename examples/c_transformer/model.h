@@ -9,7 +9,8 @@
 //                   norm2_gain, norm2_bias [width], up [4 * width][width], down [width][4 * width]
 //   final_gain, final_bias [width]   output [vocab][width]
 //
-// A matrix W computes y = W x. W is row-major and has one row per output. Only the norms have biases.
+// A matrix W computes y = W x. W is row-major and has one row per output. Only the layer normalizations (norm1, norm2,
+// final) have biases.
 #ifndef C_TRANSFORMER_MODEL_H
 #define C_TRANSFORMER_MODEL_H
 

@@ -10,14 +10,14 @@
 // Values that the forward pass of a layer stores for the backward pass. n is sequences * context.
 typedef struct {
   real* in;       // [n][width], the residual stream before the layer
-  real* norm1;    // [n][width]
-  real* stats1;   // [n][2], mean and 1 / deviation of each row of `in`
+  real* norm1;    // [n][width], `in` after layer normalization
+  real* stats1;   // [n][2], mean and 1 / standard deviation of each row of `in`
   real* qkv;      // [n][3 * width]
   real* weights;  // [sequences][heads][context][context], attention weights
   real* mixed;    // [n][width], output of the attention
   real* middle;   // [n][width], the residual stream between attention and MLP
-  real* norm2;    // [n][width]
-  real* stats2;   // [n][2]
+  real* norm2;    // [n][width], `middle` after layer normalization
+  real* stats2;   // [n][2], as stats1, for `middle`
   real* up;       // [n][4 * width]
   real* gelu;     // [n][4 * width]
 } LayerMemory;
@@ -27,8 +27,8 @@ typedef struct {
   int sequences;  // largest number of sequences in a pass
   LayerMemory layers[kMaxLayers];
   real* last;       // [n][width], the residual stream after the last layer
-  real* norm;       // [n][width]
-  real* stats;      // [n][2]
+  real* norm;       // [n][width], `last` after layer normalization
+  real* stats;      // [n][2], as stats1, for `last`
   real* scores;     // [n][vocab]
   real* d_stream;   // [n][width], gradient with respect to the residual stream
   real* d_small;    // [n][width], scratch memory
@@ -41,8 +41,8 @@ void memory_create(Memory* memory, const Model* model, int sequences);
 void memory_free(Memory* memory, const Model* model);
 
 // Returns the sum of -log(probability) over all predicted characters of `sequences` texts. A text has context + 1
-// characters. Each character except the first is predicted from the characters before it. If grads [model->values]
-// is not NULL, adds scale times the gradient of the sum to grads.
+// characters. Each character except the first is predicted from the characters before it. If grads is not
+// NULL, adds scale times the gradient of the sum to grads [model->values].
 double network_loss(const Model* model, const real* params, Memory* memory, int sequences, const uint8_t* const* texts,
                     real scale, real* grads);
 

@@ -15,7 +15,7 @@ static const char* const kNames[] = {"adamw", "shampoo", "soap", "kl_shampoo", "
 static const double kLr[kOptimizers] = {
     [kAdamw] = 0.004, [kShampoo] = 0.008, [kSoap] = 0.008, [kKlShampoo] = 0.008, [kMuon] = 0.02};
 
-// Largest value of each size and count on the command line. Practical values are far smaller.
+// Largest value of every integer on the command line. Practical sizes and counts are far smaller.
 enum { kLargest = 1 << 24 };
 
 void options_parse(Options* options, int argc, char** argv) {
@@ -38,7 +38,8 @@ void options_parse(Options* options, int argc, char** argv) {
                   "trains with all optimizers, from the same weights and on the same batches"),
       option_flag("--compare-frequencies", &options->what, kCompareFrequencies,
                   "trains with AdamW, and with Shampoo with precondition_frequency 1, 10 and 50"),
-      option_flag("--search", &options->what, kSearch, "trains with five learning rates, side by side"),
+      option_flag("--search", &options->what, kSearch,
+                  "trains with five learning rates, from the same weights and on the same batches"),
       option_integer("--steps", &options->steps, 1, kLargest, "steps of the training"),
       option_integer("--warmup", &options->warmup, 0, kLargest,
                      "steps in which the learning rate rises; in later steps it falls to 0 along half a cosine"),
@@ -57,7 +58,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_number("--weight-decay", &options->weight_decay,
                     "decoupled weight decay of all optimizers, for matrices only"),
       option_integer("--seed", &options->seed, 0, kLargest, "seed of the initial weights and of the batches"),
-      option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: all processors"),
+      option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: as many as are useful"),
       settings_option(&options->settings),
       option_text("--csv", "FILE", &options->csv,
                   "receives the curves, which ../plot.py draws; if \"\", no file is written"),

@@ -7,7 +7,8 @@
 
 #include "settings.h"
 
-// What to train: one optimizer, or several of them side by side (--compare, --compare-frequencies, --search).
+// What to train: one optimizer, all optimizers (--compare), AdamW and Shampoo with several values of
+// precondition_frequency (--compare-frequencies), or one optimizer with several learning rates (--search).
 enum { kTrainOne, kCompare, kCompareFrequencies, kSearch };
 // Optimizers. AdamW is the baseline of this example; the others are methods of libshampoo.
 enum { kAdamw, kShampoo, kSoap, kKlShampoo, kMuon, kOptimizers };

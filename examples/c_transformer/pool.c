@@ -10,7 +10,7 @@
 #include "check.h"
 
 struct Pool {
-  pthread_mutex_t mutex;  // guards the members below
+  pthread_mutex_t mutex;  // guards the members from task to stopping
   pthread_cond_t work, done;
   void (*task)(void* argument, int64_t i);
   void* argument;

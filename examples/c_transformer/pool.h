@@ -10,7 +10,7 @@
 
 typedef struct Pool Pool;
 
-// Creates a pool that starts threads - 1 threads. The thread that calls pool_run() runs tasks, too.
+// Creates a pool and starts `threads` - 1 new threads. The thread that calls pool_run() runs tasks, too.
 Pool* pool_create(int threads);
 void pool_free(Pool* pool);
 int pool_threads(const Pool* pool);

@@ -92,7 +92,7 @@ static int when_reached(const Contender* contender, double loss, double* steps, 
 
 static void report_comparison(const Training* training) {
   const Point* baseline = newest(&training->contenders[0]);
-  printf("\n%22s  over %s  to %s's last loss\n", "", training->contenders[0].name, training->contenders[0].name);
+  printf("\n%17s  time over %s  to %s's last loss\n", "", training->contenders[0].name, training->contenders[0].name);
   for (int c = 0; c < training->count; ++c) {
     const Contender* contender = &training->contenders[c];
     double steps = baseline->step, seconds = baseline->seconds;

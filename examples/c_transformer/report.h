@@ -15,7 +15,8 @@ void report_evaluation(const Training* training);
 // Shows the progress line on a terminal. The next row of the table replaces this line.
 void report_progress(const Training* training);
 
-// Prints step times and final losses. After a comparison, also prints how all contenders differ from the first one.
+// Prints step times and final losses. With --compare or --compare-frequencies, also prints the total time of each
+// contender relative to the first contender, and when each contender reached the final loss of the first contender.
 void report_results(const Training* training);
 
 void report_csv(const char* path, const Training* training);

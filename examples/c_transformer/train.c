@@ -13,7 +13,8 @@
 // Largest number of characters that a thread processes at a time, unless a single sequence is longer.
 enum { kRowsAtOnce = 512 };
 
-// The preset of libshampoo for each optimizer, or NULL if the library's defaults apply.
+// For each optimizer, its preset in libshampoo. NULL: the library's defaults apply (Shampoo), or the library is not
+// used (AdamW).
 static const char* const kPresets[kOptimizers] = {[kSoap] = "soap", [kKlShampoo] = "kl_shampoo", [kMuon] = "muon"};
 
 static double seconds(void) {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// Name of the program, with which its error messages begin. Each program defines this name.
+// Name of the program. Error messages begin with this name. Each program defines the variable.
 extern const char program_name[];
 
 // Formats a message as printf does, prints the program's name and the message to stderr, and exits with status 1.

@@ -21,7 +21,8 @@ typedef struct {
 Option option_flag(const char* name, int* address, int content, const char* help);
 // An option whose value is an integer in [smallest, largest].
 Option option_integer(const char* name, int* address, int smallest, int largest, const char* help);
-// An option whose value is a finite number of at least 0. --help does not show a negative default.
+// An option whose value is a finite number of at least 0. The default may be negative, to mark the option as not
+// set; --help does not show such a default.
 Option option_number(const char* name, double* address, const char* help);
 // An option whose value is any string.
 Option option_text(const char* name, const char* value, const char** address, const char* help);

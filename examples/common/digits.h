@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handwritten digits: 8x8 images and their labels. c_mlp/data/README.md describes their source.
+// The handwritten digits: 8x8 images and their labels. ../c_mlp/data/README.md describes their source.
 #ifndef EXAMPLES_DIGITS_H
 #define EXAMPLES_DIGITS_H
 
@@ -16,7 +16,7 @@ typedef struct {
   int* labels;      // [train_count + test_count], each in [0, 10)
 } Digits;
 
-// Reads a file that c_mlp/data/make_digits.py wrote.
+// Reads a file that ../c_mlp/data/make_digits.py wrote.
 void digits_load(Digits* digits, const char* path);
 void digits_free(Digits* digits);
 

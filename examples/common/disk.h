@@ -11,7 +11,7 @@ enum { kPath = 4096 };
 // Writes the string "folder/name" to path. Exits with an error if the string is too long.
 void join_path(char path[kPath], const char* folder, const char* name);
 
-// Creates a folder and syncs its parent to the disk, unless the folder already exists.
+// Creates a folder and syncs its parent to the disk. Does nothing if the folder already exists.
 void make_folder(const char* path);
 
 // Syncs the content of a file or the list of names in a folder to the disk. Exits with an error on failure.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdamW on a GPU, to which Shampoo is compared. One kernel updates all parameters, and reads and writes each number
-// once.
+// at most once.
 #ifndef CUDA_MLP_ADAMW_H
 #define CUDA_MLP_ADAMW_H
 

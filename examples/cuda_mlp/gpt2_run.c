@@ -41,7 +41,8 @@ static void add(Model* model, int64_t rows, int64_t columns, const char* format,
   model->values += rows * (columns == 0 ? 1 : columns);
 }
 
-// Sets the names and shapes of the parameters, as in the published GPT-2 models.
+// Sets the names and shapes of the parameters. The shapes are those of the smallest published GPT-2 model, but with
+// `layers` layers.
 static void model_create(Model* model, int layers) {
   model->count = 0;
   model->values = 0;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of c_mlp on a GPU. With --gpt2, measures the time of a step on the parameters of a large model
-// instead.
+// Trains the network of examples/c_mlp on a GPU. With --gpt2, measures the time of a step on the parameters of a large
+// model instead.
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 

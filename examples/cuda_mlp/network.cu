@@ -25,7 +25,7 @@ __global__ void Fill(int count, float* values, float value) {
   if (i < count) values[i] = value;
 }
 
-// Copies the images whose indices are in rows [count] to x [count][kInputs], and their labels to labels [count].
+// Copies images and their labels to `x` [count][kInputs] and `labels` [count]. `rows` [count] has the images' indices.
 __global__ void Gather(int count, const int* rows, const float* images, const int* all_labels, float* x, int* labels) {
   const int i = Index();
   if (i >= count * kInputs) return;

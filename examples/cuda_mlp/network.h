@@ -47,7 +47,8 @@ void device_mlp_create(DeviceMlp* net, int rows, const float* params, cudaStream
 void device_mlp_free(DeviceMlp* net);
 
 // Enqueues a forward and a backward pass over `count` images. net->grads receives the gradient of the loss, which is
-// `scale` times the sum of the cross entropies. rows [count], in GPU memory, are the indices of the images.
+// `scale` times the sum of the cross entropies. The argument `rows` [count], in GPU memory, has the indices of the
+// images.
 void device_mlp_gradient(DeviceMlp* net, const DeviceDigits* digits, const int* rows, int count, float scale);
 
 // Returns the mean cross entropy of the images [first, first + count). *correct receives the number of these images

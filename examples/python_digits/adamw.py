@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""AdamW, to which Shampoo is compared, in NumPy."""
+"""AdamW, to which Shampoo is compared. Written with NumPy."""
 from __future__ import annotations
 
 import numpy as np

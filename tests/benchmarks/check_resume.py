@@ -23,7 +23,7 @@ from store import Store  # noqa: E402
 
 
 def make_trainers(folder: Path) -> Path:
-    """Write the stand-ins into a folder."""
+    """Write copies of fake_trainer.py with the names of the trainers into a folder."""
     folder.mkdir()
     for name in PROGRAMS:
         source = (HERE / "fake_trainer.py").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def results(out: Path) -> dict[str, object]:
 
 
 def check_results(found: dict[str, object]) -> None:
-    """Compare the results with the formula of the stand-in."""
+    """Compare the results with the formula of fake_trainer.py."""
     race = json.loads(found["language_model.json"])
     reached = {row["name"]: row["reached"] for row in race["methods"]}
     assert reached == {"adamw": 10, "muon": 5, "shampoo": None}, reached

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_smoke.py TRAINERS: runs all parts of the benchmarks in very small sizes, with the trainers in TRAINERS.
+"""check_smoke.py TRAINERS: runs all benchmark parts in very small sizes, with the trainers in the folder TRAINERS.
 
 Checks that all parts have results and a table, and that exactly the parts in pictures.PICTURES have a picture. Starts
 the benchmarks again, and checks that no runs are added. Repeats some runs, and checks that their losses are unchanged.

@@ -46,8 +46,8 @@ def check_one_sample() -> None:
     assert near(student.p_below(values, 3), 0.5)
     # If the mean is below the number by the 95 % quantile times the standard error, p is 0.05.
     assert near(student.p_below(values, 3 + 2.131847 * math.sqrt(0.5)), 0.05, 1e-6)
-    # p is 1 if a loss is not finite, or if there are fewer than two losses. If all losses are equal, p is 0 if they are
-    # below the number, and 1 otherwise.
+    # p is 1 if a value is not finite, or if there are fewer than two values. If all values are equal, p is 0 if they
+    # are below the number, and 1 otherwise.
     assert student.p_below([1.0, 1.0, math.inf], 9) == 1 and student.p_below([1.0], 9) == 1
     assert student.p_below([1.0, math.nan], 9) == 1
     assert student.p_below([2.0, 2.0], 2) == 1 and student.p_below([2.0, 2.0], 3) == 0

@@ -91,7 +91,7 @@ inline shampoo_param_desc Param(const char* name, const std::vector<int64_t>& sh
   return desc;
 }
 
-// FlatShard and RectangleShard add a shard to the description of a whole parameter, and return the result.
+// FlatShard and RectangleShard take the description of a whole parameter, and return the description of a shard of it.
 inline shampoo_param_desc FlatShard(shampoo_param_desc desc, int64_t offset, int64_t count) {
   desc.shard_form = 1;
   desc.flat_offset = offset;

@@ -4,7 +4,7 @@
 // version must be able to load this checkpoint.
 //   shampoo_checkpoint_format1 check DIR    loads the checkpoint in DIR and compares its states with DIR/expected.txt
 //   shampoo_checkpoint_format1 write DIR    writes a checkpoint and expected.txt to DIR
-// The checkpoint covers all features of the format: two ranks, whole parameters, flat shards, rectangles that are not
+// The checkpoint covers these features of the format: two ranks, whole parameters, flat shards, rectangles that are not
 // contiguous, two groups, every dtype of a state, and matrices that are stored as squares and as triangles.
 #include <cinttypes>
 #include <fstream>

@@ -63,7 +63,7 @@ TEST_CASE(
     "each dim, the largest squared norm of a slice") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
-  inspected.program.coupled_decay = 3;  // element i of the gradient becomes 3 - 2 i
+  inspected.program.coupled_decay = 3;  // a gradient element with the value i becomes 3 - 2 i
   const GradientInspection seen = inspected.Inspect();
   CHECK(seen.element == 30);
   CHECK(seen.value == -19);

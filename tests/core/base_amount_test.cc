@@ -12,7 +12,13 @@ TEST_CASE("CountText uses the singular only for the number 1") {
   CHECK(CountText(2, "rank") == "2 ranks");
 }
 
-TEST_CASE("BytesText uses the largest unit that is not larger than the number") {
+TEST_CASE("IndicesText lists the indices below a count") {
+  CHECK(IndicesText(1) == "0");
+  CHECK(IndicesText(2) == "0 to 1");
+  CHECK(IndicesText(10) == "0 to 9");
+}
+
+TEST_CASE("BytesText writes numbers below 1024 in bytes and larger ones in the largest fitting unit from KiB to PiB") {
   CHECK(BytesText(0) == "0 bytes");
   CHECK(BytesText(1) == "1 byte");
   CHECK(BytesText(1023) == "1023 bytes");

@@ -23,8 +23,9 @@ std::vector<double> Magnitudes(Decode&& decode, uint16_t infinity) {
   return values;
 }
 
-// Returns the bit pattern of the value in the table that is nearest to `value`, with ties to even. The search shares no
-// bit operations with the conversions that the tests check.
+// Rounds `value` to the nearest number of a 16-bit float type, with ties to even, and returns the bit pattern of this
+// number. table: the Magnitudes() of the type. The search shares no bit operations with the conversions that the tests
+// check.
 uint16_t NearestPattern(const std::vector<double>& table, double value) {
   const double magnitude = std::fabs(value);
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_vectorized.py ROOT COMPILER SOURCE [OPTION...]: checks that g++ vectorizes the elementwise loops of SOURCE.
 
-COMPILER compiles SOURCE with the arguments OPTION and the constant OPTIONS of this script. g++ must vectorize every
-instantiation of every loop marked with "#pragma GCC ivdep". A loop that is not vectorized computes the same results,
-but takes several times as long. No other test notices such a loop. g++ does not report instantiations that it unrolls
-completely. For each loop, g++ must report at least one instantiation as vectorized, and none as not vectorized.
+COMPILER compiles SOURCE once, with all options OPTION and with the compiler options that this script always uses. The
+loops are in the headers core/base/kernels/*.h, which SOURCE includes, and are marked with "#pragma GCC ivdep". For each
+loop, g++ must report at least one instantiation as vectorized, and none as not vectorized. g++ reports nothing for
+instantiations that it unrolls completely. A loop that is not vectorized computes the same results, but takes several
+times as long. No other test notices such a loop.
 """
 import re
 import subprocess

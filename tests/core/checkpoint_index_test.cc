@@ -175,16 +175,16 @@ TEST_CASE("a safetensors header that is malformed or does not match its file is 
     std::string header;
     const char* says;
   };
-  for (const Case& one :
-       {Case{"[]", "the header is not a JSON object"}, Case{R"({"t":1})", "tensor \"t\": it is not a JSON object"},
-        Case{header("F8", "[2]", "[0,2]"), "tensor \"t\": its dtype is missing or unknown"},
-        Case{header("F32", "2", "[0,8]"), "it has no shape"},
-        Case{header("F32", "[-2]", "[0,8]"), "its shape is invalid"},
-        Case{header("F32", "[4611686018427387904]", "[0,8]"), "its shape is invalid"},
-        Case{header("F32", "[2]", "[0]"), "it does not have two data_offsets"},
-        Case{header("F32", "[2]", "[93,101]"), "its data_offsets are outside of the file"},
-        Case{header("F32", "[2]", "[8,0]"), "its data_offsets are outside of the file"},
-        Case{header("F32", "[2]", "[0,9]"), "its data_offsets do not match its shape"}}) {
+  for (const Case& one : {Case{"[]", "the header is not a JSON object"},
+                          Case{R"({"t":1})", "the header entry of tensor \"t\" is not a JSON object"},
+                          Case{header("F8", "[2]", "[0,2]"), "tensor \"t\": its dtype is missing or unknown"},
+                          Case{header("F32", "2", "[0,8]"), "it has no shape"},
+                          Case{header("F32", "[-2]", "[0,8]"), "its shape is invalid"},
+                          Case{header("F32", "[4611686018427387904]", "[0,8]"), "its shape is invalid"},
+                          Case{header("F32", "[2]", "[0]"), "it does not have two data_offsets"},
+                          Case{header("F32", "[2]", "[93,101]"), "its data_offsets are outside of the file"},
+                          Case{header("F32", "[2]", "[8,0]"), "its data_offsets are outside of the file"},
+                          Case{header("F32", "[2]", "[0,9]"), "its data_offsets do not match its shape"}}) {
     std::vector<TensorSpec> tensors;
     CheckError(ParseSafetensorsHeader(one.header, 100, &tensors), Code::kIo, one.says);
   }
@@ -199,7 +199,8 @@ TEST_CASE("a safetensors header must end within its file and must not be longer 
     return ReadSafetensorsLength(reinterpret_cast<const char*>(&length), file_bytes, &bytes);
   };
   CheckOk(read(12, 20));
-  CheckError(read(13, 20), Code::kIo, "the header length is 13 bytes, but the file has 20 bytes");
+  CheckError(read(13, 20), Code::kIo,
+             "the header length is 13 bytes, but the file has 20 bytes, 8 of them before the header");
   CheckOk(read(100'000'000, 200'000'000));
   CheckError(read(100'000'001, 200'000'000), Code::kIo, "expected at most 100000000");
 }

@@ -48,8 +48,8 @@ TEST_CASE("a checkpoint of two replicas restores any number of replicas, and eac
   }
 }
 
-// Calls visit(element, 100 p + i) for each element of the state iterate_offset in all blocks. p is the number of the
-// parameter, and i is the position of the element in the parameter.
+// Calls visit(element, 100 p + i) for each element of the states named `iterate_offset` of all blocks. p is the number
+// of the parameter, and i is the position of the element in the parameter.
 template <typename Visit>
 void ForEachIterate(StepFixture* rank, Visit&& visit) {
   for (const Block& block : rank->plan().blocks) {

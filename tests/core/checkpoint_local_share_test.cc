@@ -41,7 +41,9 @@ TEST_CASE(
   CHECK(two.shares[1].bytes() == 0);
 }
 
-TEST_CASE("replicas write the blocks that they own, and shards write their own blocks under keys such as p0/@12") {
+TEST_CASE(
+    "replicas write the blocks that they own, and shards write their own blocks under names with positions, such as "
+    "p0/@12") {
   for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
@@ -164,8 +166,8 @@ TEST_CASE("Collect sends the strings of each rank to rank 0 in order, even if th
 }
 
 TEST_CASE(
-    "if a rank cannot make its strings, or its strings are too long, Collect reports an error on that rank and returns "
-    "on all ranks") {
+    "Collect reports an error only on the rank that cannot make its strings, but on all ranks if a string is too "
+    "long") {
   for (const bool too_long : {false, true}) {
     ThreadRanks threads(2);
     std::vector<Status> statuses(2);
@@ -180,7 +182,7 @@ TEST_CASE(
       statuses[rank] = ranks.Collect(
           3, make, [&](int, const std::string&) { ++received; }, &own[rank]);
     });
-    const char* const says = "rank 1: the text that describes a parameter, a group or a block in the index has";
+    const char* const says = "rank 1: in the index of the checkpoint, the entry of a parameter, a group or a block has";
     too_long ? CheckAllFail(statuses, Code::kInvalid, says) : CheckAllOk(statuses);
     CHECK(received == (too_long ? 0 : 3));
     CheckOk(own[0]);

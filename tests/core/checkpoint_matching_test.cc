@@ -33,7 +33,7 @@ struct Matched {
   Matching matching;
 };
 
-TEST_CASE("blocks that were saved with the same layout are matched, in the order of the index within each file") {
+TEST_CASE("blocks with the saved layout are matched, and the blocks of each file are in the order of the index") {
   Matched matched;
   matched.index.groups[0].step = 9;
   std::swap(matched.index.blocks[0], matched.index.blocks[2]);
@@ -97,22 +97,22 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
       {Code::kInvalid, "parameter \"p0\" has shape", {}, set_shape},
       {Code::kInvalid, "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3", {}, add_group},
       {Code::kInvalid,
-       "group 0: method is shampoo, but the parameters of the group were saved with method adam",
+       "group 0: method is shampoo, but parameters of the group were saved with method adam",
        {},
        set_method},
-      {Code::kInvalid, "grafting is rmsprop, but the parameters of the group were saved with grafting adam",
+      {Code::kInvalid, "grafting is rmsprop, but parameters of the group were saved with grafting adam",
        "grafting=rmsprop"},
       {Code::kInvalid,
-       "the checkpoint has no momentum of parameter \"p0\": the parameter was saved with momentum",
+       "the checkpoint has no state \"momentum\" of parameter \"p0\": the parameter was saved with momentum",
        {},
        without("momentum")},
       {Code::kInvalid,
-       "the checkpoint has no factor.1 of parameter \"p0\": the parameter was saved with other values of "
+       "the checkpoint has no state \"factor.1\" of parameter \"p0\": the parameter was saved with other values of "
        "precondition_dims, skip_dim_size or ignored_dims",
        {},
        without("factor.1")},
       {Code::kIo, "the index is malformed: it has no \"p0/0/diagonal\"", {}, without("diagonal")},
-      {Code::kInvalid, "is bf16 in this optimizer and f32 in the checkpoint: set momentum_dtype f32",
+      {Code::kInvalid, "is bf16 in this optimizer and f32 in the checkpoint: set momentum_dtype to f32",
        "momentum_dtype=bf16"},
       {Code::kIo,
        "two blocks of parameter \"p0\" begin at the same element",
@@ -157,7 +157,8 @@ TEST_CASE("if no key sets the dtype of a state, an error about the dtype names o
   StepFixture to("method=soap", {{4, 6}});
   Matching matching(to.states());
   CheckError(matching.Match(index), Code::kInvalid,
-             "is f32 in this optimizer and f64 in the checkpoint: set computation_dtype to its saved value");
+             "is f32 in this optimizer and f64 in the checkpoint: set computation_dtype to the dtype in which the "
+             "saved optimizer computed");
 }
 
 TEST_CASE("a load warns if hyper-parameters or the dtype of a parameter differ, and if it does not use a saved state") {
@@ -223,7 +224,7 @@ TEST_CASE("descriptions of several ranks are merged unless a parameter differs")
   CheckOk(fixture.state().WriteSteps(0, 1));
   AddDescriptions(1, &fixture, &differ);
   CheckError(differ.status(), Code::kInvalid,
-             "parameter \"p0\" is not the same on all ranks: rank 1 has a different shape");
+             "parameter \"p0\" is not the same on all ranks: rank 1 and a lower rank differ in its shape");
 }
 
 TEST_CASE("the step of a parameter is not taken from a rank that has no element of the parameter") {
@@ -290,7 +291,7 @@ TEST_CASE(
   CheckError(WorldStaging().Create(call), Code::kComm, "a collective or a CUDA call failed before");
   const auto on_device = MakeDeviceComm();
   call.world = on_device.get();
-  CheckError(WorldStaging().Create(call), Code::kUnsupported, "world takes memory of a GPU");
+  CheckError(WorldStaging().Create(call), Code::kUnsupported, "world takes buffers in GPU memory");
 }
 
 }  // namespace

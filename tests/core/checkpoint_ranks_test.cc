@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what a rank does if it receives impossible numbers from other ranks in one of two operations of a save or a
-// load. In Ranks::Collect(), rank 0 collects texts, such as descriptions of parameters, from all ranks. In
-// FindDuplicates(), ranks find the items (see duplicates.h) that several ranks have.
+// Checks what a rank does if it receives impossible numbers from other ranks. shampoo_save() and shampoo_load() use
+// the two operations that are tested here. In Ranks::Collect(), rank 0 collects texts, such as descriptions of
+// parameters, from all ranks. In FindDuplicates(), ranks find the items (see duplicates.h) that several ranks have.
 #include <random>
 
 #include "core/checkpoint/description.h"

@@ -11,7 +11,8 @@
 namespace shampoo {
 namespace {
 
-// Callbacks for rank 1 of a communicator with two ranks. They count calls, and return the errors that a test sets.
+// Callbacks for rank 1 of a communicator with two ranks. They return the errors that a test sets. The calls of
+// all_gather, abort and release are counted.
 struct CallerFunctions {
   explicit CallerFunctions(bool with_abort = true) {
     ops.user = this;
@@ -149,8 +150,7 @@ TEST_CASE("if async_error returns an error, the next collective fails before it 
 }
 
 TEST_CASE(
-    "a collective that fails during a capture does not abort the communicator unless an earlier collective has "
-    "failed") {
+    "a collective that fails during a capture aborts the communicator only if async_error reports an earlier failure") {
   constexpr bool kCaptured = true;
   for (const bool to_all : {false, true}) {
     for (const bool failed_before : {false, true}) {

@@ -237,18 +237,18 @@ TEST_CASE("unsupported combinations with the methods soap and kl_shampoo or with
   const Rejected cases[] = {
       {"method=soap start_preconditioning_step=5",
        "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
-       "key: expected basis_order before, or leave start_preconditioning_step out"},
+       "key: expected -1, or basis_order before"},
       {"method=soap basis_init=identity", "key basis_init: the value identity is not allowed with"},
       {"method=soap basis_order=before first_step=use",
        "key first_step: the value use is not allowed with basis_order before, which does not read this key: expected "
-       "basis_order after"},
+       "skip, or basis_order after"},
       {"method=soap basis_order=before factor_start=first",
        "key factor_start: the value first is not allowed with basis_order before"},
       {"method=soap factor_correction=kl kl_eigenvalues=basis",
        "key kl_eigenvalues: the value basis is not allowed with basis_order after"},
       {"method=kl_shampoo kl_cap=0",
-       "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected kl_cap above "
-       "0 or auto, or a number for kl_init, such as 0.1"},
+       "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected a kl_cap "
+       "that is auto or above 0, or a kl_init that is a number, such as 0.1"},
       {"method=kl_shampoo kl_eigenvalues=basis", "key kl_eigenvalues: the value basis is not allowed"},
       {"method=kl_shampoo basis_order=before", "key basis_order: the value before is not allowed with"},
       {"method=kl_shampoo first_step=use", "key first_step: the value use is not allowed with method"},
@@ -337,11 +337,11 @@ TEST_CASE("the methods muon and sign, and their presets, have their own defaults
   CheckValues(lion, "beta1=0.99 beta3=0.9 weight_decay=0.01");
 }
 
-TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight decay are rejected") {
+TEST_CASE("unsupported combinations of keys for method muon, method sign, norms or weight decay are rejected") {
   const Rejected cases[] = {
       {"method=sign beta1=0 beta3=0.5",
-       "key beta3: the value 0.5 is not allowed with beta1 0, which stores no average: expected auto, or a beta1 above "
-       "0"},
+       "key beta3: the value 0.5 is not allowed with beta1 0, because no average of gradients is then stored: expected "
+       "auto, or a beta1 above 0"},
       {"method=muon use_nesterov=true beta3=0.5",
        "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 "
        "auto, or use_nesterov false"},
@@ -354,8 +354,7 @@ TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight 
        "the largest learning rate"},
       {"method=muon start_preconditioning_step=3",
        "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because only "
-       "grafting updates parameters before that step: expected start_preconditioning_step -1, or another value of "
-       "grafting"},
+       "grafting updates parameters before that step: expected at most 1, or another value of grafting"},
       {"method=sign start_preconditioning_step=2",
        "key start_preconditioning_step: the value 2 is not allowed with method sign and grafting none"},
       {"method=muon dual_norm_scale=true second_moment=row",
@@ -375,9 +374,11 @@ TEST_CASE("unsupported combinations of keys for muon or sign or norms or weight 
       {"method=sign momentum=0.5 weight_decay_type=independent",
        "key momentum: the value 0.5 is not allowed with weight_decay_type independent"},
       {"method=muon weight_decay_type=coupled cautious_decay=true",
-       "key weight_decay_type: the value coupled is not allowed with cautious_decay: expected decoupled"},
+       "key weight_decay_type: the value coupled is not allowed with cautious_decay: expected another "
+       "weight_decay_type, such as decoupled"},
       {"method=soap weight_decay_type=decoupled_after cautious_decay=true",
-       "key weight_decay_type: the value decoupled_after is not allowed with cautious_decay: expected decoupled"},
+       "key weight_decay_type: the value decoupled_after is not allowed with cautious_decay: expected another "
+       "weight_decay_type, such as decoupled"},
       {"method=soap weight_decay_type=decoupled_after update_floor=1",
        "key weight_decay_type: the value decoupled_after is not allowed with norm_control or update_floor"},
       {"method=muon weight_decay_type=decoupled_after",
@@ -406,7 +407,7 @@ TEST_CASE("combinations of keys that resemble rejected combinations are accepted
   CHECK(Resolved("weight_decay_type=independent").momentum == 0);
   CHECK(Resolved("weight_decay_type=palm momentum=0.5").momentum == 0.5);
   CHECK(Resolved("method=muon use_nesterov=false beta3=0.5").beta3 == 0.5);
-  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // use_nesterov is not set; its default is true
+  CHECK(Resolved("method=muon beta3=0.5").beta3 == 0.5);  // allowed, because use_nesterov=true is only the default
   CHECK(Resolved("method=muon lr=0 peak_lr=0.5").peak_lr == 0.5);
   CHECK(Resolved("method=muon lr=0 route=off").lr == 0);
   CHECK(Resolved("method=sign lr=0 weight_decay_type=independent").lr == 0);

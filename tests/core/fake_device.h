@@ -58,9 +58,9 @@ class FakeDevice {
   bool captures = false;
   std::vector<cuda::RetryMethod> retries;
   int successful_retry = 0;  // the number of the retry that succeeds, counted from 1; if it is 0, all retries fail
-  // If `rejection` is set, the device rejects the next step that is not captured, and resets `rejection`. The device
-  // reports each other step as successful, unless the step fails or is captured, and writes the new step counters of
-  // the groups to the arena.
+  // If `rejection` is set, the device rejects the next step that is not captured, and resets `rejection`. If a step is
+  // not rejected, does not fail, and is neither captured nor an export, the device counts it in `report`, and writes
+  // the new step counters of the groups to the arena.
   struct Rejection {
     cuda::Rejection rejection;
     double value = 0;
@@ -72,13 +72,13 @@ class FakeDevice {
   // after all of its collectives. -1: the step does not fail.
   int fails_at = -1;
   std::vector<cuda::ExportArgs> exports;
-  // The messages with which functions of the table fail. If a message is empty, the functions succeed.
-  std::string fails;                    // of step
-  std::string capture_error;            // of is_capturing and read_report
-  std::string download_error;           // of download
-  std::string root_error;               // of await_async_roots, which fails once
-  std::string exchange_error;           // of fetch_exchange and return_exchange
-  std::vector<void*> exchange_streams;  // the streams of all calls of fetch_exchange and return_exchange
+  // The messages with which functions of cuda::Table fail. An empty message causes no failure.
+  std::string fails;                    // of `step`
+  std::string capture_error;            // of `is_capturing` and `read_report`
+  std::string download_error;           // of `download`
+  std::string root_error;               // of `await_async_roots`, which fails once
+  std::string exchange_error;           // of `fetch_exchange` and `return_exchange`
+  std::vector<void*> exchange_streams;  // the streams of all calls of these two functions
   int64_t last_ticket = 0;
   int64_t last_export = 0;  // the ticket of the last export that `step` enqueued
   int64_t awaited = 0;      // the ticket for which the last call of read_report waited

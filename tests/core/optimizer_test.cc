@@ -27,8 +27,9 @@ TEST_CASE("a step updates the bound parameters and fails if no buffers are bound
   const Buffers buffers{param, gradient, param, nullptr};
   CheckError(optimizer->strategy().Step({}, nullptr), Code::kState, "has no buffers");
   CheckOk(optimizer->Bind(0, {&buffers, 1}));
-  CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count 1");
-  CheckError(optimizer->buffers().CheckRange(0, 2), Code::kInvalid, "expected a range of the plan's 1 parameters");
+  CheckError(optimizer->Bind(1, {&buffers, 1}), Code::kInvalid, "first is 1 and count is 1");
+  CheckError(optimizer->buffers().CheckRange(0, 2), Code::kInvalid,
+             "expected a range within [0, 1), the parameters of the plan");
   const std::vector<float> descended = {0.5F, 0, -0.5F, -1};
   CheckOk(optimizer->strategy().Step({}, nullptr));
   CHECK(std::vector<float>(param, param + 4) == descended);
@@ -59,7 +60,7 @@ TEST_CASE("the statistic step.G is the step counter of group G and Stat rejects 
                Cat("there is no statistic \"", name, "\": expected step.0"));
   }
   CheckError(optimizer->Stat("no_such", &value), Code::kInvalid,
-             "there is no statistic \"no_such\": expected steps, step.<group>, seconds.check");
+             "there is no statistic \"no_such\": expected one of the names steps, step.<group>, seconds.check");
   optimizer->state().MarkUnusable("the load failed");
   CheckError(optimizer->Stat("step.0", &value), Code::kState, "the load failed");
 }
@@ -106,11 +107,11 @@ TEST_CASE("Optimizer::Create rejects arguments that do not match the plan") {
       {{},
        with(&OptimizerDesc::replica_comm, MakeDeviceComm()),
        Code::kUnsupported,
-       "desc.replica_comm takes memory of a GPU"},
+       "desc.replica_comm takes buffers in GPU memory"},
       {{},
        with(&OptimizerDesc::shard_comm, MakeDeviceComm()),
        Code::kUnsupported,
-       "desc.shard_comm takes memory of a GPU"}};
+       "desc.shard_comm takes buffers in GPU memory"}};
   for (const Case& one : cases) {
     CAPTURE(std::string(one.says));
     std::unique_ptr<Optimizer> optimizer;
@@ -136,7 +137,7 @@ TEST_CASE("Optimizer::Create without a plan reports the error to the other ranks
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
   CHECK(comm.calls > 0);                          // the other ranks received the error
-  CHECK(comm.get()->optimizer_ids_taken() == 1);  // the other ranks count this optimizer, too
+  CHECK(comm.get()->optimizer_ids_taken() == 1);  // this rank took a number for the optimizer, as the others did
   comm.get()->Abort(CommFailed("the network is gone"));
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm,
              "a collective or a CUDA call failed before");

@@ -103,7 +103,8 @@ TEST_CASE("ElementPositions and ForEachRunOf return the same positions") {
       for (int64_t i = 0; i < count; ++i) CHECK(positions.At(in_block + i) == at + i);
     }
   }
-  CHECK(ElementPositions::Of(places[8]).block.order == 1);  // contiguous dims are merged
+  // The dims of these two blocks are contiguous in the piece, so they are merged into one.
+  CHECK(ElementPositions::Of(places[8]).block.order == 1);
   CHECK(ElementPositions::Of(places[3]).block.order == 1);
 }
 

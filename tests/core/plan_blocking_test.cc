@@ -150,8 +150,8 @@ void CheckPieces(const Shape& shape, int64_t start, int64_t end, const std::vect
     CHECK(box.Product() == next - piece_start);
     CHECK(box.DropFront(dropped) == piece);
     // All dims of a piece except its first dim are as long as in the tensor. If leading dims are dropped, the first dim
-    // of the piece is shorter than in the tensor. If it were as long, FlatShardPieces() would keep the last of the
-    // dropped dims with length 1.
+    // of the piece is shorter than in the tensor. A piece as long as the tensor in this dim would be a whole slice
+    // along the dim before it, and FlatShardPieces() would keep that dim, with length 1.
     CHECK(piece.DropFront(1) == shape.DropFront(dropped + 1));
     if (dropped > 0) CHECK(piece[0] < shape[dropped]);
     // Two adjacent pieces together do not fill a box, so they cannot be one piece.
@@ -179,7 +179,7 @@ TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by 
       most_pieces = std::max(most_pieces, pieces.size());
     }
   }
-  CHECK(most_pieces >= 8);  // at most 9 are possible, so some shard has pieces of many orders at both ends
+  CHECK(most_pieces >= 8);  // at most 9 for 5 dims; a shard with 8 has small pieces at both ends
 }
 
 TEST_CASE(

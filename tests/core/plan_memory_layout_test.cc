@@ -64,7 +64,8 @@ TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE("a vector that is not preconditioned may be longer than the largest matrix that the eigensolver takes") {
+TEST_CASE(
+    "a vector that is not preconditioned may be longer than the largest size of a matrix that the eigensolver takes") {
   for (const char* const precondition_1d : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =
@@ -132,7 +133,7 @@ TEST_CASE(
   }
 }
 
-// Returns the names of the states of the first block, in the order of the arena.
+// Returns the names of the states of the first block, in the order of ListEntries().
 std::vector<std::string> StatesOf(const OptionKeys& keys, const std::vector<int64_t>& shape) {
   std::vector<std::string> names;
   for (const StateEntry& entry : ListEntries(*PlanOf(keys, {shape})->data())) {

@@ -47,7 +47,7 @@ Placement OnGpu() {
   return placement;
 }
 
-// Returns the names of all states of the parameter, in the order of the arena.
+// Returns the names of all states of the parameter, in the order of ListEntries().
 std::vector<std::string> StateNamesOf(const OptionKeys& keys, const ParamDesc& desc) {
   std::vector<std::string> names;
   for (const StateEntry& entry : ListEntries(*PlanWith(keys, desc))) {
@@ -79,8 +79,8 @@ TEST_CASE("keys that control norms reject a shard, and method muon rejects a sha
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
       "parameter \"w\" is divided among shard ranks: expected a whole parameter, because method muon orthogonalizes "
-      "whole matrices; set shard_mode gather, or use another group for the parameter; or set muon_local to true to "
-      "orthogonalize each shard alone");
+      "whole matrices; set shard_mode to gather, or use another group for the parameter; or set muon_local to true "
+      "to orthogonalize each shard alone");
   for (const char* const key : {"dual_norm_scale=true", "update_norm=rms", "max_update_rms=1", "norm_control=radial",
                                 "update_floor=1", "grafting=adam"}) {
     CAPTURE(std::string(key));
@@ -88,7 +88,7 @@ TEST_CASE("keys that control norms reject a shard, and method muon rejects a sha
         PlanStatusOf(Cat("method=sign ", key), shard), Code::kInvalid,
         Cat("parameter \"w\" is divided among shard ranks: expected a whole parameter, because its group uses norms of "
             "whole tensors (one of the keys ",
-            kNormKeys, "); set shard_mode gather"));
+            kNormKeys, "); set shard_mode to gather"));
   }
   CheckOk(PlanStatusOf("method=sign", shard));
   // Parameters that method adam updates, such as embeddings, may be divided.
@@ -104,8 +104,8 @@ TEST_CASE(
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
   const char* const text =
-      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because second_moment (row or short) "
-      "and update_floor_rows each need whole rows and columns, even with muon_local";
+      "parameter \"w\" is divided among shard ranks: expected a whole parameter, because whole rows and columns "
+      "are needed if second_moment is row or short, or if update_floor_rows is true, even with muon_local";
   CheckError(status("second_moment=row"), Code::kInvalid, text);
   CheckError(status("second_moment=short"), Code::kInvalid, text);
   CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);

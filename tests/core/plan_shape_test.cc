@@ -44,7 +44,7 @@ TEST_CASE("the product of dims is checked for overflow of int64") {
   CHECK(product(Shape::Of({int64_t{1} << 31, int64_t{1} << 31})) == int64_t{1} << 62);
   CHECK(product(Shape::Of({int64_t{1} << 31, int64_t{1} << 32})) == kUntouched);
   CHECK(product(Shape::Of({kLargest, 2})) == kUntouched);
-  // The true product is a multiple of 2^64, which wraps to 0.
+  // The true product is 2^64. In 64-bit arithmetic without a check, the result would be 0.
   CHECK(product(Shape::Of({int64_t{1} << 32, int64_t{1} << 32})) == kUntouched);
   CHECK(product(Shape::Of({kLargest, 2, 3})) == kUntouched);
   CHECK(product(Shape::Of({5, 0, 3})) == 0);

@@ -27,7 +27,7 @@ TEST_CASE("each storage form of a symmetric matrix stores the elements of one tr
           CHECK(at >= 0);
           CHECK(at < SpanElements(form, d));
           places.insert(at);
-          // RowOf describes the stored elements of a row, which are consecutive.
+          // A row stores consecutive elements. With kSquare, KeptAt() returns positions of the lower triangle only.
           if (j >= row.column && j < row.column + row.count && form != SymmetricForm::kSquare) {
             CHECK(at == row.first + j - row.column);
           }

@@ -165,8 +165,8 @@ TEST_CASE("method eigen computes the roots that cans does not support") {
   CHECK(result.outcome.kind == RootKind::kEigen);
   CHECK(Compute<float>(1, {3}, 2, settings).outcome.kind == RootKind::kScalar);
   CHECK(Compute<float>(2, {3, 0, 0, 2}, 2, settings).outcome.kind == RootKind::kDiagonal);
-  // Cans cannot compute a root if an eigenvalue is below -epsilon. Eigen first subtracts a negative smallest eigenvalue
-  // from all eigenvalues.
+  // Method cans cannot compute a root if an eigenvalue is below -epsilon. Method eigen first subtracts a negative
+  // smallest eigenvalue from all eigenvalues.
   const Roots negative = Compute<float>(2, {1, 0.5, 0.5, -1}, 2, CansSettings(1e-3));
   CHECK(negative.outcome.kind == RootKind::kEigen);
   CHECK(negative.outcome.rungs_used == 1);

@@ -125,6 +125,7 @@ TEST_CASE_TEMPLATE("the basis does not change if the matrix is multiplied or div
   }
 }
 
+// A matrix is negligible if none of its elements is a normal number of its dtype (IsNegligible()).
 TEST_CASE_TEMPLATE("the basis of a negligible matrix or of a 1 x 1 matrix is the identity", Real, float, double) {
   const BlasFixture blas;
   for (const double value : {0.0, static_cast<double>(std::numeric_limits<Real>::denorm_min())}) {
@@ -162,12 +163,13 @@ TEST_CASE_TEMPLATE("bases of rank-deficient matrices are complete and orthonorma
 }
 
 TEST_CASE_TEMPLATE(
-    "an orthogonal iteration computes a QR decomposition of A times the previous basis and sorts as basis_sort says",
+    "an orthogonal iteration computes a QR decomposition of A Q for the previous basis Q, and sorts as basis_sort says",
     Real, float, double) {
   const BlasFixture blas;
   const double roundoff = std::numeric_limits<Real>::epsilon();
   const int64_t n = 5;
-  // The identity is nearly an eigenbasis of A. The eigenvalues of its columns, about 2, 4, 1, 5 and 3, are not sorted.
+  // The columns of the identity are nearly eigenvectors of A. Their eigenvalues, about 2, 4, 1, 5 and 3, are not
+  // sorted.
   Doubles a(At(n * n), 0.01);
   const double eigenvalues[] = {2, 4, 1, 5, 3};
   for (int64_t i = 0; i < n; ++i) a[At(i * n + i)] = eigenvalues[i];

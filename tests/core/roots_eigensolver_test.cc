@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("SolveInStages decomposes matrices with difficult spectra", R
     const double rate = -12.0 / static_cast<double>(n);
     CheckSolution<Root>(n,
                         WithEigenvaluesBy(n, [&](int64_t i) { return std::pow(10, rate * static_cast<double>(i)); }));
-    // The diagonal elements decrease from about 1 to about 1e-12.
+    // The diagonal elements decrease from about 2 to, if n is large, about 2e-12.
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) graded[At(i * n + j)] *= std::pow(10, rate / 2 * static_cast<double>(i + j));
     }

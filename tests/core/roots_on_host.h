@@ -19,7 +19,8 @@ inline const std::vector<double> kFactorOnHost = {2.08, 1.44, 1.44, 2.92};
 inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
 // Fixture for tests of HostRoots: the host computes the inverse roots of an optimizer whose state is on a fake device.
-// Each block is a matrix with two rows. At first, each factor matrix on the device equals kFactorOnHost.
+// Each block is a matrix with two rows. Each factor matrix that the fake device returns is kFactorOnHost until the test
+// changes host.matrices. If `columns` is not 2, the test must change or skip the factor matrices of dim 1.
 struct RootsOnHost {
   explicit RootsOnHost(size_t blocks, const OptionKeys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
       : device(FakeDevice::Reset()),

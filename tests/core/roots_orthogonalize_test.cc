@@ -50,7 +50,7 @@ std::vector<Real> DrawMatrix(int64_t n) {
   return values;
 }
 
-// Returns the largest difference between X X^T, or X^T X if X is tall, and the identity.
+// Returns the largest distance of an element of X X^T from the identity. If X is tall, uses X^T X instead.
 template <typename Real>
 double DistanceFromOrthogonal(int64_t rows, int64_t columns, const std::vector<Real>& x) {
   const int64_t small = std::min(rows, columns);
@@ -180,7 +180,7 @@ TEST_CASE("orthogonalization keeps zeros, and does not overflow or underflow wit
   }
 }
 
-TEST_CASE("exact orthogonalization maps singular values at rounding level to 0") {
+TEST_CASE("exact orthogonalization maps singular values below the limit to 0") {
   const Settings exact = ExactSettings();
   const double above = 1.01 * kLeastSingularValue;
   const double below = 0.99 * kLeastSingularValue;
@@ -207,7 +207,7 @@ double AfterExactSteps(double s) {
   return s;
 }
 
-TEST_CASE("the steps of exact orthogonalization on a device map singular values to 0 or 1") {
+TEST_CASE("the steps of exact orthogonalization on a device map singular values to 0 or 1 except near the limit") {
   CHECK(AfterExactSteps(0) == 0);
   for (double s = 0x1p-37; s < 1; s *= 1.0003) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-12);
   for (const double s : {1.0, 1 + 1e-15, 1 + 1e-9}) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-15);

@@ -225,7 +225,7 @@ TEST_CASE("each Zolotarev sum approximates the inverse square root on its interv
   }
 }
 
-TEST_CASE("bounds on eigenvalues hold, and are sharp if the least eigenvalue is negative") {
+TEST_CASE("bounds on eigenvalues hold, and the lower bound is sharp if the least eigenvalue is negative") {
   const BlasFixture blas;
   for (const int64_t n : {1, 2, 3, 16, 33, 100}) {
     for (const double shift : {0.0, 1e-7, 1e-3, 0.5, 5.0, -0.3, -20.0}) {

@@ -61,7 +61,7 @@ TEST_CASE(
     "radius") {
   GroupSettings settings;
   settings.norm_control = NormControl::kHyperball;
-  const NormSums sums{9, 0, 16};  // |P| is 4, and D = 0.5 * 4 * P, so |D| is 8
+  const NormSums sums{9, 0, 16};  // |P| is 4, and D (see NormControlStep) is 0.5 * 4 * P, so |D| is 8
   NormControlStep step(settings, 0.1, sums, 5, {0.5, 4, 8});
   step.Add(sums);
   CHECK(step.MoveOf(sums).keep == 1);

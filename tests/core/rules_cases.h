@@ -380,9 +380,9 @@ inline constexpr SmallCase kSmallCases[] = {
 };
 
 // With kRoot, a matrix has been multiplied by 2^-scale. The least eigenvalue of the scaled matrix is `least`, and the
-// largest is 4. The rule maps `value`, an eigenvalue of the scaled matrix, to the matching eigenvalue of the inverse
-// root. With kScale, the rule returns the exponent of the power of two by which a matrix is scaled before its root is
-// computed.
+// largest is 4. The rule maps `value`, an eigenvalue of the scaled matrix, to the matching eigenvalue of an inverse
+// root. If relative_epsilon is above 0, this is the root of the scaled matrix, otherwise the root of the original
+// matrix. With kScale, the rule returns the `scale` with which a matrix is multiplied by 2^-scale.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
   Ask ask;

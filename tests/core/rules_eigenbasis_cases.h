@@ -102,7 +102,7 @@ inline constexpr BasisCase kBasisCases[] = {
     {AskBasis::kUpdate, 5, 4},
     {AskBasis::kUpdate, 1, 1, {.first_step = kFirstStepUse}},
     {AskBasis::kUpdate, 1, 1, {.order = kOrderBefore}},
-    // Once the eigenbases have been initialized, every third update refreshes them.
+    // After the initialization of the eigenbases, every update whose number is a multiple of 3 refreshes them.
     {AskBasis::kTask, 1, NumberOf(RootTask::kInitialize)},
     {AskBasis::kTask, 2, NumberOf(RootTask::kNone)},
     {AskBasis::kTask, 4, NumberOf(RootTask::kCompute)},
@@ -156,7 +156,8 @@ inline constexpr BasisCase kBasisCases[] = {
 };
 
 // A call of a rule for eigenvalues or directions in eigenbases, with the arguments a, b and c. The comment on each Ask
-// lists these arguments. After a semicolon, the comment lists the values of other inputs.
+// lists these arguments. After a semicolon, the comment lists the values of other inputs. A scale is the inverse square
+// root of an eigenvalue.
 struct EigenbasisCase {
   enum class Ask {
     kRelativeEpsilon,  // relative_epsilon, whether the dtype is float64
@@ -164,8 +165,8 @@ struct EigenbasisCase {
     kDirection,        // inverse_exponent, epsilon, V; H is 6, and the correction is 1/4
     kAccurate,         // tolerance, sum of the squares off the diagonal, sum of all squares
     kIdentity,         // whether orthogonal iteration is used, size of the matrix, whether the matrix is negligible
-    kFirstEigenvalue,  // mean square, number of factor matrices, whether the dtype is float64
-    kFirstScale,       // sum of squares, number of elements, number of factor matrices
+    kFirstEigenvalue,  // mean square of the gradient, number of factor matrices, whether the dtype is float64
+    kFirstScale,       // sum of squares of the gradient, number of elements, number of factor matrices
     kFirstTerm,        // kl_init, scale, number of factor matrices
     kBeforeGradients,  // kl_init
     kNextEigenvalue,   // decay, scale, sum of squares; the dim has length 2, and the block has 8 elements

@@ -130,8 +130,8 @@ struct AverageCase {
     kDifference,   // weight decay, pull, Z - W; p is 4, w is 3, lr is 1/2, and AveragingStep::move is 1/2
     kIterate,      // the same as for kDifference
     kMoves,        // step, whether the block has an iterate, whether the block has an average of weight_ema
-    kNextIterate,  // offset, w, the new parameter that was written
-    kNextEma,      // offset, w, the new parameter that was written
+    kNextIterate,  // the new iterate minus w, the old parameter w, the new parameter
+    kNextEma,      // the old average minus w, the old parameter w, the new parameter
     kExport,       // blend
   };
   Ask ask;

@@ -99,12 +99,12 @@ TEST_CASE("an index, a range or a buffer that does not fit is an error, and noth
   for (const Case& one :
        {Case{{-1, 0, 1}, 4, Cat("index is -1: expected 0 to ", entries - 1)},
         Case{{entries, 0, 1}, 4, Cat("index is ", entries)},
-        Case{{momentum, -1, 1}, 4, "entry p0/0/momentum: first is -1 and count 1"},
-        Case{{momentum, 0, -1}, 4, "first is 0 and count -1"},
-        Case{{momentum, 0, 7}, 28, "expected a range within the 6 elements of the entry"},
-        Case{{momentum, 7, 0}, 28, "first is 7 and count 0"},
-        Case{{momentum, INT64_MAX, INT64_MAX}, 4, "expected a range within the 6 elements of the entry"},
-        Case{{momentum, 0, 2}, 7, "_bytes is 7: expected at least 8, the size of 2 elements of f32"}}) {
+        Case{{momentum, -1, 1}, 4, "entry \"p0/0/momentum\": first is -1 and count is 1"},
+        Case{{momentum, 0, -1}, 4, "first is 0 and count is -1"},
+        Case{{momentum, 0, 7}, 28, "expected a range within [0, 6), the elements of the entry"},
+        Case{{momentum, 7, 0}, 28, "first is 7 and count is 0"},
+        Case{{momentum, INT64_MAX, INT64_MAX}, 4, "expected a range within [0, 6), the elements of the entry"},
+        Case{{momentum, 0, 2}, 7, "_bytes is 7: expected at least 8, because count is 2 and the dtype is f32"}}) {
     CheckError(ReadElements(&state, one.range, buffer, one.bytes, {}), Code::kInvalid, one.says);
     CheckError(WriteElements(&state, one.range, buffer, one.bytes, {}), Code::kInvalid, one.says);
   }
@@ -128,7 +128,7 @@ TEST_CASE("reading or writing elements first waits for pending steps and returns
 }
 
 TEST_CASE("unpacking rows of a symmetric matrix into any SymmetricForm and packing them again gives the same rows") {
-  constexpr int64_t kSize = 40;  // the last rows are longer than the limit of 100 bytes below
+  constexpr int64_t kSize = 40;  // the last rows are so long that the limit of 100 elements admits only two
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {
     CAPTURE(static_cast<int>(form));

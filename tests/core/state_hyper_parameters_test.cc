@@ -82,7 +82,8 @@ TEST_CASE("a value that cannot be set is an error that names the key, and change
         Case{"gradient_scale", 1e-60, Code::kInvalid, "computation_dtype of f32"},
         Case{"beta1", 0.5, Code::kState, "beta1 was 0 when the plan was made"},
         Case{"momentum", 0.5, Code::kState, "momentum was 0 when the plan was made"},
-        Case{"epsilon", 0.5, Code::kInvalid, "not allowed while root_relative_epsilon is in use: expected 0"},
+        Case{"epsilon", 0.5, Code::kInvalid,
+             "not allowed while root_relative_epsilon is in use: expected 0; to use epsilon instead, make a new plan"},
         Case{"root_relative_epsilon", 0, Code::kInvalid, "not allowed for an optimizer: expected > 0"},
         Case{"grafting_beta2", 0.5, Code::kInvalid, "not allowed with grafting adagrad"}}) {
     groups.roots_depend_on_it = true;
@@ -128,7 +129,7 @@ TEST_CASE("Get returns the values of keys that are real numbers, integers or fla
   CheckError(groups.values.Get(0, "shampoo_beta", &value), Code::kInvalid, "method shampoo does not read the key");
 }
 
-TEST_CASE("a bound scalar is the current value until it is unbound") {
+TEST_CASE("the value in force is that of a bound scalar, until the scalar is unbound") {
   TwoGroups groups("lr=0.5 gradient_scale=2");
   float lr = 3;
   double scale = 4;

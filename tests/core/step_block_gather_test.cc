@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests BlockGather, which collects whole blocks at their owners and delivers the updates to the shard ranks.
+// Tests BlockGather, which collects whole blocks at their owners in one round of exchanges (core/comm/round.h), and
+// delivers the updates to the shard ranks in another round.
 #include <algorithm>
 #include <atomic>
 
@@ -15,7 +16,7 @@ namespace {
 
 using FlagsOfParams = std::vector<char>;
 
-// A shard rank that makes no step. It only exchanges gradients and updates, in two passes (GatherPass).
+// A shard rank that makes no step. It only exchanges gradients, parameters and updates, in two passes (GatherPass).
 struct GatheringShard : StepFixture {
   explicit GatheringShard(const std::shared_ptr<Communicator>& comm)
       : StepFixture(ShardRank::SetupOf(*comm, kAllStates + kGather + "comm_bucket_bytes=1")) {

@@ -48,7 +48,8 @@ TEST_CASE("a range outside the plan's parameters is rejected") {
   const ThreeParams three;
   for (const auto& [first, count] : {std::pair{-1, 1}, {0, 4}, {3, 1}, {4, 0}, {0, -1}, {INT32_MAX, INT32_MAX}}) {
     CheckError(three.bound.CheckRange(first, count), Code::kInvalid,
-               Cat("first is ", first, " and count ", count, ": expected a range of the plan's 3 parameters"));
+               Cat("first is ", first, " and count is ", count,
+                   ": expected a range within [0, 3), the parameters of the plan"));
   }
   CheckOk(three.bound.CheckRange(3, 0));
 }

@@ -191,7 +191,7 @@ TEST_CASE("ItemsOfBucket returns the items of all blocks of a bucket, or only of
   }
 }
 
-TEST_CASE("roots that a step refreshed are recorded once") {
+TEST_CASE("the statistic root_computed counts each root once for each step that refreshes it") {
   Descent descent({{2, 3}}, "refresh_growth=0.1 precondition_frequency=2");
   double computed = -1;
   for (const double expected : {2.0, 4.0}) {

@@ -665,12 +665,13 @@ TEST_CASE("the hosts determine the error of a step that the devices of the shard
   };
   const Case cases[] = {
       {RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
-      {RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0 and shard rank 0 at step 1",
+      {RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0, and shard rank 0 is at step 1",
        [](char* segment) { Put(segment, kStepInSegment, int64_t{7}); }},
       {RankDifference::kInputs, Code::kInvalid,
        "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},
-      // The hosts cannot compare the learning rates, which are in device memory in the next two cases.
+      // In the next two cases, only the devices know that the learning rates differ, as if the rates were bound in
+      // device memory.
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate", [](char*) {}},
       {RankDifference::kScalars, Code::kInvalid, "shard rank 1 has a different learning rate",
        [](char* segment) { Put(segment, kGradientsInSegment, static_cast<unsigned char>(kNoGradient)); }},
@@ -740,7 +741,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("roots of a snapshot are not used if the caller may have written the state after the snapshot") {
+TEST_CASE(
+    "roots that a device has computed ahead are computed again if the caller may have written the state since then") {
   OnDevice one(kAsync);
   TakeSnapshot(&one);
   CheckOk(one.state->Bind(nullptr, nullptr));
@@ -841,8 +843,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "the error of an export that devices reject names a rank that makes a step instead, or that is at another step") {
+TEST_CASE("if the devices reject an export, the error names the rank that makes a step instead or is at another step") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());

@@ -21,7 +21,7 @@ namespace shampoo {
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Memory that a caller provides for a state.
+// Memory that a caller provides for all states of an optimizer.
 class CallerArena {
  public:
   explicit CallerArena(int64_t bytes) : pieces_(static_cast<size_t>(bytes) / sizeof(Piece) + 1) {}
@@ -211,7 +211,7 @@ class StepFixture {
   std::unique_ptr<StepHistory> history_;
 };
 
-// Keys for plain gradient descent: parameter - lr * gradient.
+// Keys for plain gradient descent: parameter - lr * gradient. Preconditioning starts at step 1000.
 inline const OptionKeys kPlainDescent =
     "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
 

@@ -117,7 +117,7 @@ TEST_CASE(
              "the gradient of parameter \"p1\" is too large: factor.0 would overflow f32");
 }
 
-TEST_CASE("a gradient that does not fit its 16-bit factor matrix is an error that names a wider dtype") {
+TEST_CASE("a gradient that would overflow a 16-bit factor matrix is an error that names the dtype of the matrix") {
   Checked checked("factor_dtype=f16");
   checked.gradients[1][0] = 1000;
   CheckError(checked.CheckGradients(), Code::kNumeric, "factor.0 would overflow f16");

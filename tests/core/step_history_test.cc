@@ -41,6 +41,29 @@ TEST_CASE("the next step returns one error for skipped updates, which names the 
   CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
 }
 
+TEST_CASE("the error for a skipped update advises a larger epsilon only if the direction depends on it") {
+  for (const auto& [keys, advice] : {std::pair{"method=sgd", "Try a lower learning rate"},
+                                     {"method=sign", "Try a lower learning rate"},
+                                     {"method=muon", "Try a lower learning rate"},
+                                     {"method=muon second_moment=row", "Try a lower learning rate"},
+                                     {"method=muon second_moment=element", "Try a larger epsilon, a lower"},
+                                     {"method=shampoo", "Try a larger root_relative_epsilon, a lower"},
+                                     {"method=adam", "Try a larger epsilon, a lower learning rate"}}) {
+    CAPTURE(std::string(keys));
+    StepFixture fixture(keys, {{2, 3}});
+    fixture.history().DeferSkippedUpdate(0, OnNonFinite::kError);
+    CheckError(fixture.history().RaiseSkippedUpdate(fixture.state().hyper_parameters()), Code::kNumeric, advice);
+  }
+  // The parameter is a vector, which has no factor matrices.
+  for (const auto& [keys, advice] : {std::pair{"method=muon", "Try a larger adam_epsilon, a lower"},
+                                     {"method=shampoo", "Try a larger grafting_epsilon, a lower"}}) {
+    CAPTURE(std::string(keys));
+    StepFixture fixture(keys, {{3}});
+    fixture.history().DeferSkippedUpdate(0, OnNonFinite::kError);
+    CheckError(fixture.history().RaiseSkippedUpdate(fixture.state().hyper_parameters()), Code::kNumeric, advice);
+  }
+}
+
 TEST_CASE("a skipped update is no error if on_nonfinite of the group is skip_block or skip_step") {
   TwoMatrices two;
   two.history().DeferSkippedUpdate(0, OnNonFinite::kSkipBlock);
@@ -48,7 +71,7 @@ TEST_CASE("a skipped update is no error if on_nonfinite of the group is skip_blo
   CheckOk(two.history().RaiseSkippedUpdate(two.state().hyper_parameters()));
 }
 
-TEST_CASE("more consecutive failures of a root than root_failure_tolerance are reported as an error once") {
+TEST_CASE("if a root fails at more than root_failure_tolerance refreshes in a row, one error reports this") {
   TwoMatrices two("root_failure_tolerance=1");
   bool is_forwarded = false;
   const LogCapture log;
@@ -90,7 +113,8 @@ TEST_CASE(
   two.history().DeferRootFailureOfOtherRank(2);
   two.Fail(0, 0);
   two.Record(0);
-  CheckError(two.history().RaiseRootFailure(&is_forwarded), Code::kNumeric, "p0/0/factor.0");
+  CheckError(two.history().RaiseRootFailure(&is_forwarded), Code::kNumeric,
+             "p0/0/factor.0 could not be computed at 1 refresh, which is more than root_failure_tolerance (0)");
   CHECK(!is_forwarded);
 }
 

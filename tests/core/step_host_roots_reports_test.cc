@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the results of the inverse roots that the host computes for a device: the roots and statuses that HostRoots
-// returns to the device, and the reports.
+// Tests of HostRoots, which computes inverse roots on the host for a device. These tests check the roots and statuses
+// that HostRoots returns to the device, and its reports.
 #include <cmath>
 
 #include "tests/core/roots_on_host.h"

@@ -102,7 +102,8 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
   CHECK(one.host.calls() == CallsOfThread{"begin 1", "fetch 0: 0.0", "wait 0", "return 0.0", "end 1"});
 }
 
-TEST_CASE("WaitFor waits only for the last jobs of blocks that take snapshots or use the roots of snapshots") {
+TEST_CASE(
+    "WaitFor waits only for the last job of each block whose task takes a snapshot or uses the roots of a snapshot") {
   constexpr size_t kBlocks = 100;  // enough blocks that their job does not end between Release() and WaitFor()
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);
@@ -192,7 +193,7 @@ TEST_CASE(
   CHECK(report.outcome.ok());
 }
 
-TEST_CASE("the roots of the snapshots of a step are computed for the step numbers of the groups") {
+TEST_CASE("the roots of the snapshots of a step are computed with the bias corrections for the steps of the groups") {
   RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
   one.steps = {2};

@@ -157,7 +157,7 @@ TEST_CASE("verify_replicas detects parameters that differ between replicas") {
   CheckAllFail(replicas.Step(), Code::kState, "verify_replicas: parameter \"p1\" differs between rank 1 and rank 0");
 }
 
-TEST_CASE("a collective that failed on a single replica fails the later steps of all replicas") {
+TEST_CASE("after a collective has failed on a single replica, the later steps of all replicas fail") {
   SteppingRanks<ReplicaRank> replicas(2, OptionKeys{});
   replicas.threads.fails = [](int rank, int64_t call) { return rank == 1 && call == 1; };
   const std::vector<Status> first = replicas.Step();
@@ -220,7 +220,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   }
 }
 
-TEST_CASE("the copy that a shard rank binds receives the new parameter elements of this rank") {
+TEST_CASE("the parameter copy that a shard rank binds receives the new elements of this rank") {
   for (const bool gathers : {false, true}) {
     SteppingRanks<ShardRank> shards(2, gathers ? kGather : OptionKeys{});
     std::vector<Floats> copies;
@@ -234,7 +234,7 @@ TEST_CASE("the copy that a shard rank binds receives the new parameter elements 
   }
 }
 
-TEST_CASE("the owner of a gathered block skips an update that does not fit a copy on another rank") {
+TEST_CASE("the owner of a gathered block skips an update that would overflow a parameter copy on another rank") {
   for (const bool with_copy : {false, true}) {
     SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_block", Dtype::kF16);
     const LogCapture log;

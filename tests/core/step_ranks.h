@@ -15,8 +15,8 @@
 
 namespace shampoo {
 
-// Byte offsets in the segment that a shard with one group sends in an agreement: the step of the group, and whether
-// each parameter has a gradient.
+// Byte offsets in the segment that a shard rank whose optimizer has one group sends in an agreement. At the first
+// offset is the step of the group. At the second is one byte for each parameter, with the state of its gradient.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
@@ -37,7 +37,8 @@ struct AgreeingShard : ContextFixture {
   ShardRounds rounds;
 };
 
-// A fake ShardAgreement, which records its calls. AgreeAgain returns `own` if it is an error, otherwise `agreed`.
+// A fake ShardAgreement, which records the calls of Agree, AgreeAgain and Report. AgreeAgain returns `own` if it is an
+// error, otherwise `agreed`.
 class RecordingShards final : public ShardAgreement {
  public:
   Status PriorFailure() const override { return {}; }

@@ -45,9 +45,10 @@ TEST_CASE("the hash of the inputs of a step depends on each input") {
 
 TEST_CASE("the error for the first input that differs names two ranks and their values") {
   struct Case {
-    // The position of the input that differs. First are the inputs of the two parameters, then those of the two groups,
-    // then the flag that skips the step.
+    // The position of the input that differs: the two parameters, then the two groups, then ReplicaInputs::Action.
     size_t index;
+    // The input of rank 2. Of a parameter: 1 if it has a gradient, plus 2 for each excluded block. Of a group: the
+    // number of steps. An Action: 1 (kSkips) if the rank skips the step.
     int64_t value;
     Code code;
     const char* says;

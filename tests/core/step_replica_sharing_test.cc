@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests how replicas exchange updates in several buckets, also if ranks fail or make different decisions about the
-// step. step_rounds_test.cc tests how ranks compare headers and reject invalid numbers.
+// step. step_rounds_test.cc tests how ranks compare the headers of their data and reject invalid numbers in a header.
 #include <algorithm>
 
 #include "tests/core/comm_test_util.h"

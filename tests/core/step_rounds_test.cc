@@ -260,7 +260,7 @@ TEST_CASE(
   check([](char* to) { to[kGradientsInSegment] = 1; }, Code::kInvalid,
         "shard rank 0 has a gradient for parameter \"p0\" and shard rank 1 has none");
   check([](char* to) { Put(to, kStepInSegment, int64_t{9}); }, Code::kState,
-        "shard rank 1 is at step 9 of group 0 and shard rank 0 at step 1");
+        "shard rank 1 is at step 9 of group 0, and shard rank 0 is at step 1");
 
   Shard other;  // the group is active on another rank, and not on this rank
   const std::span<char> flags = other.agreeing.context.participants().flags();
@@ -279,7 +279,7 @@ TEST_CASE("shards at different steps get the same error in every agreement") {
   shard.agreeing.rounds.SetInputs(steps);
   for (int i = 0; i < 2; ++i) {
     CheckError(shard.agreeing.rounds.AgreeOnError({}), Code::kState,
-               "shard rank 1 is at step 4 of group 0 and shard rank 0 at step 9");
+               "shard rank 1 is at step 4 of group 0, and shard rank 0 is at step 9");
   }
 }
 

@@ -91,7 +91,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with root_async, roots of the first refresh and of short intervals are used at once, and others are deferred") {
+    "with root_async, the roots of a refresh are used at once if it is the first refresh or if the next refresh "
+    "follows within root_async steps, and are deferred otherwise") {
   const RefreshKeys keys = Grown(1, 20, 0.1, false, 4);
   const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
   int64_t snapshot_step = 0;
@@ -131,11 +132,11 @@ TEST_CASE("with root_async, the tasks of a block that misses steps follow from t
   CHECK(Course(keys, {5, 6, 7, 10, 11, 12, 15, 17}) == "5 compute, 10 take, 12 use, 15 take, 17 use, ");
   // The first roots are used at once, even if the block missed the first refresh.
   CHECK(Course(keys, {8, 10, 11, 12, 15, 17}) == "10 compute, 15 take, 17 use, ");
-  // The pending roots are used at the first step after the delay.
+  // Pending roots are used at the block's first step that is at least root_async steps after the snapshot.
   CHECK(Course(keys, {5, 10, 11, 14, 15, 17}) == "5 compute, 10 take, 14 use, 15 take, 17 use, ");
   // If older roots are still pending at a refresh, the new roots are computed and used at once.
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
-  // A block that misses this refresh uses the older roots at its next step.
+  // If the block misses the refresh at which roots are still pending, it uses these roots at its next step.
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
   // If another rank rejected a step, the block makes the step again and has the same task.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");

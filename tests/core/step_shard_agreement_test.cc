@@ -17,7 +17,8 @@ namespace {
 const std::vector<std::vector<int64_t>> kThirdElsewhere = {{2, 3}, {4}, {0}};
 
 struct MirroredShard {
-  // The other rank sends a copy of this rank's segment, which `change` may modify. `sent` is this rank's segment.
+  // `sent` is the segment (the data of one rank in an all-gather) that this rank sends. The other rank sends a copy of
+  // `sent`. `change` may modify the copy, but not `sent`.
   explicit MirroredShard(const std::function<void(char* segment)>& change = {})
       : shard(comm.shared(), kThirdElsewhere) {
     comm.change = [this, change](int64_t, int from, char* segment, size_t bytes) {

@@ -38,8 +38,9 @@ struct TwoDtypes : StepFixture {
     setup.params[0].out_dtype = Dtype::kBf16;
     return setup;
   }
-  // Checks an export. Both nonempty parameters start at `memory + 8`. The weights of parameter p start `at[p]` bytes
-  // after this address. If `at` has no element p, these weights are NULL.
+  // Checks an export. Both nonempty parameters start at `memory + 8`. The pointer `weights[p]` is `at[p]` bytes after
+  // `memory + 8`, or NULL if `at` has no element p. At `weights[p]`, the export would store the average of parameter p
+  // in the dtype of the parameter's output.
   Status Check(std::vector<int> at) {
     std::vector<void*> weights(3);
     char* const param = reinterpret_cast<char*>(memory + 8);

@@ -41,7 +41,7 @@ void CheckAllContinue(DeviceRanks* ranks) {
 enum class BadArgument { kNone, kBlend, kOverlap };
 
 // Rank 1 passes valid arguments or a bad argument to an export. In this call, either allocation n of rank 1 fails, or
-// allocation n and all later allocations of rank 1 fail.
+// allocation n and all later allocations of rank 1 fail. n starts at 1 and increases until no allocation fails.
 TEST_CASE("an export returns on all ranks, even if one rank has no memory" * NeedsFake()) {
   for (const RankKind& kind :
        {RankKind{"local", 2, 1}, {"gather", 2, 1}, {"gather", 1, 3}, {"local", 2, 2}, {"gather", 2, 2}}) {

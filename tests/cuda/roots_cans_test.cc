@@ -65,8 +65,8 @@ Row Measure(int64_t root, double fraction) {
     for (const int kind : {0, 1, 2}) {
       Question question{.method = RootMethod::kCans, .root = root, .may_be_diagonal = false};
       const Matrix<float> a = WithSmallestZero(n, kind, &random);
-      // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 times LargestRowSum(). For fractions of
-      // 1e-5 or more, the factor 1.03 makes up for this error.
+      // Rounding to float32 moves the smallest eigenvalue by less than 1e-7 times LargestRowSum(). With the factor
+      // 1.03, epsilon plus this eigenvalue is still at least fraction * LargestRowSum() if `fraction` is 1e-5 or more.
       question.epsilon = 1.03 * fraction * LargestRowSum(n, a);
       const Answer<float> answer = Solve<float>(question, n, {a});
       ++row.matrices;

@@ -19,8 +19,8 @@
 #include "core/backend/cuda/root_workspace.h"
 #include "tests/cuda/fake/control.h"
 
-// Functions that run RootSolver, which computes the inverse roots of a batch of matrices, on the fake of CUDA. Tests
-// pass the matrices in host memory.
+// Functions that run RootSolver on the fake of CUDA. RootSolver computes the inverse roots of a batch of matrices.
+// Tests pass the matrices in host memory.
 namespace shampoo::cuda_test {
 
 using namespace shampoo::cuda;
@@ -113,7 +113,7 @@ struct Question {
   double limit = kInfinity;  // the largest magnitude that an element of a root may have
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
-  int64_t order = 3;
+  int64_t order = 3;  // the key root_order, of method `higher_order`
   bool pseudo_inverse = false;
   double rank_rtol = -1;
   double rank_atol = 0;

@@ -32,8 +32,8 @@ TEST_CASE("the roots of a diagonal matrix are computed element by element") {
   CHECK(answer.matrices[2][8] == root(2 + 1e-3));
   CHECK(answer.matrices[2][1] == 0.0F);
 
-  // If a factor matrix was not diagonal in an earlier step, its root is computed from an eigendecomposition. A negative
-  // smallest eigenvalue is then subtracted even if epsilon would make it positive.
+  // If a factor matrix was not diagonal in an earlier step, method eigen computes its root from an eigendecomposition.
+  // A negative smallest eigenvalue is then subtracted even if epsilon would make it positive.
   question.may_be_diagonal = false;
   const Answer<float> decomposed = Solve<float>(question, 3, {Diagonal<float>(slightly_negative)});
   CHECK(decomposed.status[0].kind == RootKind::kEigen);

@@ -49,7 +49,7 @@ bool IsClose(double result, double expected, double tolerance) {
 TEST_CASE("the rules of core/rules return the expected numbers in a kernel and the same numbers on the host") {
   ForEachTable([](const char* name, const auto* cases, size_t count) {
     CAPTURE(std::string(name));
-    // The rules in the table "traces" call pow, whose result a GPU may round in another direction than the host.
+    // The rules in the table "traces" call pow. The last bits of its result may differ between a GPU and the host.
     const double tolerance = std::string(name) == "traces" ? 1e-15 : 0;
     const std::vector<double> results = RunOnDevice(cases, count);
     for (size_t i = 0; i < count; ++i) {

@@ -109,17 +109,17 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
         Case{3, kHuge, "invalid number of plan lines"}, Case{3, INT64_MIN, "invalid number of plan lines"},
         Case{3, 1 << 20, "the hashes of the plans differ between ranks, but "}}) {
     for (const bool all : {true, false}) {
-      if (one.call == 3 && !all) continue;  // only rank 0 would make call 3
+      if (one.call == 3 && !all) continue;  // only rank 0 would find different hashes and make call 3
       for (const Kind kind : {Kind{3, 1}, Kind{1, 2}, Kind{1, 3, "gather"}}) {
         CAPTURE_ALL(one.call, one.value, all, kind);
         Grid grid(MatrixAndVectorSpec(), kind, true);
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // In call `one.call`, all ranks except the last (or only rank 0, if `all` is false) overwrite the number from
-          // the last rank. A rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, these
-          // ranks therefore also overwrite the hash from the last rank, and the last rank overwrites the hash and the
-          // number from rank 0.
+          // In call `one.call`, all ranks except the last overwrite the number from the last rank. If `all` is false,
+          // only rank 0 does so. A rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, all
+          // ranks except the last therefore also overwrite the hash from the last rank in call 2. The last rank then
+          // overwrites the hash and the number from rank 0.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);

@@ -159,7 +159,7 @@ TEST_CASE("all ranks return an error if one rank exports while the others make a
   }
 }
 
-TEST_CASE("replicas export the averages of the last step whether it wrote them in place or to another arena") {
+TEST_CASE("replicas export the averages of the last step, which wrote them in place or to another arena") {
   for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
     Grid grid(AveragingSpec(), kind);

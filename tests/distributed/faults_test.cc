@@ -137,7 +137,7 @@ TEST_CASE("if steps have several exchanges, all ranks fail after a collective ha
   }
 }
 
-TEST_CASE("abort ends the waiting for a rank whose collective failed before or after the exchange of data") {
+TEST_CASE("the callback abort ends the waiting for a rank whose collective failed before or after exchanging data") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.world();
     for (const int faulty : {0, world - 1}) {

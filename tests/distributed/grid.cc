@@ -17,8 +17,8 @@ std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
   return {first, std::min(each, count - first)};
 }
 
-// Appends the elements of a shard, which is a rectangle of `whole`, to `part` in row-major order. Called recursively
-// for each dim.
+// Appends the elements of a shard, which is a rectangle of `whole`, to `part` in row-major order. Calls itself for each
+// dim. at: the row-major index in an array that has only the dims of `whole` before `dim`; 0 if `dim` is 0.
 void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::vector<float>& whole,
                    std::vector<float>* part) {
   if (dim == shard.shape.size()) {

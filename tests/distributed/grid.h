@@ -41,10 +41,10 @@ Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks)
 // Returns the parts of the tensors `whole` that a rank holds. `shard` describes the parameters of the rank.
 Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
-// Ranks that train one model together. There are several replicas of the parameters, and each replica is divided into
-// shards. The ranks are threads. The shards of a replica have consecutive ranks. Steps use one ThreadComm for the
-// replicas of each shard, and one for the shards of each replica. A ThreadComm with a single rank is not used.
-// Checkpoints use another ThreadComm, which connects all ranks.
+// Ranks that train one model together. There are one or more replicas of the parameters, and each replica is divided
+// into one or more shards. The ranks are threads. The shards of a replica have consecutive ranks. Steps use one
+// ThreadComm for the replicas of each shard, and one for the shards of each replica. A ThreadComm with a single rank is
+// not used. Checkpoints use another ThreadComm, which connects all ranks.
 class Grid {
  public:
   // whole: the specification of a single rank with the whole parameters. The grid derives the specifications of its
@@ -66,6 +66,7 @@ class Grid {
   ThreadComm& comm() { return replicas_ > 1 ? replicas_of(0) : shards_of(0); }
   ThreadComm& all() { return *all_comm_; }  // the communicator of checkpoints
   std::vector<ThreadComm*> comms();         // the communicators of steps
+  // A collective fails on a rank that waits longer than `patience`.
   void SetPatience(std::chrono::milliseconds patience);
   void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create()
   int timeouts() const;         // number of timeouts, over all ranks and communicators

@@ -67,8 +67,8 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void Step();
-  // Writes averages of the parameters to `weights`. Call Step() first, because an export needs bound parameters
-  // and only Step() binds them.
+  // Writes averages of the parameters to `weights`. blend: as in shampoo_optimizer_export(). Call Step() first, because
+  // an export needs bound parameters and only Step() binds them.
   void Export(double blend, std::vector<std::vector<float>>* weights);
   void Save(const std::string& directory);  // collective over all ranks of the job
   void Load(const std::string& directory);  // collective over all ranks of the job
@@ -99,7 +99,8 @@ struct StateEntry : shampoo_state_entry {
   int64_t elements;
 };
 std::vector<StateEntry> EntriesOf(const Rank& rank);
-// Returns 8 bytes per element: all elements of an entry, then zeros. After an error, returns an empty vector.
+// Returns the elements of an entry, without gaps, and then zeros. The vector has 8 bytes per element, whatever the
+// dtype. After an error, the vector is empty.
 std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
 // Returns the blocks of a rank's plan, or an empty vector after an error.
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank);

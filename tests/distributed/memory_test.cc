@@ -171,7 +171,7 @@ TEST_CASE("with all-to-all, the buffers and sent bytes of gathered shards are as
       const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // without the 64 bytes of the exchange of statuses
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
-      // All blocks have the same shape, so each rank needs as much workspace for its steps as a single rank.
+      // All blocks have the same shape, so each rank needs the workspace of a single rank and the exchange buffers.
       const int64_t buffers = counted.Of(rank).bytes - grid[rank].PlanBytes("state", rank) - step_memory;
       CHECK(buffers == grid[rank].PlanBytes("workspace", rank) - one.grid[0].PlanBytes("workspace", 0));
       CHECK(buffers >= kKept * elements / ranks);

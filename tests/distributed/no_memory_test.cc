@@ -14,8 +14,9 @@ namespace {
 
 // Makes a call that fails on all ranks even if there is enough memory. Repeats the call for n = 1, 2, ...: in the n-th
 // call, the n-th allocation of rank 1 fails. Stops when the call makes fewer than n allocations. Checks that each rank
-// returns one of `allowed`, and that rank 0 returns `status` at least once. `prepare` runs after one step and before
-// the call. `call` receives a rank and its number, makes the call on this rank, and returns the status.
+// returns one of `allowed`, and that rank 0 returns `status` at least once and never SHAMPOO_E_COMM. `prepare` runs
+// after one step and before the call. `call` receives a rank and its number, makes the call on this rank, and returns
+// the status.
 template <typename Prepare, typename Call>
 void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowed, shampoo_status status,
                         Prepare&& prepare, Call&& call) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions that make a call on one rank or on all ranks of a job, and require that the call succeeds. Two functions
-// check that a call fails. The template parameter `Ranks` is a Grid (grid.h) or a class of tests/checkpoint that
-// has the same functions.
+// check that a call fails. The template parameter `Ranks` is a Grid (grid.h), a Rank, or a class of tests/checkpoint.
+// The class must have the functions that are called.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -78,7 +78,8 @@ void RequireLoad(Ranks* ranks, const std::string& directory) {
   RequireOk(*ranks);
 }
 
-// Checks that the last call failed on all ranks with this status and the same message, which contains `words`.
+// Checks that the last call failed on all ranks with the status `status`, that all ranks have the same message, and
+// that the message contains each of `words`.
 template <typename Ranks>
 void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::string>& words = {}) {
   CHECK_MESSAGE(ranks->All(status), ranks->Errors());
@@ -87,8 +88,7 @@ void CheckFailed(Ranks* ranks, shampoo_status status, const std::vector<std::str
     CHECK_MESSAGE(Has((*ranks)[0].error, word), word, " is not in ", ranks->Errors());
 }
 
-// Checks that a step fails on all ranks with this status and the same message, which contains `words`, and changes
-// nothing.
+// Makes a step. Checks that it fails on all ranks as CheckFailed() describes, and changes nothing.
 inline void CheckStepFails(Grid* grid, shampoo_status status, const std::vector<std::string>& words = {}) {
   const auto before = Everything(grid);
   grid->Step();

@@ -48,7 +48,7 @@ void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CHECK(after.AllHold(one[0].w));
 }
 
-TEST_CASE("with stochastic rounding, a job that resumes on other ranks is bit-identical to one rank") {
+TEST_CASE("with stochastic rounding, the parameters of a job that resumes on other ranks are those of one rank") {
   for (const Keys& method : kMethods) {
     CheckKinds(method, Kind{8, 1}, Kind{1, 8, "gather"});
     CheckKinds(method, Kind{1, 1}, Kind{2, 4, "gather", false});
@@ -58,7 +58,7 @@ TEST_CASE("with stochastic rounding, a job that resumes on other ranks is bit-id
   CheckKinds(kElementwise, Kind{1, 3}, Kind{8, 1});
 }
 
-TEST_CASE("stochastic rounding of states is bit-identical to one rank, with any numbers of replicas and shards") {
+TEST_CASE("with stochastic rounding of states, any numbers of replicas and shards give the parameters of one rank") {
   RankSpec spec = {
       .keys = "method=adam lr=0.1 state_rounding=stochastic filtered_grad_dtype=bf16 second_moment_dtype=bf16",
       .params = {{"matrix", {9, 7}}, {"vector", {12}}, {"tensor", {3, 4, 2}}}};

@@ -138,7 +138,7 @@ void CheckRandomShardsOf(uint64_t count) {
       const bool is_muon = method[0].second == "muon";
       if (is_muon) one.spec.keys.emplace_back("shape_scale", "none");
       const Shards shards = one.CutAll(one.Draw(1, 4), [&] { return !is_muon && one.OneIn(2); });
-      // The methods with factor matrices compute their first eigenbases in step 1. Step 4 uses refreshed eigenbases.
+      // Methods soap and kl_shampoo compute their first eigenbases in step 1. Step 4 uses refreshed eigenbases.
       CheckShards(one, shards, 4);
     }
   }
@@ -217,15 +217,15 @@ const RankSpec kLocalShards = {.keys = "max_preconditioner_dim=4 grafting=adam m
 
 TEST_CASE("NaN in one shard fails the step on all ranks and changes nothing") {
   for (const Division division : {Division::kFlat, Division::kRows}) {
-    for (int odd = 0; odd < 4; ++odd) {
+    for (int nan_rank = 0; nan_rank < 4; ++nan_rank) {
       Grid grid(kLocalShards, 1, Divide(kLocalShards.params, division, 4));
       RequireStart(&grid);
       RunSteps(&grid, 2, 2);
-      const size_t param = grid[odd].g[0].empty() ? 2 : 0;
-      if (grid[odd].g[param].empty()) continue;
-      grid[odd].g[param][0] = NAN;
+      const size_t param = grid[nan_rank].g[0].empty() ? 2 : 0;
+      if (grid[nan_rank].g[param].empty()) continue;
+      grid[nan_rank].g[param][0] = NAN;
       CheckStepFails(&grid, SHAMPOO_E_NUMERIC,
-                     {"shard rank " + std::to_string(odd) + ": ", "the step has changed nothing"});
+                     {"shard rank " + std::to_string(nan_rank) + ": ", "the step has changed nothing"});
     }
   }
 }

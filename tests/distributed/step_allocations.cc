@@ -1,11 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a step of one or several ranks does not allocate memory. This program replaces the allocation functions
-// of the C library, and counts how often the threads of the ranks call them during a step.
+// Checks that a step of one or several ranks does not allocate memory. This program replaces malloc, calloc, realloc,
+// memalign, aligned_alloc and posix_memalign, and counts how often the threads of the ranks call them during a step.
 #include <malloc.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <iostream>
 
@@ -50,6 +51,11 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
   Count();
   return __libc_memalign(alignment, bytes);
 }
+int posix_memalign(void** memory, size_t alignment, size_t bytes) {
+  Count();
+  *memory = __libc_memalign(alignment, bytes);
+  return *memory == nullptr ? ENOMEM : 0;
+}
 }
 
 namespace shampoo_test {
@@ -57,8 +63,8 @@ namespace {
 
 bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
-// Group 0 refreshes inverse roots or eigenbases in every second step, except with method adam, which has none. Method
-// adam does not accept the keys that Spec adds.
+// With method adam, there are no inverse roots or eigenbases, and Spec adds no keys, because adam rejects most of them.
+// With the other methods, group 0 refreshes inverse roots or eigenbases in every second step.
 RankSpec Spec(const Keys& more) {
   Keys keys = more;
   if (HasFactors(more)) keys = "max_preconditioner_dim=8 grafting=adam momentum=0.9 precondition_frequency=2" + more;

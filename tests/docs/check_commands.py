@@ -1,10 +1,10 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_commands.py ROOT: checks the shell commands and the figures of the documentation.
+"""check_commands.py ROOT: checks the shell commands and the SVG files of the documentation.
 
-Bash must be able to parse each block of commands. The presets, targets, scripts and SHAMPOO_ options of CMake in the
-commands must exist. Each SVG file of the repository must be shown on a page that also has the command that creates the
-file. Any occurrence of the file's name outside links counts as this command.
+Bash must be able to parse each block of commands. Scripts that occur in the commands must exist, and so must presets,
+targets and SHAMPOO_ options of CMake. Each SVG file of the repository must be shown on a page that also has the command
+that creates the file. Any occurrence of the file's name outside links counts as this command.
 """
 import json
 import re
@@ -46,7 +46,7 @@ def problems_of(root, page, text, names):
 
 
 def figures(root):
-    """Yields each SVG file that no page both shows and names outside links."""
+    """Yields each SVG file unless a page shows it and also has its name outside links."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ def unescaped(literal):
 
 
 def between(code):
-    """Returns "" if the code between two literals joins them or selects one of them (?:), otherwise VALUE."""
+    """Returns "" if the code between two literals joins them or ends with "?" or ":", otherwise VALUE."""
     code = code.strip()
     return "" if code in ("", ",", "+") or code.endswith(("?", ":")) else VALUE
 
@@ -104,7 +104,7 @@ def main():
         if why:
             failures += 1
             print(f"{PAGE}:{number}: `{quotation}`: {why}")
-    print(f"{count} quoted messages; {failures} of them occur in none of the {len(known)} statements of the sources")
+    print(f"{count} quoted messages; {failures} are too short or in none of the {len(known)} statements of the sources")
     # If no quotation was found, the search for quotations is broken.
     return 1 if failures or not count else 0
 

@@ -3,9 +3,9 @@
 """check_site.py BUILD DOXYGEN OUT: builds the site of the documentation, and checks its links and its navigation.
 
 BUILD is the path of docs/site/build.py, which fails if Doxygen or Sphinx prints a warning. DOXYGEN is the path of
-Doxygen, and OUT is the folder for the site. Every link within the site must lead to a page and an anchor that exist.
-The navigation of the home page must contain every page of docs/, docs/adr/ and examples/. No page may load a file from
-another site. The index of the search must contain the words that wrong_search() lists.
+Doxygen, and OUT is the folder for the site. Every link within the site must lead to a file and an anchor that exist.
+The navigation of the home page must contain every page of docs/ and docs/adr/, and every README.md of examples/. No
+page may load a file from another site. The index of the search must contain the words that wrong_search() lists.
 """
 import html.parser
 import os
@@ -78,7 +78,7 @@ def missing_pages(root, site, pages):
     # The pages of the API reference are generated, so only their number is checked.
     reference = [path for path in found if path.is_relative_to(site / "reference")]
     if len(wanted) < 40 or len(reference) < 15:
-        yield f"{len(wanted)} pages and {len(reference)} pages of the reference; expected at least 40 and 15"
+        yield f"{len(wanted)} Markdown files and {len(reference)} links to the reference; expected at least 40 and 15"
 
 
 def wrong_search(site):

@@ -4,7 +4,7 @@
 
 A Rust or Java program in README.md must also be in the guide of its language, because a test runs the programs of the
 guide. A toml or xml block of any page must show a dependency on the library. In a toml block, each dependency must have
-the path of a crate of this repository, and its name must be that in the crate's Cargo.toml. In an xml block, groupId,
+the path of a crate of this repository and the name that is in the crate's Cargo.toml. In an xml block, groupId,
 artifactId and version must equal those in bindings/java/pom.xml. run_shell.py checks the CMake blocks.
 """
 import sys

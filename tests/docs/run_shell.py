@@ -3,7 +3,7 @@
 """Runs the shell commands of the documentation.
 
     run_shell.py --source ROOT --list                  lists the pages with shell blocks that can run on this machine
-    run_shell.py --source ROOT --check                 checks that all rules match and Bash can parse all pages
+    run_shell.py --source ROOT --check                 checks that each rule of a page matches and Bash parses all pages
     run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F, see shell/machine.py
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 

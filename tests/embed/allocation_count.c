@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a step of method shampoo does not allocate memory, in 80 configurations. The host replaces the allocation
-// functions of the C library and counts their calls during steps.
+// Checks that a step of method shampoo does not allocate memory, in 80 configurations. This program replaces the
+// allocation functions of the C library and counts their calls during steps.
 // Usage: allocation_count (links the library), or allocation_count_loaded <library> (loads it with dlopen)
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,8 +96,9 @@ static trainer t;
 static double learning_rate = 0.05;
 static char* arena[2];
 
-// Checks that none of twenty steps allocates. Every third step refreshes inverse roots. From the eleventh step on, each
-// step reads the state from one arena and writes it to the other.
+// Checks that none of twenty steps allocates. Inverse roots are refreshed in steps 3, 6, 9, ..., because the preset of
+// trainer_plan() has refresh_growth 0. In variant 1 of check_combination(), those of the first group are refreshed in
+// steps 5, 6, 9, .... From the eleventh step on, each step reads the state from one arena and writes it to the other.
 static void check(const api* f, const workload* work, const char* name) {
   int64_t state_bytes = 0;
   shampoo_plan* const plan = trainer_plan(f, work);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that concurrent calls of BLAS and LAPACK give results bit-identical to those of a single thread. The serial
-// build of OpenBLAS guarantees this only with the library's scratch memory (core/blas/scratch.h).
+// build of OpenBLAS guarantees this only with libshampoo's scratch memory (core/blas/scratch.h).
 // Usage: blas_concurrency <calls of each kind> [--expect-differences]
 // With the option, which is for a build without that scratch memory, the program must find differences. It repeats all
 // calls until results differ, at most forty times.

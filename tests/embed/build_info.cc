@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that shampoo_build_info() returns JSON, and that BLAS uses the expected kernels. Without an argument, kernels
-// for this processor are expected. If OPENBLAS_CORETYPE is set, pass the kernels that it selects.
-// Usage: build_info [expected kernels]
+// Checks that shampoo_build_info() returns JSON, and that this JSON names the expected kernel of OpenBLAS. Without an
+// argument, any kernel that suits this processor is expected.
+//   build_info [expected kernel]
 #include <shampoo/shampoo.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host whose locale writes 0,5 for a half and 1.000 for a thousand. The host sets the locale in C and in C++. Every
+// A host program whose locale writes 0,5 for a half and 1.000 for a thousand. It sets the locale in C and in C++. Every
 // string from the library must be the same as in the C locale. Usage: comma_locale <name of the locale>
 #include <shampoo/shampoo.h>
 #include <sys/wait.h>
@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   while (same < seen.size() && same < expected.size() && seen[same] == expected[same]) ++same;
   REQUIRE(seen == expected, "%s\n  in the C locale: %s", Line(seen, same).c_str(), Line(expected, same).c_str());
   REQUIRE(seen.find("lr: 0.125\n") != std::string::npos, "the string 0.125 was not read as 0.125:\n%s", seen.c_str());
-  REQUIRE(locale_before == std::setlocale(LC_ALL, nullptr), "the locale is %s, before %s",
+  REQUIRE(locale_before == std::setlocale(LC_ALL, nullptr), "the locale is %s: expected %s, as before",
           std::setlocale(LC_ALL, nullptr), locale_before.c_str());
   return 0;
 }

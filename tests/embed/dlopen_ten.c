@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that loads and closes the library ten times. It then closes the library in three other situations: during
+// A program that loads and closes the library ten times. It then closes the library in three other situations: during
 // training, while a thread has an error message, and while an optimizer exists that is never destroyed.
 // Usage: dlopen_ten <library> [--tidy]
 // With --tidy, which is for leak checkers, the last situation is left out.

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks after it loaded the library, after it destroyed an optimizer, and while it has an optimizer.
-// Servers and data loaders do this. Each child creates an optimizer. If a child hangs, an alarm ends it, and the test
-// fails.
+// A program that forks in three states: before it has created an optimizer, after it has destroyed an optimizer, and
+// while it has an optimizer. Servers and data loaders do this. Each child creates an optimizer. If a child hangs, an
+// alarm ends it, and the test fails.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that forks while it has optimizers with threads. The child destroys the inherited optimizers, as destructors
-// of a C++ program do when a child exits. If a child hangs, an alarm ends it and the test fails.
+// A program that forks while it has optimizers with threads. The child destroys the inherited optimizers, as
+// destructors of a C++ program do when a child exits. If a child hangs, an alarm ends it and the test fails.
 #include <inttypes.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ int main(void) {
   for (int i = 0; i < 2; ++i) trainer_begin(&inherited[i], &functions, &work, NULL);
   for (int step = 0; step < kSteps; ++step) {
     for (int i = 0; i < 2; ++i) trainer_step(&inherited[i], 1);
-    // Forks while the parent's threads, which have just worked, may be at any point before they sleep.
+    // At each fork, the parent's threads have just worked and may be at any point before they sleep.
     for (int k = 0; k < kForks / kSteps + 1; ++k) require_success(k % 2, expected);
   }
   for (int i = 0; i < 2; ++i) {

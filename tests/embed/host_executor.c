@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host with its own executor, which runs the library's tasks. The executor runs tasks serially in reverse order, or
-// starts a thread for each task. It may have more or fewer threads than the plan. Results must be bit-identical to
+// A program with its own executor, which runs the library's tasks. The executor runs tasks serially in reverse order,
+// or starts a thread for each task. It may have more or fewer threads than the plan. Results must be bit-identical to
 // results with the library's thread pool. The library must start no thread, and must call release once.
 #include <inttypes.h>
 
@@ -61,8 +61,8 @@ static void check(const api* functions, const char* name, shampoo_executor execu
   REQUIRE(h.released == 1, "%s: released %d times", name, h.released);
 }
 
-// Checks that the library does not call the executor for a model whose step takes microseconds, if the library chooses
-// the number of threads.
+// Lets the library choose the number of threads. The library must then not call the executor for this model, because a
+// step takes only microseconds.
 static void check_choice_of_library(const api* functions, shampoo_executor executor, uint64_t expected) {
   host h = {0, 0, 0};
   executor.user = &h;

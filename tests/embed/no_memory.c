@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that runs out of memory: while is_used_up is 1, every allocation fails. Calls that need memory must return
+// A program that runs out of memory: while is_used_up is 1, every allocation fails. Calls that need memory must return
 // SHAMPOO_E_NOMEM. A step must succeed, because it needs no memory. Each call is tried on two new threads, because the
 // library might allocate memory for the first error message of a thread. On the second thread, another call has failed
 // before the tried call.

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Empty definitions of the functions of core/blas/scratch.h, for the test blas_concurrency_without_wrap, in which
-// OpenBLAS uses its own scratch allocator.
+// Empty definitions of functions of core/blas/scratch.h, for the test embed.blas_concurrency_without_wrap. In this
+// test, OpenBLAS uses its own scratch allocator.
 #include "core/blas/scratch.h"
 
 namespace shampoo::blas {

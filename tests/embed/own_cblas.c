@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that exports its own BLAS, LAPACK and Fortran runtime from the executable, where the dynamic linker looks
+// A program that exports its own BLAS, LAPACK and Fortran runtime from the executable, where the dynamic linker looks
 // first. libshampoo must not call any of these functions. Its results must be bit-identical to those in the host
 // plain.c, which defines none of these functions. Usage: own_cblas <program of plain.c>
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordinary host, which links the library. It trains and prints a hash of the parameters. own_cblas.c compares this
-// hash with its own.
+// A host (a program that uses the library) without peculiarities. It links the library, trains, and prints a hash of
+// the parameters. The program own_cblas does the same training, runs this program, and compares the two hashes.
+//
 // Usage: plain <threads> <steps>
 #include <inttypes.h>
 

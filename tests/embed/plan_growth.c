@@ -1,10 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that allocated bytes grow at most in proportion to the number of parameters. Counts the bytes separately for
-// adding parameters, finishing the plan, creating an optimizer, and binding buffers together with one step. A container
-// that is copied for every parameter, for example, would allocate bytes in proportion to the square of this number, and
-// would be slow for large models. Counts the bytes of all calls of malloc, even if they are freed later.
+// Checks that allocated bytes grow at most in proportion to the number of parameters. Has four separate counts: for
+// adding parameters, for finishing the plan, for creating an optimizer, and for binding buffers and making one step. A
+// container that is copied for every parameter, for example, would allocate bytes in proportion to the square of this
+// number, and would be slow for large models. Each count is the sum over all calls of malloc; free subtracts nothing.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>

@@ -21,8 +21,8 @@
     }                                                                                   \
   } while (0)
 
-// Makes a call of the library. Ends the program unless the call returns SHAMPOO_OK. `api` points to the struct api that
-// has the called function (see api.h).
+// Makes a call of the library. Ends the program unless the call returns SHAMPOO_OK. `api` points to the table of
+// functions (see api.h) through which the call is made.
 #define REQUIRE_OK(api, call)                                                                                      \
   do {                                                                                                             \
     const shampoo_status require_status = (call);                                                                  \

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that owns the state. Checks that a step is a pure function from (state, parameters, gradients) to (state,
+// A program that owns the state. Checks that a step is a pure function from (state, parameters, gradients) to (state,
 // parameters): equal inputs give equal outputs, inputs do not change, and other buffers may be bound between steps.
 #include <inttypes.h>
 #include <string.h>

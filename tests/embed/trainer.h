@@ -51,7 +51,7 @@ typedef struct trainer {
   int64_t elements[TRAINER_MAX_PARAMS];
   double param[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];  // storage for elements of any dtype
   double grad[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
-  double copy[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];
+  double copy[TRAINER_MAX_PARAMS][TRAINER_MAX_ELEMENTS];  // bound as shampoo_buffers.copy
 } trainer;
 
 // Returns a finished plan, which the caller destroys.
@@ -60,7 +60,7 @@ shampoo_plan* trainer_plan(const api* functions, const workload* work);
 // Sets the parameters to their initial values.
 void trainer_reset(trainer* t);
 
-// Creates the optimizer and binds its buffers. If desc is NULL, the optimizer has the defaults.
+// Creates the optimizer and binds its buffers. If desc is NULL, uses SHAMPOO_OPTIMIZER_DESC_INIT.
 void trainer_begin(trainer* t, const api* functions, const workload* work, const shampoo_optimizer_desc* desc);
 void trainer_bind(trainer* t);
 // Writes the gradients of step number `step`, counted from 0, to the buffers.

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that enables floating-point traps, also on the threads on which it runs tasks of the library. Checks that no
-// call causes a trap and that results are bit-identical to those without traps. When a call returns, the enabled traps
-// and the exception flags must be unchanged.
+// A program that enables floating-point traps, also on the threads on which it runs tasks of the library. Checks that
+// no call causes a trap and that results are bit-identical to those without traps. When a call returns, the enabled
+// traps and the exception flags must be unchanged.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_conv.py PROGRAMS DATA: checks the convolutional example. PROGRAMS is the folder of the built programs.
+"""check_c_conv.py PROGRAMS DATA: checks the convolutional example. PROGRAMS is the folder of the built programs,
+and DATA is the file of the images.
 
 Checks that
 - the gradient agrees with finite differences of the loss;

@@ -13,7 +13,8 @@ Checks that
 - errors on the command line are reported.
 
 For every STRIDE-th file operation, a run is killed before this operation. With STRIDE 1, the default, only
-check_signals(), check_removal() and check_kills() run. SIGNAL_AT is the library of signal_at.c.
+check_signals(), check_removal() and check_kills() run. The argument SIGNAL_AT is the path of the library that
+is built from signal_at.c. That file describes the environment variable SIGNAL_AT, which is a number.
 """
 import json
 import math
@@ -217,7 +218,8 @@ def killed(at, files_of_whole):
         rest = done(run(folder, *SMALL, "--resume"))
         assert last_files(folder) == files_of_whole, f"killed at call {at}:\n{rest}"
         names = names_in(folder)
-        # If the kill has interrupted the removal of an older checkpoint after the last step, this checkpoint remains.
+        # After saving step 10, the host removes an older checkpoint. If the kill has interrupted this removal, the
+        # older checkpoint or a part of it remains, because the resumed run saves and removes nothing.
         assert names[-2:] == ["step-000008", "step-000010"] and len(names) <= 3, (at, names)
         check_whole(folder, at)
         return True, "continues from" not in rest

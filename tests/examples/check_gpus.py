@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_gpus.py --data DATA --gpus GPUS --cpu CPU --one ONE: checks the examples for GPUs with the fake CUDA.
 
-GPUS is train_digits_gpus and ONE is train_digits_cuda. Both run on fake GPUs. CPU is train_digits_nccl, for the host.
+GPUS is train_digits_gpus and ONE is train_digits_cuda. Both run on fake GPUs. CPU is train_digits_nccl, which runs on
+the host, with the option --host-memory.
 
 Checks that
 - with replicas and with shards, the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with
@@ -20,8 +21,8 @@ import subprocess
 
 EPOCHS = 3
 HIGHEST_LOSS = 0.15  # a loss of 0.033 was seen; before the first step the loss is 2.36
-# Largest relative difference of losses between devices. After 66 steps, a difference of 0.0031 was seen, caused by
-# rounding. If the GPUs had other shards than the ranks of CPU, the difference would be 0.1.
+# Largest relative difference of losses between two runs. After 66 steps, a difference of 0.0031 was seen, caused by
+# rounding. If the program CPU sharded the parameters differently from GPUS, the difference would be 0.1.
 TOLERANCE = 0.01
 SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each of which refreshes the inverse roots
 HIGHEST_SHORT_LOSS = 1.5  # a loss of 1.2 was seen
@@ -56,7 +57,9 @@ def rows_of(done, ranks):
 
 
 def train(ranks, shards):
-    """Train on fake GPUs. Return the losses, and for each rank the KiB of its state and the bytes that it sent."""
+    """Train on fake GPUs. Return the losses, and for each rank the KiB of its state and the bytes that it sent.
+
+    shards: number of GPUs that together hold one copy of the parameters; 0: all GPUs; 1: there are no shards."""
     done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards)])
     losses, rows = losses_of(done), rows_of(done, ranks)
     return losses, [int(state) for _, state, *_ in rows], [int(sent) for _, _, sent, _ in rows]
@@ -64,7 +67,7 @@ def train(ranks, shards):
 
 def train_shortly(ranks, shards, *options):
     """Make 11 steps on fake GPUs. Return the losses, the hash of the parameters, and for each rank the KiB of its state
-    and the bytes that it sent."""
+    and the bytes that it sent. For shards, see train()."""
     done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards), *SHORT, *options])
     losses, rows = losses_of(done, 1, HIGHEST_SHORT_LOSS), rows_of(done, ranks)
     return losses, rows[0][-1], [int(state) for _, state, *_ in rows], [int(sent) for _, _, sent, _ in rows]

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: runs c_transformer with a BLAS that is not thread-safe.
 
-FOLDER has the programs of the example, train_text and check_gradients, which are linked to an OpenBLAS with threads.
-SERIAL is the folder of Debian's serial OpenBLAS. SOURCE is the folder of the example, PREFIX is the folder in which
-libshampoo is installed, and CMAKE is the path of cmake.
+FOLDER has the programs train_text and check_gradients of the example c_transformer. They are linked to an OpenBLAS with
+threads. SERIAL is the folder of Debian's serial OpenBLAS. SOURCE is the folder of the example, PREFIX is the folder in
+which libshampoo is installed, and CMAKE is the path of cmake.
 
 Checks that
 - with the serial OpenBLAS, both programs reject two threads before they write anything, and the error names the package

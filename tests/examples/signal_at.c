@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library for LD_PRELOAD. With it, a test can send signals to a program, or kill the program, at any file operation.
-// It counts the calls of mkdir, fsync, rename, unlink and rmdir, from 1. Environment variables:
+// A library for LD_PRELOAD. The library counts a program's calls of mkdir, fsync, rename, unlink and rmdir, from 1.
+// With it, a test can send signals to the program, or kill the program, before any of these calls. Environment
+// variables:
 //   SIGNAL_AT      number of the call before which the process sends signals to itself
 //   SIGNAL_NUMBER  numbers of these signals, separated by spaces
 //   CALLS          file to which the name and the paths of each call are appended

@@ -155,8 +155,8 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
 // a step with roots of size 1000 takes as long as thousands of other inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // Allows one factor matrix of size 215. Sizes of 128 and more must be allowed: for these, the library stores only one
-  // triangle of a symmetric state.
+  // Allows one factor matrix of size 215. The limit must be at least 128: from this size on, the library stores only
+  // one triangle of a symmetric state, and the fuzzer must reach that code.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

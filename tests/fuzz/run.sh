@@ -9,8 +9,8 @@
 #
 # FUZZ_SECONDS is the time of the fuzzer of the API in seconds, and CHECKPOINT_FUZZ_SECONDS is the time of the fuzzer
 # of checkpoints (default of both: 600). A fuzzer passes if it finds no error and executes at least 100,000 inputs.
-# Inputs that reach new code are kept in build/fuzz/<target>. To copy such inputs to a corpus in tests/fuzz, run the
-# fuzzer with `-merge=1`.
+# Inputs that reach new code are kept in build/fuzz/api and build/fuzz/checkpoint. To copy such inputs to a corpus in
+# tests/fuzz, run the fuzzer with `-merge=1`.
 
 if ! declare -F tally >/dev/null; then # the script runs as a command
   set -euo pipefail

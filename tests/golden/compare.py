@@ -96,7 +96,7 @@ def judge(ref, case, out):
                 allowed = np.full(want.shape, case["tol_x"] * np.abs(want).max())
             else:
                 ok = "X" not in out or np.isfinite(out["X"]).all()
-                return ok, 0.0, "informative only: reference " + str(case["status"])
+                return ok, 0.0, "informative only; status of the reference: " + str(case["status"])
         if k not in out:
             return False, float("inf"), f"{k} missing"
         got = out[k]

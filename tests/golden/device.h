@@ -20,8 +20,9 @@ class Device {
   virtual void* stream() const = 0;
 };
 
-// Returns the device that the option --device names. Throws if there is no such device. A program without devices links
-// the definition in no_device.cc.
+// Returns the device that the option --device names. Throws if the program does not support this name. A program for
+// CUDA ends with the exit code of a skipped test if the machine has no GPU. A program without devices links the
+// definition in no_device.cc.
 Device& DeviceNamed(const char* name);
 
 }  // namespace shampoo::golden

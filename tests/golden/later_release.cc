@@ -82,7 +82,7 @@ void SetRoots(const json& recorded, Config* config) {
       config->Set("root_order", options.Take("order", 3));
       config->Set("epsilon", options.Take("rel_epsilon", 0.0));
       config->Set("row_sum_epsilon", true);
-      (void)options.Take("abs_epsilon", 0.0);  // unused: rel_epsilon gives the larger shift in all cases
+      (void)options.Take("abs_epsilon", 0.0);  // unused: in all recorded cases, rel_epsilon gives a larger epsilon
     }
   } else {
     if (name != "EigenConfig") Expect("class", name, "EighEigendecompositionConfig");
@@ -100,9 +100,9 @@ void SetRoots(const json& recorded, Config* config) {
   options.Done();
 }
 
-// Sets the keys of Shampoo with inverse roots of factor matrices. Some classes of the release store the roots. Other
-// classes store eigendecompositions, from which each step computes the roots. If each refresh computes a new
-// eigendecomposition, the results of both kinds of classes differ only by rounding.
+// Sets the keys of Shampoo with inverse roots of factor matrices. Some classes of the release (later_release.h) store
+// the roots. Other classes store eigendecompositions, from which each step computes the roots. If each refresh computes
+// a new eigendecomposition, the results of both kinds of classes differ only by rounding.
 void SetShampoo(const std::string& name, Options* options, int order, Config* config) {
   const bool is_kl =
       name == "RootInvKLShampooPreconditionerConfig" || name == "EigendecomposedKLShampooPreconditionerConfig";

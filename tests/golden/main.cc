@@ -12,7 +12,7 @@
 //   --shard-mode local|gather, --communicate updates|params, --communication-dtype DTYPE, --set KEY=VALUE
 //                                   set keys of the library
 //   --device NAME                   device of the optimizer, if the program supports devices
-// Options for trajectories:
+// Options for cases that are trajectories (recorded steps of an optimizer):
 //   --perturb SEED                  before each step, changes the gradients and the factor matrices by as much as
 //                                   rounding errors do (perturb.h); SEED is 1 or more
 //   --save-every DIR                saves a checkpoint after each step except the last

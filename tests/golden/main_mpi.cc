@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// The program shampoo_replay_mpi. It has the options of main.cc, but every process of mpirun is a rank.
+// The program shampoo_replay_mpi. It has the options of main.cc. The ranks are the processes of mpirun.
 #include <mpi.h>
 #include <shampoo/shampoo_mpi.h>
 
@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
     std::cerr << "shampoo_replay_mpi: shampoo_mpi_ops failed\n";
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
-  ops.release = nullptr;  // each case creates its own shampoo_comm from these callbacks
+  // Destroying the shampoo_comm of a case must not free ops.user, which the next case needs.
+  ops.release = nullptr;
   const int status = shampoo::golden::RunReplay(argc, argv, &ops);
   MPI_Finalize();
   return status;

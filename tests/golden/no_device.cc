@@ -7,7 +7,7 @@
 
 namespace shampoo::golden {
 
-// For programs that replay only on the host.
+// Rejects every device, for programs that replay recorded cases only on the CPU.
 Device& DeviceNamed(const char* name) {
   throw std::runtime_error("--device " + std::string(name) + ": this program supports no devices");
 }

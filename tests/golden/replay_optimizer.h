@@ -27,7 +27,7 @@ struct RankPlacement {
 
 // The optimizer of one rank in the replay of a case. The settings "shapes", "param_dtype" and "groups" of the case
 // describe the parameters. This class owns the parameters, or this rank's shards of them, which steps update in place.
-// The initial values are init/<p> of the case. Functions throw std::runtime_error on failure.
+// The initial value of parameter p is the tensor init/<p> of the case. Functions throw std::runtime_error on failure.
 class ReplayOptimizer {
  public:
   // threads: 0 lets the library choose. keys: keys and values to set after the keys of the case. Gradients have the

@@ -23,17 +23,18 @@ struct ReplayOptions {
   bool rectangles = false;     // true: shards are slices along dim 0; false: equal parts of the flattened parameter
   bool has_all_to_all = true;  // whether communicators of shards have all_to_all
   std::vector<std::pair<std::string, std::string>> keys;  // set after the keys of the case
-  const shampoo_comm_ops* process = nullptr;              // not nullptr: each rank of this communicator is a process,
-                                                          // and has one shard if `shards` is above 1
-  Device* device = nullptr;                               // nullptr: the host
+  // not nullptr: each rank of this communicator is a process. The processes are shard ranks if `shards` is above 1,
+  // otherwise replica ranks.
+  const shampoo_comm_ops* process = nullptr;
+  Device* device = nullptr;  // nullptr: the host
   // For trajectories: the seed of the perturbations of gradients and factor matrices; 0: nothing is perturbed.
   uint64_t perturb = 0;
   // For trajectories: folders of checkpoints (step_checkpoints.h).
   std::filesystem::path save_every = {};   // saves a checkpoint here after each step except the last; empty: saves none
   std::filesystem::path resume_from = {};  // resumes from each checkpoint in this folder; empty: starts at step 1
-  // true: the checkpoints in resume_from are from another device. The resumed runs are then not bit-identical, so the
-  // result contains the tensors of every run. false: all runs must be bit-identical, and the result has each tensor
-  // once.
+  // true: the checkpoints in resume_from are from another device. The resumed runs then differ from the saved run and
+  // from each other, so the result contains the tensors of every run. false: all runs must be bit-identical, and the
+  // result has each tensor once.
   bool resume_across = false;
 };
 

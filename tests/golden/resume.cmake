@@ -6,8 +6,9 @@
 # the same result files. The short tier consists of the tests that do not have the label "long". The sets are:
 #   sample            ten cases of data/trajectory, in the short tier
 #   all               all cases of data/trajectory
-#   local_<shard>3    all cases of data/trajectory on three shards with shard_mode local; <shard> is flat or rect; a run
-#                     with other shards cannot load these checkpoints
+#   local_<shard>3    all cases of data/trajectory on three shards with shard_mode local; <shard> is flat (ranges of the
+#                     flattened parameter) or rect (slices along dim 0); a run with other shards cannot load these
+#                     checkpoints
 #   rules_sample      four cases of data/rules, in the short tier
 #   rules             all cases of data/rules
 #   elementwise       all cases of data/elementwise, in the short tier

@@ -38,7 +38,7 @@ int64_t ElementCount(const std::vector<int64_t>& shape);
 size_t ElementSize(const std::string& dtype);             // in bytes; throws for an unknown dtype
 int32_t DtypeCode(const std::string& dtype);              // returns a code such as SHAMPOO_F32; throws if unknown
 std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
-std::string DtypeOfParameters(const std::string& lower);  // converts a name in case settings, such as "bf16", to "BF16"
+std::string DtypeOfParameters(const std::string& lower);  // converts, for example, "bf16" to "BF16"
 
 // On failure, these functions throw std::runtime_error with the path and the reason. ReadSafetensors() also throws if a
 // size in the header does not fit the file.

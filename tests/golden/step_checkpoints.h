@@ -11,8 +11,8 @@
 namespace shampoo::golden {
 
 // Saves one checkpoint for each step of a case, and loads these checkpoints. After step t, shampoo_save writes the
-// states to the folder <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has the parameters as tensors
-// param/<t>/<p>, and the weights for evaluation as eval/<t>/<p> if the case has them.
+// states to the folder <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has parameter number p as the
+// tensor param/<t>/<p>. If the case has weights for evaluation, the file also has the tensors eval/<t>/<p>.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);

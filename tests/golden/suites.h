@@ -21,11 +21,11 @@ struct Case {
 // Returns tensors param/<t>/<p>: the value of parameter p after step t, counted from 1. If the case has tensors
 // eval/<t>/<p>, also returns the weights for evaluation under these names.
 TensorFile ReplayTrajectory(const Case& recorded, const ReplayOptions& options);
-// Return a tensor with the name X: the inverse root or the orthogonalized matrix.
+// Return one tensor, which is named "X": the inverse root or the orthogonalized matrix.
 TensorFile ReplayMatrixRoot(const Case& recorded, const ReplayOptions& options);
 TensorFile ReplayMatrixRootExtra(const Case& recorded, const ReplayOptions& options);
 TensorFile ReplayOrthogonalize(const Case& recorded, const ReplayOptions& options);
-// Returns a float64 tensor with the name loss: for each step, the loss before this step.
+// Returns a float64 tensor, which is named "loss": for each step, the loss before this step.
 TensorFile ReplayTraining(const Case& recorded, const ReplayOptions& options);
 
 }  // namespace shampoo::golden

@@ -5,8 +5,9 @@
 
     tapes.py --answers FOLDER --out FOLDER CASE.safetensors...
 
-The FOLDER of --answers has the results of shampoo_replay for the same cases. For each CASE.safetensors, this program
-writes two files. CASE.tape is a text file; a binding executes its lines in order. One blank separates words:
+Each CASE.safetensors is a recorded trajectory. The FOLDER of --answers has the results that the program shampoo_replay
+computed for these cases with libshampoo. For each case, this program writes two files. CASE.tape is a text file; a
+binding executes its lines in order. One blank separates words:
 
     key GROUP KEY VALUE              sets a key of a group; group 0 is the group of the plan's config
     param NAME GROUP DTYPE DIM...    adds a parameter with its initial value; a scalar has no DIM; DTYPE is f32, f64,

@@ -133,8 +133,9 @@ class Trajectory {
     StepCheckpoints(options_.save_every, recorded_).Save(t, saved, is_first, optimizer);
   }
 
-  // Adds tensors of one step to the result: parameters or weights for evaluation. Without resume_across, throws if the
-  // result already has a tensor of the same name with other bytes.
+  // Adds tensors of one step to the result: parameters or weights for evaluation. With resume_across (checkpoints from
+  // another device), the result keeps the tensors of every run. Otherwise, throws if the result already has a tensor of
+  // the same name with other bytes.
   void Take(const TensorFile& params) {
     for (const auto& [name, tensor] : params.tensors) {
       if (options_.resume_across) {

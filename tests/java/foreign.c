@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The native methods of Foreign.java, for tests of the jar. They call the library on threads that are not attached to
-// the JVM, and provide a communicator in C and memory of a CUDA device.
+// The native methods of Foreign.java, for tests of the jar. Some methods call the library on a thread that is not
+// attached to the JVM. Other methods provide a communicator in C and memory of a CUDA device.
 #include <dlfcn.h>
 #include <jni.h>
 #include <pthread.h>

@@ -26,8 +26,8 @@ log=$work/log
 applied=$work/applied.patch
 read -r -a cmake_args <<<"${CMAKE_ARGS:-}"
 
-# use_area AREA: sets the variables build (the build folder), options (for CMake) and targets. Most areas share a build
-# folder, so that the library and its tests are compiled once.
+# use_area AREA: sets the variables `build` (the build folder), `options` (for CMake) and `targets`. Most areas share a
+# build folder, so that the library and its tests are compiled once.
 use_area() {
   build=$tree/build/all
   options=()
@@ -71,8 +71,8 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# tests_of PATCH: prints the key of a patch in the array `baseline`. Patches with the same key run the same tests. The
-# result of these tests without any change is stored once.
+# tests_of PATCH: prints the key under which the array `baseline` stores the result of the patch's tests without any
+# change. Patches with the same key run the same tests, so this result is stored once.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac

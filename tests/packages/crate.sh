@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# crate.sh ROOT PACKAGES SOURCE: tests the crates in a copy of ROOT, the minimal Debian that root.sh creates. PACKAGES
-# is the folder of the Debian packages, and SOURCE is the repository. Checks that the first program of docs/rust.md
-# builds and runs with the shared library and with the static archive.
+# crate.sh ROOT PACKAGES SOURCE: tests the crates. ROOT is the minimal Debian that root.sh creates, and the tests run in
+# a copy of it. PACKAGES is the folder of the Debian packages, and SOURCE is the repository. Checks that the first
+# program of docs/rust.md builds and runs with the shared library and with the static archive.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"

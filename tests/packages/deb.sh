@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in the folder PACKAGES, in a copy of ROOT, the minimal
-# Debian that root.sh creates. SOURCE is the repository. Checks that the packages can be installed, that the first C
-# program of README.md builds and runs with them, and that removing the packages leaves no files.
+# deb.sh ROOT PACKAGES SOURCE VERSION: tests the Debian packages in the folder PACKAGES. ROOT is the minimal Debian that
+# root.sh creates, and the tests run in a copy of it. SOURCE is the repository. Checks that the packages can be
+# installed, that the first C program of README.md builds and runs with them, and that removing the packages leaves no
+# files.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 packages=$2 source=$3 version=$4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# jar.sh ROOT JAR SOURCE: tests the jar with a JDK in a copy of ROOT, the minimal Debian that root.sh creates. SOURCE is
-# the repository. Checks that the first program of docs/java.md compiles and runs.
+# jar.sh ROOT JAR SOURCE: tests the jar. ROOT is the minimal Debian that root.sh creates, and the tests run in a copy of
+# it, with a JDK. SOURCE is the repository. Checks that the first program of docs/java.md compiles and runs.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"

@@ -22,7 +22,8 @@ make_root() {
   mv "$1.part" "$1"
 }
 
-# copy_root FOLDER: copies FOLDER, and sets the variable root to the copy. The copy is deleted when the shell exits.
+# copy_root FOLDER: copies FOLDER, and sets the variable `root` to the path of the copy. The copy is deleted when the
+# shell exits.
 copy_root() {
   root=$(mktemp -d "$1.XXXXXX")
   trap 'rm -rf "$root"' EXIT

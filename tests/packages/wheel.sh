@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# wheel.sh ROOT FOLDER SOURCE: tests the wheel in FOLDER, with Python and NumPy in a copy of ROOT, the minimal Debian
-# that root.sh creates. SOURCE is the repository. Checks that the first program of docs/python.md runs.
+# wheel.sh ROOT FOLDER SOURCE: tests the wheel in FOLDER. ROOT is the minimal Debian that root.sh creates, and the tests
+# run in a copy of it, with Python and NumPy. SOURCE is the repository. Checks that the first program of docs/python.md
+# runs.
 set -euo pipefail
 source "$(dirname "$0")/root.sh"
 make_root "$1"

@@ -151,7 +151,7 @@ def main() -> None:
             raise AssertionError("expected an error, because state dicts of PyTorch are not supported")
     check("state dicts of PyTorch are rejected", True)
 
-    # The gradient set below is the result of a collective that may still be running.
+    # The gradient that is set below is the result of a collective that may still be running.
     weight = model[0].weight
     whole = DTensor.from_local(torch.ones(weight.shape), mesh, [Replicate()] * mesh.ndim, run_check=False)
     before = weight.full_tensor()

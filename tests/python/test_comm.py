@@ -267,7 +267,7 @@ def test_library_calls_in_abort_do_not_replace_the_cause(kind: type[BaseExceptio
     assert isinstance(error.value.__cause__ if kind is KeyError else error.value, kind)
 
 
-def test_objects_that_are_no_communicators_are_rejected() -> None:
+def test_invalid_communicators_are_rejected() -> None:
     with pytest.raises(TypeError, match="int is not a communicator"):
         libshampoo.Optimizer([np.ones(4, np.float32)], comm=3)
     with pytest.raises(ValueError, match="rank"):

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that recorded training runs (trajectories) give bit-identical results in compiled JAX code and in C."""
+"""Checks that recorded trajectories (sequences of steps) give bit-identical results in compiled JAX code and in C."""
 from __future__ import annotations
 
 import subprocess

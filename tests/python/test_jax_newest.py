@@ -34,7 +34,8 @@ def test_the_tests_pass_with_the_newest_jax(tmp_path: Path) -> None:
     done = subprocess.run(install, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         pytest.skip(f"pip could not install {' '.join(PACKAGES)}: {done.stdout[-500:]}")
-    # pip hides the packages of the virtual environment from this build, which must still find the headers of jaxlib.
+    # PYTHONPATH is removed, because it could add packages that are not in the virtual environment. During the build,
+    # pip hides the packages of the environment. bindings/python/xla/find_headers.py must still find its jaxlib.
     environment = {name: value for name, value in build_environment().items() if name != "PYTHONPATH"}
     run([*pip, "install", "-q", "--no-deps", ROOT, "--config-settings", f"build-dir={tmp_path}/build",
          "--config-settings", f"cmake.define.SHAMPOO_PREBUILT={stripped_library(tmp_path)}"],

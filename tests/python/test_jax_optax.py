@@ -63,7 +63,7 @@ def test_schedules_and_injected_rates_have_the_same_effect() -> None:
 
 
 def test_groups_may_have_no_parameters() -> None:
-    """Covers a label without parameters, a mask that selects no parameter, and optax.tree.map_params on a state."""
+    """Covers a label without parameters, a mask that selects none, and a state in which tree.map_params finds none."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
     groups = {"used": alone, "unused": make(0.2, **KEYS)}

@@ -130,7 +130,7 @@ assert same(found, alone) and state.arena.sharding.spec == P("d")
     run(SHARDED + program, XLA_FLAGS="--xla_force_host_platform_device_count=4")
 
 
-def test_shard_map_steps_each_shard_as_a_parameter() -> None:
+def test_shard_map_treats_each_shard_as_a_parameter() -> None:
     program = """
 from jax.sharding import AxisType
 mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
@@ -197,8 +197,8 @@ assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"),
 @pytest.mark.parametrize(
     ("preparation", "words"),
     [
-        ("sys.modules['jax'] = None", "libshampoo.jax needs jax 0.5 or later: pip install jax\n"),
-        ("import ctypes, jax; jax.ffi.include_dir = lambda: sys.argv[1]", "has version 0.0: install a later jaxlib"),
+        ("sys.modules['jax'] = None", "libshampoo.jax needs jax 0.6 or later: pip install --upgrade jax\n"),
+        ("import ctypes, jax; jax.ffi.include_dir = lambda: sys.argv[1]", "has version 0.0: install a jaxlib with"),
     ],
 )
 def test_an_incompatible_jax_is_rejected(preparation: str, words: str, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_alias(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_contrib(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks that only one test fails: the test of extra arguments with reduce_on_plateau.
 
-    reduce_on_plateau needs the loss. This test passes the loss only if the optimizer is sgd or momo.
+    reduce_on_plateau needs the loss. The test of optax passes the loss only if the optimizer is sgd or momo.
     """
     alone = {"wrapper_name": None, "wrapper_kwargs": None}
     main = [{"opt_kwargs": setting, **alone} for setting in SETTINGS] + WRAPPED

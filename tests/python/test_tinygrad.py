@@ -18,7 +18,7 @@ import libshampoo
 
 tinygrad = pytest.importorskip("tinygrad", reason="tinygrad is not installed: pip install tinygrad")
 if shutil.which("clang") is None:
-    pytest.skip("tinygrad's device CPU compiles with clang, which is not installed", allow_module_level=True)
+    pytest.skip("clang is not installed: tinygrad needs it for the device CPU", allow_module_level=True)
 
 from tinygrad import Context, Tensor, TinyJit, dtypes, nn  # noqa: E402
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tests libshampoo.torch.Shampoo. Its results must be bit-identical to those of libshampoo.Optimizer."""
+"""Tests libshampoo.torch.Shampoo. On the CPU, this class and libshampoo.Optimizer give bit-identical results."""
 from __future__ import annotations
 
 import copy
@@ -628,7 +628,7 @@ def test_the_state_of_a_parameter_is_current() -> None:
     assert not state["0/filtered_grad"].any()
     opt.state[weight] = saved
     assert torch.equal(state["0/filtered_grad"], saved["0/filtered_grad"])
-    # Some trainers move a state to a device with such an assignment.
+    # Some trainers move a state to a device with an assignment of this form.
     opt.state[weight] = type(state)(OrderedDict((name, value.to("cpu")) for name, value in state.items()))
     assert opt.state[weight]["step"] == 1 and copy.deepcopy(state)["step"] == 1
     with pytest.raises(ValueError, match="no such entry; expected one of step"):

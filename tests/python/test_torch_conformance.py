@@ -635,7 +635,7 @@ def test_clipped_gradients_are_used(clip: str) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_gradients_of_channels_last_activations_are_read() -> None:
+def test_gradients_in_channels_last_layout_are_read() -> None:
     torch.manual_seed(0)
     layer = torch.nn.Conv2d(3, 4, 3)
     opt = Shampoo(layer.parameters(), lr=0.05)

@@ -195,7 +195,7 @@ def test_a_process_group_needs_a_backend_for_the_cpu(ranks: int, monkeypatch: py
 
 
 @pytest.mark.parametrize("ranks", [1], indirect=True)
-def test_gradients_must_be_divided_like_their_parameters(ranks: int) -> None:
+def test_gradients_must_have_the_placements_of_their_parameters(ranks: int) -> None:
     line = init_device_mesh("cpu", (1,))
     param = dtensor(line, Shard(0))
     opt = Shampoo([("w", param)], lr=0.5, shard_comm=Alone())

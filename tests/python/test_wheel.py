@@ -138,7 +138,7 @@ def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "files")}
     for preparation, words in [
         ("", "does not contain libshampoo.jax. jax is installed now; build libshampoo again"),
-        ("sys.modules['jax'] = None;", "pip install jax, then build libshampoo again: this build was made without"),
+        ("sys.modules['jax'] = None;", "--upgrade jax, then build libshampoo again, because this build was made"),
     ]:
         program = f"import sys; {preparation} import libshampoo; print(libshampoo.__file__); import libshampoo.jax"
         done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)

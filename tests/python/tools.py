@@ -13,8 +13,8 @@ import recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "golden" / "data" / "trajectory"
-# Recorded trajectories (sequences of steps). Those in DATA are of the reference implementation, the others are of the
-# NumPy code for update rules in tests/golden/rules/model.py.
+# Recorded trajectories (sequences of steps). The reference implementation computed those in DATA. The NumPy model
+# tests/golden/rules/model.py computed the others.
 TRAJECTORIES = sorted([*DATA.glob("*.safetensors"), *(DATA.parent / "rules").glob("*.safetensors")])
 
 

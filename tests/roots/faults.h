@@ -15,7 +15,7 @@ namespace shampoo::roots_test {
 
 // How a solver fails.
 enum class Fault {
-  kReported,  // the solver reports the failure; the solver of method cans cannot report one, and returns zeros
+  kReported,  // the solver reports the failure; SolveCans() cannot report a failure, and returns zeros instead
   kNan,       // the solver reports success, but the result contains NaN
   kGarbage,   // the solver reports success, but the result is wrong; all elements are finite
 };

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Computes inverse roots of random difficult matrices (random_matrix.h). Each result must be finite and have the
-// reported residual, or the status must give the reason for the failure. If the condition number is small enough, the
-// root is judged: it is compared with a reference in higher precision, and a failed call counts as a wrong root. At
+// Computes inverse roots of random difficult matrices (random_matrix.h). Each call must return a finite, symmetric root
+// or an error that names the reason. For a power -1/r with an integer r, and without pseudo_inverse, the residual of
+// the root must be at most twice the reported residual, apart from rounding. If the condition number is small enough,
+// the root is judged: it is compared with a reference in higher precision, and a failed call counts as a wrong root. At
 // least 99 % of the judged roots must be right.
 // docs/roots.md explains the columns of the printed table.
 #include <algorithm>
@@ -125,8 +126,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
     for (const Real value : x) {
       if (value != Real{-77}) fail("x was written although the call failed", static_cast<double>(value));
     }
-    // A lower bound of the eigenvalues that method eigen keeps. A pseudo-inverse keeps none below unit times the
-    // largest one. In other cases, none is below epsilon after the shift.
+    // A lower bound of the eigenvalues that method eigen raises to the power. A pseudo-inverse omits at least the
+    // eigenvalues below unit times the largest one. Without it, the shift makes all eigenvalues at least epsilon.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
     // If the root of this bound does not overflow, method eigen must succeed.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {

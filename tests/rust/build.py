@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""build.py CARGO PROGRAM: builds the tests of this folder and copies the executable to PROGRAM."""
+"""build.py CARGO PROGRAM: builds the tests of the crate in the current folder and copies the executable to PROGRAM."""
 import json
 import shutil
 import subprocess

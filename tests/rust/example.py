@@ -85,7 +85,8 @@ def compare(kind, epochs, *more):
     return [row[1] for row in tables["rust"]]
 
 
-# After 12 epochs, about half of the default, even an initial difference of one bit is visible in the losses.
+# 12 epochs are about half of the default number. After them, even a difference of one bit at the start is visible in
+# the losses.
 defaults = compare("defaults", 12)
 soap = compare("soap", 1, "--set", "preset=soap")
 assert soap[0] == defaults[0] > 2 and soap[1] < 1, (soap, defaults)  # measured: 2.36 and 0.40

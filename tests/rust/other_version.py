@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""other_version.py COMPILER EXPORTS PROGRAM: runs the test library::another_version_is_rejected.
+"""other_version.py COMPILER EXPORTS PROGRAM: runs the test library::another_version_is_rejected of PROGRAM.
 
 The script builds a library with all functions of libshampoo, whose names are in the file EXPORTS. In this library,
 shampoo_version() returns version 9.7.5, and all other functions abort the process.

@@ -69,7 +69,7 @@ def main() -> int:
             members[owner].add(tag["name"])
         elif tag["kind"] in ("prototype", "function"):
             is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
-            # ctags also lists methods that are defined outside the body of their class. Count only those in the body.
+            # ctags lists a method twice if it is defined outside the body of its class. Count only the one in the body.
             is_declared_here = any(tag["line"] in body for body in bodies[owner])
             if is_declared_here and not is_special:
                 methods[owner].add((tag["name"], tag["line"]))

@@ -89,7 +89,7 @@ def joined(pieces, rest):
         code = code.strip()
         if code == ":":
             text += ALTERNATIVE
-        elif code.endswith("?"):  # the last argument is the condition of "? :", and those before it are values
+        elif code.endswith("?"):  # `code` ends with the condition of "? :"; the arguments before it are values
             text += VALUE if code.rpartition(",")[0].strip(" ,\n") else ""
         elif code.strip(" ,\n"):
             text += VALUE

@@ -36,7 +36,7 @@ def allowed_includes(root: pathlib.Path) -> dict[str, list[str]]:
 
 
 def folder_of(path: str, order: list[str]) -> str:
-    """Return the folder of the table that contains the file. Return "" if no folder does."""
+    """Return the innermost folder that contains the file and has a row in the table. Return "" if there is none."""
     return max((folder for folder in order if path.startswith(f"{folder}/")), key=len, default="")
 
 

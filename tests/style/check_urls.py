@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_urls.py ROOT BUILD: checks that the URLs of the project and its issue tracker are the same in all files.
+"""check_urls.py ROOT BUILD: checks that other files have the URLs that cmake/urls.cmake sets.
 
-cmake/urls.cmake sets both URLs. The script prints each file that has a different URL in a field of FIELDS or MADE. It
-also prints each file that still contains PLACEHOLDER, unless cmake/urls.cmake contains it. BUILD is the build folder,
-which contains the files that CMake generates. To find other old URLs, use `git grep`.
+cmake/urls.cmake sets the URL of the project and the URL of its issue tracker. The script prints each file that has a
+different URL in a field of FIELDS or MADE. It also prints each file that still contains PLACEHOLDER, unless
+cmake/urls.cmake contains it. BUILD is the build folder, which contains the files that CMake generates. The script does
+not check any other text. After changing cmake/urls.cmake, search the other files for the previous URL with `git grep`.
 """
 import re
 import subprocess

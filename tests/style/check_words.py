@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_words.py ROOT: checks that no file contains a word that docs/style.md replaces, or an identifier's old name.
+"""check_words.py ROOT: checks that no file contains a forbidden word or the old name of an identifier (see WORDS).
 
 The script searches the text files in FOLDERS, except files that git ignores and those in LEFT_OUT: recorded data, this
-file, and docs/style.md, which lists the words. It prints every line that matches a pattern of WORDS.
+file, and docs/style.md, which lists forbidden words. It prints every line that matches a pattern of WORDS and none of
+EXCEPTIONS.
 """
 import re
 import subprocess

@@ -16,7 +16,8 @@
 //     --poke KEY=nan,-0         before the last save, writes these numbers to the first elements of the f32 state entry
 //                               KEY of rank 0
 //     --dump FOLDER             after the last save, writes the result of shampoo_state_read() for every state entry of
-//                               every rank to a file FOLDER/<rank>-<number>; FOLDER/entries.json describes the files
+//                               every rank to a file FOLDER/<rank>-<index of the entry>; FOLDER/entries.json describes
+//                               the files
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// seal_index PATH: corrects the checksum in the index file of a checkpoint after a test has edited the file.
+// seal_index PATH: corrects the checksum in PATH, the index file of a checkpoint, after a test has edited the file.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

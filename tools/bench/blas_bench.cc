@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures, on one thread, the flops per second of the matrix products that a step uses. Decisions 9 and 10 in docs/adr
-// rely on these rates. symm_upper and syrk_lower store a symmetric n x n matrix in one triangle of an array that
-// has rows of n + 1 elements. All other operations use full n x n matrices.
+// Measures, on one thread, the flops per second of the matrix products that a step uses. Decisions 9 (tiles) and 10
+// (symmetric matrices) in docs/adr rely on these rates. symm_upper and syrk_lower store a symmetric n x n matrix in one
+// triangle of an array that has rows of n + 1 elements. In the arrays of all other operations, rows have n elements.
+// squares_of_gemm computes the same triangle as syrk, by calls of GEMM (UpdateByGemm).
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the JSON and the errors of shampoo_bench with --device cuda and with --period, on the fake CUDA.
+"""Checks shampoo_bench: the JSON with --device cuda, the JSON with --period on the CPU and on CUDA, and the errors.
 
 check_device.py PROGRAM PLUGIN    PLUGIN is the CUDA backend that uses the fake CUDA
 """

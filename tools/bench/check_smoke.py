@@ -5,7 +5,7 @@
 
     check_smoke.py PROGRAM --tables docs/measure/bench_table.py
 
-The default mode and --grid measure tiny shapes. The script computes the expected flops and bytes from these shapes.
+The default mode and --grid measure tiny shapes. For the default mode, the script computes the expected flops and bytes.
 check_device.py checks --device and --period.
 """
 import argparse

@@ -13,7 +13,8 @@
 namespace bench {
 namespace {
 
-constexpr double kTimeOfPeriods = 2;  // seconds in which a period is repeated; a longer period is measured once
+// Seconds. A period (PeriodRow) is repeated for about this time, but at least one period is measured.
+constexpr double kTimeOfPeriods = 2;
 
 std::string KeysText(const Settings& settings) {
   std::string text;
@@ -116,7 +117,7 @@ void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies) {
 
 void PrintPeriodHead() {
   std::printf("%-12s %5s %-8s %-5s %11s %6s %6s %12s %12s %12s  %s\n", "case", "block", "grafting", "state",
-              "parameters", "blocks", "period", "mean ms", "longest ms", "its call", "keys");
+              "parameters", "blocks", "period", "mean ms", "longest ms", "longest call", "keys");
 }
 
 void PrintPeriodRow(const PeriodRow& row) {

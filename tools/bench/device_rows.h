@@ -17,14 +17,14 @@ struct PeriodRow {
   StepWork work;
   Memory memory;
   double mean = 0;  // seconds per step in the shortest period; the host waits for the device after the last step
-  // Seconds of the longest step of another period, in which the host waits for the device after each step.
+  // The largest times of a step in another period, in seconds. The host waits for the device after each step.
   double longest_host = 0;    // StepTime::host
   double longest_device = 0;  // StepTime::device
   double root_retried = 0;
 };
 
-// Measures at most max_runs periods for the mean, and one more for the longest step. The first period, which computes
-// the first roots, is not counted.
+// Measures at most max_runs periods for PeriodRow::mean, and one more for the largest times of a step. The first
+// period, which computes the first roots, is not counted.
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
 // These functions print times, and do not compare them with limits, because the limits of a device are not known.

@@ -6,7 +6,7 @@
 
 namespace bench {
 
-// Loops whose speed is a limit of the machine (machine.h). They use the widest vector instructions of the processor.
+// Loops that measure limits of the machine (machine.h). They use the widest vector instructions of the processor.
 struct Kernels {
   const char* name;  // "avx512", "avx2", "baseline"
   // Computes multiply-adds in registers, in independent chains. A round is one multiply-add in each chain. There are so

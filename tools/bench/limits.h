@@ -10,14 +10,14 @@
 namespace bench {
 
 // The measured time of a phase of a step (kPhaseNames), and the least possible time of its work. The least time is the
-// longer of two times: the time to compute the flops and the time to read and write the bytes, at the measured limits
-// of the machine. For elementwise work, only the bytes count. All times are in seconds, summed over threads.
+// longer of two times: the time to compute the flops and the time to read and write the bytes, at the measured rates of
+// the machine. For elementwise work, only the bytes count. All times are in seconds, summed over threads.
 struct PhaseLimit {
   const char* name = "";
   Work work;
   double seconds = 0;          // measured time, or 0 if it is not known
   double limit = 0;            // least possible time
-  bool bound_by_flops = true;  // false if the time of the bytes is the least time
+  bool bound_by_flops = true;  // false if the time of the bytes is the longer one
 };
 std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machine);
 

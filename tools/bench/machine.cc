@@ -90,8 +90,8 @@ Machine MeasureMachine(int threads) {
   Machine machine;
   machine.threads = threads;
   machine.peak = MeasurePeak(threads);
-  // `large` is three times the size of the last-level cache, so that most accesses miss the cache, but at least 64 MiB.
-  // The upper limit, 256 MiB, is for machines with little memory.
+  // `large` is half of the bytes of all arrays: three times the size of the last-level cache, so that most accesses
+  // miss the cache, but at least 64 MiB. The upper limit, 256 MiB, is for machines with little memory.
   const int64_t large = std::clamp(3 * LastLevelCacheBytes(), int64_t{64} << 20, int64_t{256} << 20);
   machine.memory_rate = MeasureRate(threads, large / threads, 16, 1);
   const int64_t second = CacheBytes(2) > 0 ? CacheBytes(2) : int64_t{512} << 10;

@@ -100,7 +100,7 @@ void MeasureManyParams(const std::vector<int64_t>& counts,
   const Machine machine = MeasureMachine(1);
   std::printf("parameters of 1 to 8 elements, one thread; %.1f GB/s from memory\n", machine.memory_rate / 1e9);
   std::printf("%10s %12s %12s %12s %14s %14s\n", "parameters", "plan, ms", "create, ms", "step, ms", "ns/parameter",
-              "bytes only, ms");
+              "transfer, ms");
   for (const int64_t count : counts) {
     const Times times = Measure(count, keys);
     std::printf("%10" PRId64 " %12.2f %12.2f %12.3f %14.1f %14.3f\n", count, times.plan * 1e3, times.create * 1e3,

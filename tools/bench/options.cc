@@ -14,8 +14,8 @@ namespace bench {
 namespace {
 
 constexpr char kUsage[] =
-    R"(shampoo_bench [options]: measures the times of steps. On the CPU, also compares the times with limits of the
-machine that are measured in the same run. An ordinary step computes no inverse roots.
+    R"(shampoo_bench [options]: measures the times of steps. On the CPU and without --period, also compares the times
+with limits of the machine that are measured in the same run. An ordinary step computes no inverse roots.
 
 what
   --case NAME,...|all|list   models. all (default): a fixed selection of cases and settings; list: prints all cases
@@ -38,9 +38,10 @@ how (each combination of the listed values is a row; the values of --frequency a
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
   --set KEY=VALUE            a key of the library that the program does not set; may be repeated. All remaining keys
-                             have their defaults; preset=shampoo_2024 has those of the reference implementation
+                             have their defaults; preset=shampoo_2024 has the defaults of the reference implementation
   --min-runs N               least number of runs, of which the shortest counts (with --roots: the median); default: 10.
-                             Steps above 2 s may have fewer runs. With --period, N is the largest number of periods
+                             Steps above 2 s may have fewer runs. With --period, the value of --min-runs is the
+                             largest number of periods that are measured
 output
   --json FILE                writes all results as JSON, of which docs/measure/bench_table.py makes tables. Has no
                              effect with --roots and --orthogonalize

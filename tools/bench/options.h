@@ -11,8 +11,8 @@ namespace bench {
 
 enum class Mode { kRows, kGrid, kSimulate, kList, kInverseRoots, kOrthogonalization, kPeriod };
 
-// The command line of shampoo_bench (options.cc explains the options). blocks, graftings and state_dtypes are empty if
-// the command line does not set them.
+// The command line of shampoo_bench (options.cc explains the options). The fields `blocks`, `graftings` and
+// `state_dtypes` are empty if the command line does not set them.
 struct Options {
   Mode mode = Mode::kRows;
   std::vector<std::string> cases;  // {"all"} if a command line of mode kRows or kPeriod selects no case and no shapes

@@ -60,8 +60,8 @@ IterationTimes MeasureShape(const shampoo::Settings& settings, int64_t rows, int
     total += time(&shortest.steps, [&] {
       if (!shampoo::Orthogonalize<float>(settings, rows, columns, x.data(), {memory.data()})) Fail("LAPACK failed");
     });
-    // The table compares the rate of a step with the rate of this product. If X is square, the product has half of the
-    // flops of a step.
+    // One product of X with an s x s matrix. The table compares the flop rate of the steps with the rate of this
+    // product. If X is square, the product has half of the flops of a step.
     const int64_t s = std::min(rows, columns);
     total += time(&shortest.product, [&] {
       if (rows <= columns) {

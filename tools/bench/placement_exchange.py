@@ -18,7 +18,10 @@ def round_up(value: int, to: int) -> int:
 
 
 def holders_of(shape: tuple[int, ...], block: int, ranks: int) -> list[Counter[int]]:
-    """Return, for each block, its number of elements on each rank. Ranks hold equal chunks of the flattened tensor."""
+    """Return, for each block, its number of elements on each rank.
+
+    Ranks hold equal chunks of the flattened tensor. `block` is the largest length of a dim of a block.
+    """
     chunk = -(-math.prod(shape) // ranks)
     strides = [math.prod(shape[k + 1:]) for k in range(len(shape))]
     ranges = [[range(first, min(first + block, d)) for first in range(0, d, block)] for d in shape]
@@ -40,7 +43,8 @@ class Exchange:
                 deliver[owner][holder] += round_up(4 * elements, PART)
         self.sent = [sum(row) - row[rank] for rank, row in enumerate(collect)]
         self.sent = [sent + sum(row) - row[rank] for rank, (sent, row) in enumerate(zip(self.sent, deliver))]
-        # With all-gathers, each rank sends a segment to all ranks. All segments of an all-gather have the same size.
+        # With all-gathers, each rank sends its data for all ranks, its segment, to every rank. All segments of an
+        # all-gather have the same size.
         self.segments = [max(map(sum, collect)), max(map(sum, deliver))]
         # Memory for the data that an all-gather receives: one segment from each rank.
         self.gathered = round_up(ranks * max(self.segments), BUFFER)

@@ -90,8 +90,9 @@ Model ModelOf(const Case& shapes) { return {"shapes", shapes.about, shapes, kTok
 // The models are in the order of the tables in docs/scaling.md.
 std::vector<Model> AllModels() {
   return {
-      // The step times of resnet50 and recommendation are assumed, because convolutions of this size and lookups in
-      // embedding tables are far slower per flop than large matrix products.
+      // The step times of resnet50 and recommendation are assumed, in seconds. An estimate from flops, as for the other
+      // models, would be too low: convolutions of this size and lookups in embedding tables are far slower per flop
+      // than large matrix products.
       {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
       {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
       {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},

@@ -40,7 +40,7 @@ how
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
   --steps N               the cost of roots is averaged over the first N steps of a run; default: 10000
-  --preset NAME           preset of the keys that have no option here; default: shampoo_2024
+  --preset NAME           the key preset; all other options take precedence over it. Default: shampoo_2024
   --grafting NAME         the key grafting; default: adam
   --set KEY=VALUE         any other key of the library; may be repeated
 rates, of one rank

@@ -17,9 +17,10 @@ struct Placement {
 // Prints the rows to stdout as Markdown.
 void PrintPlacement(const Placement& placement, const PlacementOptions& options);
 
-// Writes all numbers to options.json, in bytes and seconds. If the path is empty, nothing is written.
+// Writes all numbers, in bytes and seconds, to the file whose path is options.json. If this path is empty, writes
+// nothing.
 void WritePlacementJson(const std::vector<Placement>& placements, const PlacementOptions& options);
-// Writes a plot of overhead and state to options.chart. If the path is empty, nothing is written.
+// Writes a plot of overhead and state to the file whose path is options.chart. If this path is empty, writes nothing.
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options);
 
 }  // namespace bench

@@ -11,8 +11,8 @@
 namespace bench {
 namespace {
 
-// Returns the mean seconds per step that the owner of a block needs for its factor update, preconditioning, elementwise
-// work and roots. refreshes: mean number of root refreshes per step.
+// Returns the mean seconds per step that a block costs its owner: factor update, preconditioning, elementwise work and
+// roots. refreshes: mean number of root refreshes per step.
 double BlockSeconds(const shampoo_block_info& block, double elements, double refreshes, const Rates& rates) {
   double products = 20 * elements;
   double roots = 0;

@@ -25,8 +25,8 @@ struct PlacementRow {
   int64_t idle = 0;          // ranks without a block
   int64_t sent = 0;          // bytes that each rank sends in a step, including padding to equal sizes
   Load updates;              // elements of the blocks that a rank owns
-  Load state;                // bytes of state
-  Load compute;              // mean seconds per step that a rank needs to compute its blocks
+  Load state;                // bytes of state of a rank
+  Load compute;              // seconds that a rank needs to compute its blocks in a step, averaged over steps
 
   double gather_seconds = 0;
   double train_seconds = 0;  // seconds of a training step without Shampoo

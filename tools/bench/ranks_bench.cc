@@ -91,6 +91,7 @@ void SkipToOrdinarySteps(const shampoo_test::Rank& rank) {
   }
 }
 
+// The results of Measure(). A run is one step on all ranks.
 struct Measured {
   double step = 0;           // seconds of the slowest rank in the shortest run
   double communication = 0;  // seconds in all-gathers in the shortest run, including waiting; the mean of all ranks

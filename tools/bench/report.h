@@ -19,7 +19,8 @@ void PrintLibrary(bool with_phases);
 // Prints a line for each number of threads: `when`, such as "at start", and the limits of the machine.
 void PrintMachines(const char* when, const Machines& machines);
 
-// Prints the head of a table whose rows PrintRow() prints.
+// Prints the head of a table whose rows PrintRow() prints. frequencies: values of precondition_frequency; the table has
+// a column for each, with the mean time per step.
 void PrintHead(const std::vector<int64_t>& frequencies);
 // Prints a row of the table. If the phases were measured, prints a line for each phase below the row.
 void PrintRow(const Row& row, const Machine& machine, const std::vector<int64_t>& frequencies);

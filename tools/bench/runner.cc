@@ -19,8 +19,8 @@ int RunsOf(double seconds, int min_runs) {
   return std::clamp(static_cast<int>(min_runs * kTimePerRun / seconds), min_runs, std::max(kMaxRuns, min_runs));
 }
 
-// Returns the shortest of several runs of time_step, which makes one step and returns its time. The first step is a
-// warm-up. It counts only if it takes more than kLongStep.
+// Returns the shortest times of several runs of time_step, which makes one step and returns its times. The first step
+// is a warm-up. It counts only if it takes more than kLongStep.
 template <typename TimeStep>
 Shortest ShortestOf(int min_runs, const TimeStep& time_step) {
   StepTime time = time_step();

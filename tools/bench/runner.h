@@ -11,11 +11,11 @@
 
 namespace bench {
 
-// Time of the shortest of several runs.
+// The shortest times of several runs. A run is one timed step.
 struct Shortest {
-  double seconds = 0;  // StepTime::device
+  double seconds = 0;  // the shortest StepTime::device
   int runs = 0;
-  double host_seconds = 0;  // the shortest StepTime::host of all runs; `seconds` may be of another run
+  double host_seconds = 0;  // the shortest StepTime::host; it may be of another run than `seconds`
 };
 
 inline constexpr size_t kPhases = 5;
@@ -47,8 +47,8 @@ struct Row {
   }
 };
 
-// Measures a model with at least min_runs runs, or fewer if a step takes more than two seconds. If with_phases is true,
-// also measures the phases, in additional steps.
+// Measures a model. Makes at least min_runs runs of each kind of step. If a step takes more than two seconds, makes at
+// most min_runs runs of its kind. If with_phases is true, also measures the phases, in additional steps.
 Row MeasureRow(const Case& model, const Settings& settings, int min_runs, bool with_phases);
 
 // Times steps with or without roots, in as many runs as MeasureRow(), and returns the shortest.

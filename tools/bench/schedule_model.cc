@@ -148,7 +148,7 @@ class Engine {
 
   using Event = std::tuple<double, size_t, size_t>;  // time, thread, block
   std::vector<Progress> blocks_;
-  std::vector<size_t> own_;  // for each thread, the block that it started last, or kNone
+  std::vector<size_t> own_;  // for each thread, the block that was assigned to it last, or kNone
   std::vector<Piece> running_;
   std::vector<size_t> idle_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -16,8 +16,8 @@ struct BlockTask {
 
 // Returns the seconds that a step of these blocks takes on `threads` threads, by a model of the library's scheduling:
 //
-// 1. Whole blocks are assigned to threads, the longest block first. A thread takes the next block when its block has no
-//    work that can start.
+// 1. Whole blocks are assigned to threads, the longest block first. A thread takes the next block when its current
+//    block has no work that can start.
 // 2. When all blocks have been started, idle threads help with the blocks in progress, first with the block with the
 //    most work left. A block has these phases, one after another:
 //      - the factor updates of all dims, in parallel;

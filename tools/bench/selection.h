@@ -10,7 +10,7 @@
 
 namespace bench {
 
-// Model and settings of a row to measure.
+// Model and settings of one row of the table of results.
 struct RowSpec {
   const Case* model = nullptr;
   Settings settings;

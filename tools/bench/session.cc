@@ -183,8 +183,8 @@ void Session::FillFactors() {
 
 void Session::SetStepCounter(int64_t step) {
   Try(shampoo_state_write(optimizer_, counter_entry_, 0, 1, &step, sizeof step, SHAMPOO_CPU, stream()));
-  // With soap and kl_shampoo, the first gradient of a block makes no update. A block with `step` updates has therefore
-  // received step + 1 gradients.
+  // With soap and kl_shampoo, the number of a block's updates determines when its eigenbases are refreshed. By
+  // default (key first_step), the first gradient makes no update, so `step` updates need step + 1 gradients.
   const int64_t gradients = step + 1;
   for (const int64_t entry : count_entries_) {
     Try(shampoo_state_write(optimizer_, entry, 0, 1, &gradients, sizeof gradients, SHAMPOO_CPU, stream()));

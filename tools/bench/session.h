@@ -50,8 +50,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Makes and times one step. If with_roots is true, first sets the step counter so that the step refreshes all inverse
-  // roots. Settings::period must be 0.
+  // Times one step. If with_roots is true, first sets the step counter so that the timed step refreshes all inverse
+  // roots; on a device, an untimed step then precedes the timed step. Settings::period must be 0.
   StepTime TimeStep(bool with_roots);
   // Makes and times one step. The step refreshes roots only if a refresh is due (Settings::period).
   StepTime TimeNextStep();
@@ -84,8 +84,9 @@ class Session {
   bool has_factors_ = false;  // whether any block has factor matrices
 };
 
-// Returns whether all roots are inverse square roots that the default method computes in float32. Returns false if the
-// settings contain a key that can change the method, dtype or power of roots, even if the key has its default value.
+// Returns whether all roots are inverse square roots in float32, computed with the default of root_method. Returns
+// false if the settings contain a key that can change the method, dtype or power of roots, even if the key has its
+// default value.
 bool UsesSquareRoots(const Settings& settings);
 
 // Returns the shapes of the blocks of a case.

@@ -72,7 +72,8 @@ void MeasureRows(const Options& options) {
   if (!options.chart.empty()) WriteGridChart(rows, options.frequencies, options.chart);
 }
 
-// Measures steps on a device, or whole periods (--period). Does not compare the times with limits of the machine.
+// Measures steps on a device, or periods of consecutive steps (--period). Does not compare the times with limits of the
+// machine.
 void MeasureTimes(const Options& options) {
   const std::unique_ptr<Device> device = MakeDevice(options.device, options.plugin);
   const std::optional<Case> shapes = OwnShapes(options);

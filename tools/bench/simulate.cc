@@ -14,7 +14,8 @@ namespace bench {
 namespace {
 
 constexpr int kThreads[] = {2, 8, 32, 96};
-// Several copies of a small block are measured in one session, so that the fixed overhead of a step does not count.
+// A session measures several copies of a small block, so that the fixed overhead of a step is a small part of the time.
+// Several copies together have at most this number of elements in their factor matrices.
 constexpr int64_t kElementsPerSession = 1 << 20;
 constexpr int64_t kMaxCopies = 64;
 
@@ -71,7 +72,7 @@ std::vector<Simulation> RunSimulations(const Options& options) {
   std::printf("efficiency = work / (threads * time of the step), simulated from times on one thread\n");
   std::printf("%-15s %5s %7s %7s %12s %12s", "case", "block", "blocks", "shapes", "ordinary ms", "roots ms");
   for (const int threads : kThreads) std::printf(" %14s", (std::to_string(threads) + " threads").c_str());
-  std::puts("   (ordinary / with roots)");
+  std::puts("   (efficiency: ordinary step / step with roots)");
   std::vector<Simulation> all;
   for (const std::string& name : names) {
     for (const int64_t block : blocks) {

@@ -11,8 +11,8 @@
 
 namespace bench {
 
-// Efficiency on a number of threads: work of a step / (threads * time of the step). Makespan() predicts the time of the
-// step (see schedule_model.h). An ordinary step computes no inverse roots.
+// Efficiency of a step on `threads` threads: time on one thread / (threads * time on `threads` threads). Makespan()
+// predicts the time on several threads (schedule_model.h). An ordinary step computes no inverse roots.
 struct Efficiency {
   int threads = 0;
   double ordinary = 0;

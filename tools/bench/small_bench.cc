@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures steps of small models on one thread, and steps of a plain AdamW (adamw.h). Compares the mean time of a step,
-// over a refresh period, with a bound. The bound is the sum of three terms:
+// over precondition_frequency steps, with a bound. The bound is the sum of three terms:
 //   - 3 times the time of a step of AdamW;
 //   - 20 microseconds;
 //   - 1.5 times the time of the flops of the step. This time assumes the flop rate of a large model with blocks of the

@@ -32,7 +32,7 @@ std::vector<float> MakeFactor(int64_t n) {
     a[static_cast<size_t>(i * n + i)] = static_cast<float>(std::pow(kCondition, -part));
   }
   // For each stride: A <- R A R^T, where R rotates pairs of rows that are `stride` apart, and R^T rotates the same
-  // pairs of columns. After all strides, every row is mixed with every other row.
+  // pairs of columns. If n is a power of 2, every row is mixed with every other row after the last stride.
   for (int64_t stride = 1; stride < n; stride *= 2) {
     std::vector<float> c(static_cast<size_t>(n), 1);
     std::vector<float> s(static_cast<size_t>(n), 0);

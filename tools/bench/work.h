@@ -17,7 +17,8 @@ struct Work {
   double bytes = 0;
 };
 
-// The work of a step that computes the roots of all blocks. A block with dims of lengths d_k and N elements adds:
+// The work of a step that computes the roots of all blocks. A block of N elements with dims of lengths d_k
+// adds the work in this table. A block without factor matrices adds only the last two rows.
 //   phase             flops                  bytes
 //   factor update     sum d_k N              gradient; one triangle of each factor matrix, read and written
 //   roots             sum RootFlops(d_k)     -
@@ -25,7 +26,8 @@ struct Work {
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written
 //   check             -                      gradient
 // With eigenbases, the flops of preconditioning and its bytes for the filtered gradient and the direction are doubled,
-// or tripled with factor_correction kl.
+// or tripled with method kl_shampoo and with factor_correction kl.
+// N is the product of the sizes of the factor matrices, so the work is underestimated unless precondition_dims is all.
 struct StepWork {
   int64_t parameters = 0;
   int64_t blocks = 0;
@@ -51,7 +53,7 @@ inline double RootFlops(double d, bool square_root) {
 }
 
 // Returns the work of a step. plan must be finished and have float32 parameters and gradients; optimizer must be
-// created from plan. square_roots: whether the default method computes all roots as inverse square roots in float32.
+// created from plan. square_roots: the result of UsesSquareRoots() (session.h).
 StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bool square_roots);
 
 }  // namespace bench

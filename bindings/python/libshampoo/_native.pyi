@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the names in ``_native`` that this package uses. SWIG generates most of ``_native`` from shampoo.h.
 
-If a call fails, it raises an exception. Output arguments of the C functions become results, and addresses become
-integers. A test compares the names in this file with the names in ``_native``.
+If a call fails, it raises an exception. Output arguments of the C functions become results, except structs: the caller
+passes a struct, which the call fills. Addresses become integers. A test compares the names in this file with the names
+in ``_native``.
 """
 from collections.abc import Callable, Sequence
 from types import ModuleType

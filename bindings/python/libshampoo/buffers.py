@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the arrays that the caller passes to an optimizer, binds them to the library, and keeps them alive."""
+"""Checks the arrays that the caller passes, binds them to the library's optimizer, and keeps them alive."""
 from __future__ import annotations
 
 import difflib
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .params import Described, flatten, is_array
+from .params import Described, flatten, is_array, is_iterable
 
 PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
@@ -70,8 +70,8 @@ class Buffers:
             named = list(flatten(arrays, ROLES[role]))
             if role == GRAD and not named:
                 raise ValueError(
-                    "gradients: the mapping is empty: expected the gradient of at least one parameter, by name; for "
-                    "a parameter without a gradient pass None"
+                    "gradients: the mapping is empty: expected the gradient of at least one parameter, by name; if "
+                    "no parameter has a gradient, map the name of any parameter to None"
                 )
             seen = set()
             for name, array in named:
@@ -79,21 +79,25 @@ class Buffers:
                     raise ValueError(f"{_label(role, name)}: {self._unknown_name(name)}")
                 if name in seen:
                     raise ValueError(
-                        f"{_label(role, name)}: the mapping has this name twice, once nested and once flat; "
-                        "pass one of the two arrays"
+                        f"{_label(role, name)}: the mapping has this name twice, once nested and once as one string "
+                        "with slashes; pass one of the two arrays"
                     )
                 seen.add(name)
                 items[self._index[name]] = array
         elif arrays is not None:
             if is_array(arrays):
                 raise TypeError(
-                    f"{ROLES[role]}: a single array; expected a mapping or a sequence of arrays. Put the array into a "
-                    "list"
+                    f"{ROLES[role]} arrays: a single array; expected a mapping or a sequence of arrays. Put the array "
+                    "into a list"
+                )
+            if isinstance(arrays, (str, bytes)) or not is_iterable(arrays):
+                raise TypeError(
+                    f"{ROLES[role]} arrays: the value is {arrays!r}; expected a mapping or a sequence of arrays"
                 )
             items = list(arrays)
             if len(items) != len(self._shapes):
                 raise ValueError(
-                    f"{ROLES[role]}: {len(items)} arrays; expected {len(self._shapes)}, one for each parameter"
+                    f"{ROLES[role]} arrays: {len(items)}; expected {len(self._shapes)}, one for each parameter"
                 )
         labels = self._labels[role]
         return self.check(

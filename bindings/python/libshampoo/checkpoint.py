@@ -22,7 +22,7 @@ def _call(
         handles = [stack.enter_context(optimizer._using()) for optimizer in optimizers]
         function(handles, comm, os.fsdecode(directory), stream or None)
     del comm
-    for communicator in owned:  # an exception skips this loop: close() is collective, and other ranks might not call it
+    for communicator in owned:  # not after an exception: close() is collective, and other ranks might not call it
         communicator.close()
 
 

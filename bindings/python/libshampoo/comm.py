@@ -23,8 +23,8 @@ class Communicator:
 
     - ``all_to_all(send, send_bytes, recv, recv_bytes)``, for shard_mode="gather";
     - ``async_error()``, which raises an exception if an earlier exchange failed after its call had returned;
-    - ``abort()``, which lets the other ranks fail instead of waiting for this rank in a collective. Without ``abort``,
-      an optimizer on the CPU reports a failed collective to the other ranks in one more exchange: the next exchange of
+    - ``abort()``, which lets the other ranks fail instead of waiting for this rank in an exchange. Without ``abort``,
+      an optimizer on the CPU reports a failed exchange to the other ranks in one more exchange: the next exchange of
       the step that failed or, if there is none, the first exchange of the next step. Until then, the other ranks wait.
 
     Attributes

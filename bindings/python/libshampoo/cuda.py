@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the plugin libshampoo_cuda.so, which is the CUDA backend, and NVIDIA's libraries from packages of PyPI."""
+"""Loads the CUDA backend (the plugin libshampoo_cuda.so), and loads NVIDIA's libraries from packages of PyPI."""
 from __future__ import annotations
 
 import functools
@@ -32,7 +32,7 @@ def folders() -> list[Path]:
 
 @functools.cache
 def _major(plugin: Path) -> str | None:
-    """Return the major version of cuBLAS that a plugin is linked with, or None if the plugin needs no cuBLAS."""
+    """Return the major version of a plugin's cuBLAS, which is that of CUDA, or None if the plugin needs no cuBLAS."""
     needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
     return needed.group(1).decode() if needed is not None else None
 
@@ -46,7 +46,7 @@ def preload(plugin: Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The files that were loaded.
+        The files that could be loaded, including those that were already loaded.
     """
     major = _major(plugin)
     if major is None:

@@ -10,7 +10,11 @@ DEVICES = {"cpu": _native.SHAMPOO_CPU, "cuda": _native.SHAMPOO_CUDA}
 
 
 def find_device(device: str | None, first: _native.View | None) -> tuple[int, int]:
-    """Return the type and number of the named device, or of the first parameter's device if the name is None."""
+    """Return the type and number of the named device.
+
+    If the name is None, return the first parameter's device. If the name has no number, use the number of the first
+    parameter's device.
+    """
     assert first is not None
     if device is None:
         found = first.device_type, first.device_id

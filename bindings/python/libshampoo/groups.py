@@ -53,7 +53,7 @@ class Group(MutableMapping[str, Value]):
         with self._using() as handle:
             try:
                 value = _native.shampoo_optimizer_get(handle, self._number, name)
-            except InvalidError:  # the number differs between blocks, or the method does not read the key
+            except InvalidError:  # the key is "auto", and its number depends on the block or does not exist
                 return "auto"
         return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
 
@@ -79,6 +79,6 @@ class Group(MutableMapping[str, Value]):
         try:
             shown = [f"{name}={self[name]}" for name in ("lr", "grafting", "precondition_frequency")]
             values = ", ".join([*shown, "..."])
-        except StateError as error:  # the optimizer is deleted, closed, or in use by another thread
+        except StateError as error:  # for example, the optimizer is closed or in use by another call
             values = str(error)
         return f"Group({count_text(len(self.names), 'parameter')}, {values})"

@@ -97,8 +97,8 @@ def _constant(name: str, value: Any) -> Any:
     """Check an argument that must be known when a step is compiled, and convert a 0-d array to a Python number."""
     if _is_traced(value):
         raise TypeError(
-            f"{name}: the value is traced ({value}); only the learning rate can change while a compiled program runs. "
-            f"Pass a number; with optax.inject_hyperparams, add static_args={name!r}"
+            f"{name}: the value is traced ({value}); only the learning rate can change between runs of a compiled "
+            f"program. Pass a number; with optax.inject_hyperparams, also add static_args={name!r}"
         )
     if isinstance(value, (np.generic, np.ndarray, jax.Array)) and value.ndim == 0:
         return value.item()
@@ -234,9 +234,9 @@ class _Shampoo:
             raise TypeError(f"stack_dims: {wanted!r} for {name}; expected an integer number of dimensions") from None
         if not 0 <= stack_dims <= len(shape):
             raise ValueError(
-                f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected a "
-                f"number from 0 to {len(shape)}. If only some parameters are stacked, pass a function that takes the "
-                "name of a parameter and returns its stack_dims"
+                f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected at "
+                "least 0 and at most the number of dimensions. If only some parameters are stacked, pass a function "
+                "that takes the name of a parameter and returns its stack_dims"
             )
         options = param_options(self._options_of, name)
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)
@@ -310,7 +310,7 @@ def _check_arena(function: str, state: ShampooState, program: Program | None) ->
     if state.arena.shape != (state_bytes,):
         raise ValueError(
             f"{function}: the arena of the state has shape {state.arena.shape}, but these parameters and keys need "
-            f"({state_bytes},) bytes; create a new state with init"
+            f"shape ({state_bytes},); create a new state with init"
         )
 
 
@@ -377,7 +377,8 @@ def shampoo(
     learning_rate
         A number, a scalar array, or a function of the number of steps so far, such as an optax schedule. If the
         argument is a number or an array that is not traced, you can change the learning rate in the state (field
-        ``learning_rate`` of ``ShampooState``). A change of the learning rate never causes a recompilation.
+        ``learning_rate`` of ``ShampooState``). Neither this change, nor a schedule, nor a traced
+        array causes a recompilation.
     stack_dims
         Number of leading dimensions of a parameter that only stack separate tensors: 1 for the weights of layers that
         ``jax.lax.scan`` iterates over. Pass one number for all parameters, or a function that takes the name of
@@ -480,7 +481,7 @@ def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blen
     >>> params = {"w": jnp.ones((4, 3))}
     >>> updates, state = tx.update(params, tx.init(params), params)
     >>> params = jax.tree.map(jnp.add, params, updates)
-    >>> bool((export(tx, params, state)["w"] == params["w"]).all())  # the average starts after the first step
+    >>> bool((export(tx, params, state)["w"] == params["w"]).all())  # the average starts as w after step 1
     True
     """
     transformation = getattr(tx.update, "__self__", None)

@@ -70,8 +70,10 @@ def help_text(name: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def unknown_key(name: str) -> str:
+def unknown_key(name: object) -> str:
     """Return the error message for an unknown key. The message suggests the right key if the library finds it."""
+    if not isinstance(name, str):
+        return f"there is no key {name!r}; expected a string: libshampoo.KEYS has all keys"
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:
@@ -107,7 +109,7 @@ def _wrong_type(key: Key, value: Any) -> TypeError:
     expected = f"{_KINDS.get(key.value_type, key.value_type)} {key.range}"
     text = f"key {key.name}: the value {value!r} is not allowed: expected {expected}"
     if value is None:
-        text += f"; leave the key out for its default, {key.default}"
+        text += f"; the default {key.default} applies if the key is left out"
     elif callable(value) and key.changeable:
         text += f"; for a schedule set opt.{key.name} before each step"
         if key.name == "lr":
@@ -156,7 +158,10 @@ def _integer(value: Any) -> str:
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key to a number, bool, str, dtype or sequence of numbers. None is accepted if the default is "auto"."""
+    """Set a key to a number, bool, str or dtype, or to a sequence of numbers or of sequences of numbers.
+
+    None is accepted if the default is "auto".
+    """
     check_name(name)
     key = KEYS[name]
     if key.value_type == "f64" and not isinstance(value, (str, bool)) and value is not None:

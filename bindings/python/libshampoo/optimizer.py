@@ -159,8 +159,8 @@ class Optimizer:
         for number, output in enumerate(outputs):
             if output != outputs[0]:  # the class Buffers binds the outputs of all groups in the same way
                 raise ValueError(
-                    f"key output: group 0 has {outputs[0]}, but group {number} has {output}; expected one value for "
-                    "all groups. Create a separate optimizer for each value"
+                    f"key output: the value is {outputs[0]!r} in group 0, but {output!r} in group {number}; expected "
+                    "the same value in all groups. Create a separate optimizer for each value"
                 )
         self._updates = outputs[0] == "updates"
         none: Views = [None] * len(views)
@@ -197,7 +197,10 @@ class Optimizer:
     @contextmanager
     def _using(self) -> Iterator[_native.shampoo_optimizer]:
         if not self._lock.acquire(blocking=False):
-            raise StateError("the optimizer is in use by another thread; only one thread at a time can use it")
+            raise StateError(
+                "the optimizer is in use by another thread or by an unfinished call of this thread; only one call at a "
+                "time can use it"
+            )
         try:
             if self._handle is None:
                 raise StateError("the optimizer is closed")
@@ -267,7 +270,7 @@ class Optimizer:
         >>> opt.step({"w": np.ones((4, 3), np.float32)})
         >>> average = {"w": np.empty_like(params["w"])}
         >>> opt.export(average)
-        >>> bool((average["w"] == params["w"]).all())  # the average starts after the first step
+        >>> bool((average["w"] == params["w"]).all())  # the average starts as w after step 1
         True
         """
         with self._using() as handle:
@@ -289,9 +292,9 @@ class Optimizer:
             Gradients. Later steps read the arrays in place. An array that is not row-major is copied now, so later
             changes of that array have no effect. None: no parameter has a gradient.
         out
-            Arrays to which steps write the new parameters or, with output="updates", the updates. None: steps
-            write the new parameters to the arrays of ``params``. With output="updates", every parameter that has a
-            gradient needs an array in ``out``.
+            Arrays to which steps write the new parameters or, with output="updates", the updates. With
+            output="updates", every parameter that has a gradient needs an array in ``out``. Otherwise ``out`` can be
+            None: steps then write the new parameters to the arrays of ``params``.
         copy
             Arrays to which steps write the new parameters a second time, for example a bfloat16 model in addition to
             float32 weights.
@@ -356,7 +359,8 @@ class Optimizer:
         Raises
         ------
         FloatingPointError
-            If a gradient was not finite. The attribute ``step`` of the exception is the number of the step that failed.
+            If a gradient was not finite or a state would have overflowed. The attribute ``step`` of the exception is
+            the number of the step that failed.
         """
         with self._using() as handle:
             _native.shampoo_optimizer_status(handle, int(wait))
@@ -464,7 +468,8 @@ class Optimizer:
         Raises
         ------
         ValueError
-            If the checkpoint and the optimizer differ in parameters, dtypes, grafting or blocks.
+            If the checkpoint does not match the optimizer, for example in parameters, dtypes, method, grafting or
+            blocks.
         OSError
             If there is no checkpoint, or a file is missing or damaged. The state has not changed, unless the load
             failed after it had begun to write states (docs/checkpoints.md).
@@ -537,7 +542,7 @@ class Optimizer:
             return "Optimizer(closed)"
         try:
             rate = f"lr={self.lr:g}"
-        except StateError:  # the optimizer is in use by another thread, or was created before a fork
+        except StateError:  # the optimizer is in use by another call, or was created before a fork
             rate = "lr unavailable"
         head, *lines = repr(self._plan).split("\n")
         device = "cpu" if self._device[0] == _native.SHAMPOO_CPU else f"cuda:{self._device[1]}"

@@ -98,8 +98,8 @@ def describe(name: str, param: Param, group: int, view: _native.View | None = No
         desc.shard_form, desc.local_offset, desc.local_shape = 2, tuple(param.local_offset), local
     elif whole != local:
         raise ValueError(
-            f"{what}: the array has shape {local}, but shape is {whole}; expected equal shapes, unless the array is a "
-            "shard. For a shard, set flat_offset or local_offset to the position of the array in the parameter"
+            f"{what}: the array has shape {local}, but Param.shape is {whole}; expected equal shapes, unless the array "
+            "is a shard. For a shard, set flat_offset or local_offset to the position of the array in the parameter"
         )
     return Described(name, desc, local)
 
@@ -115,19 +115,19 @@ _FANS = {"out_in": _native.SHAMPOO_OUT_IN, "in_out": _native.SHAMPOO_IN_OUT}
 
 def _row_splits(splits: int | Sequence[int], what: str) -> tuple[int, ...]:
     try:
-        sizes = tuple(operator.index(size) for size in ((splits,) if isinstance(splits, int) else splits))
+        sizes = tuple(operator.index(size) for size in ((splits,) if isinstance(splits, (int, Integral)) else splits))
     except TypeError:
         raise TypeError(f"{what}: row_splits is {splits!r}; expected a sequence of integers, or one integer") from None
     if len(sizes) > 8:
         raise ValueError(f"{what}: row_splits has {len(sizes)} sizes; expected at most 8 (a single size is repeated)")
     if not all(1 <= size < 2**63 for size in sizes):
-        raise ValueError(f"{what}: row_splits is {splits!r}; expected sizes of at least 1")
+        raise ValueError(f"{what}: row_splits is {splits!r}; expected sizes from 1 to 2^63 - 1")
     return sizes
 
 
 def _code(codes: Mapping[str, int], field: str, value: str, what: str) -> int:
     if not isinstance(value, str) or value not in codes:
-        raise ValueError(f"{what}: {field} is {value!r}; expected {', '.join(codes)}")
+        raise ValueError(f"{what}: {field} is {value!r}; expected one of {', '.join(codes)}")
     return codes[value]
 
 
@@ -135,7 +135,10 @@ def _shape_and_dtype(array: Any, what: str) -> tuple[tuple[int, ...], int]:
     if isinstance(array, (tuple, list)) and all(isinstance(extent, Integral) for extent in array):
         return tuple(map(operator.index, array)), _native.SHAMPOO_F32
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
-        raise TypeError(f"{what}: {type(array).__name__} has no shape and dtype; expected an array or a shape")
+        raise TypeError(
+            f"{what}: {type(array).__name__}; expected a shape (a tuple or list of integers), or an object with a "
+            "shape and a dtype"
+        )
     return tuple(int(extent) for extent in array.shape), code_of(array.dtype, what)
 
 
@@ -150,11 +153,14 @@ def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str
     """Return the options that the function ``describe`` returns for a parameter, or {} if ``describe`` is None."""
     options = describe(name) if describe is not None else {}
     if not isinstance(options, Mapping):
-        raise TypeError(f"describe: the function returned {options!r} for {name}; expected a mapping of options")
+        raise TypeError(
+            f"describe: the function returned {options!r} for {name!r}; expected a mapping, such as "
+            '{"role": "embedding"} or {}'
+        )
     for option in options:
         if option not in ("role", "row_splits", "fan"):
             raise TypeError(
-                f"describe: the function returned the option {option!r} for {name}; expected role, row_splits or fan"
+                f"describe: the function returned the option {option!r} for {name!r}; expected role, row_splits or fan"
             )
     return options
 
@@ -162,6 +168,15 @@ def param_options(describe: Callable[[str], Mapping[str, Any]] | None, name: str
 def is_array(item: Any) -> bool:
     """Return whether an object is an array that an optimizer accepts."""
     return hasattr(item, "__array_struct__") or hasattr(item, "__dlpack__")
+
+
+def is_iterable(item: Any) -> bool:
+    """Return whether ``iter()`` accepts an object."""
+    try:
+        iter(item)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_named(item: Any) -> bool:
@@ -194,7 +209,7 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
     if isinstance(params, Mapping):
         yield from flatten(params, "params")
         return
-    if is_array(params) or isinstance(params, (str, bytes)):
+    if is_array(params) or isinstance(params, (str, bytes)) or not is_iterable(params):
         raise TypeError(
             f"params: {type(params).__name__}; expected a mapping, a sequence of arrays, or groups. Put a single array "
             "into a list"
@@ -203,7 +218,7 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
         if isinstance(item, Mapping):
             raise TypeError(
                 f"params[{number - first}] is a mapping; expected an array or a pair (name, array). Pass "
-                'one mapping of all parameters, or groups, which are dicts with "params"'
+                'one mapping of all parameters, or a sequence of groups, in which each item is a dict with "params"'
             )
         if _is_named(item):
             yield from flatten({item[0]: item[1]}, "params")
@@ -226,7 +241,8 @@ def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int
     list of (name, Param, group), list of dict
         The parameters in their order, and the keys that each group sets.
     """
-    groups: Any = params if isinstance(params, Mapping) or is_array(params) else list(params)
+    is_single = isinstance(params, Mapping) or is_array(params) or not is_iterable(params)
+    groups: Any = params if is_single else list(params)
     if not isinstance(groups, list) or not groups or not all(isinstance(g, Mapping) and "params" in g for g in groups):
         groups = [{"params": groups}]
     found: list[tuple[str, Param, int]] = []

@@ -75,7 +75,7 @@ class Plan:
         self.handle = _native.shampoo_plan_create(first, desc)
 
     def finish(self) -> Plan:
-        """Add all groups and parameters, compute the blocks, and return the plan."""
+        """Add the other groups and all parameters, compute the blocks, and return the plan."""
         for config in self.configs[1:]:
             _native.shampoo_plan_add_group(self.handle, config)
         for param in self.described:

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Formats counts and sizes in bytes for messages."""
+"""Formats numbers of objects and numbers of bytes for messages."""
 from __future__ import annotations
 
 

@@ -35,7 +35,8 @@ def _check(tensor: Any, what: str) -> Any:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what}: {type(tensor).__name__}; expected a Tensor of tinygrad")
     if tensor.device != "CPU":
-        raise ValueError(f"{what}: on {tensor.device}; expected tinygrad's device CPU, as with DEV=CPU")
+        raise ValueError(f"{what}: on {tensor.device}; expected tinygrad's device CPU, which is the default device "
+                         'with the environment variable DEV=CPU or in Context(DEV="CPU")')  # fmt: skip
     if tensor.dtype not in _DTYPES:
         raise ValueError(f"{what}: {tensor.dtype}; expected float32, float64, float16 or bfloat16")
     return tensor
@@ -81,7 +82,7 @@ class Shampoo(TinygradOptimizer):
     Parameters
     ----------
     params
-        Tensors, or a mapping from names to tensors such as the result of ``nn.state.get_state_dict(model)``. Tensors
+        Tensors, or a mapping from names to tensors. ``nn.state.get_state_dict(model)`` returns such a mapping. Tensors
         whose attribute ``is_param`` is false are left out. The names appear in messages and in the state.
     lr
         Learning rate. ``opt.lr`` is a tensor with this value; ``opt.lr.assign(...)`` changes the value.
@@ -190,7 +191,8 @@ class Shampoo(TinygradOptimizer):
             raise StateError("step: tinygrad is not in training mode; call step inside Context(TRAINING=1)")
         for name, param in zip(self._names, self.params, strict=True):
             if param.grad is None:
-                raise StateError(f"step: parameter {name!r} has no gradient; call backward() first")
+                raise StateError(f"step: parameter {name!r} has no gradient; call backward() first, on a loss that "
+                                 "depends on the parameter")  # fmt: skip
         grads, kept = self._read_grads()
         arrays, self._buffers = self._read_params()
         pointers = [array.ctypes.data for array in arrays]

@@ -11,7 +11,7 @@ try:
     import torch
     from torch.autograd.graph import increment_version
 except ImportError as error:
-    message = f"libshampoo.torch needs PyTorch 2.2 or later: pip install torch ({error})"
+    message = f"libshampoo.torch needs PyTorch 2.2 or later: pip install --upgrade torch ({error})"
     raise ImportError(message, name="torch") from error
 
 from . import torch_dtensor
@@ -32,7 +32,7 @@ _TORCH_ENTRIES = ("params", "param_names", "initial_lr", "maximize")
 _UNSUPPORTED = {
     "foreach": "leave it out: a step always processes all parameters in one call",
     "fused": "leave it out: a step is always one call of the library",
-    "capturable": "leave it out: on CUDA, docs/cuda.md describes steps in CUDA graphs",
+    "capturable": "leave it out: docs/cuda.md describes how to capture a step into a CUDA graph",
     "differentiable": "leave it out: autograd cannot differentiate through a step of the library",
     "betas": "pass beta1 and grafting_beta2, the decays of Adam; beta2 is the decay of the factor matrices",
     "eps": "pass grafting_epsilon, the epsilon of Adam; epsilon is added to the factor matrices",
@@ -83,8 +83,8 @@ def _memory(tensor: Any, what: str) -> Any:
         raise ValueError(
             f"{what}: its strides {tuple(tensor.stride())} are not those of a contiguous tensor of shape "
             f"{tuple(tensor.shape)}; for a model in channels_last, call "
-            "model.to(memory_format=torch.contiguous_format) before you create the optimizer; otherwise pass "
-            "tensor.contiguous()"
+            "model.to(memory_format=torch.contiguous_format) before you create the optimizer; for any other layout, "
+            "assign tensor.data = tensor.data.contiguous()"
         )
     return tensor.detach()
 
@@ -549,9 +549,9 @@ class Shampoo(torch.optim.Optimizer):
     def _refuse_if_sharded(self, method: str) -> None:
         if self._is_sharded:
             raise StateError(
-                f"{method}: the parameters are DTensors, and each rank has the state of its own shards; "
-                "PyTorch would store the state of one rank only; call opt.optimizer.save(directory) and "
-                "opt.optimizer.load(directory) on all ranks"
+                f"{method}: the parameters are DTensors, and a dictionary would contain the state of one rank only; "
+                "on all ranks, call opt.optimizer.save(directory) instead of state_dict(), and "
+                "opt.optimizer.load(directory) instead of load_state_dict()"
             )
 
     def _load(self, state_dict: Mapping[str, Any]) -> dict[str, Any]:
@@ -561,8 +561,9 @@ class Shampoo(torch.optim.Optimizer):
             if ours.isdisjoint(group):
                 options = ", ".join(name for name in group if name not in (*_TORCH_ENTRIES, *KEYS))
                 raise ValueError(
-                    f"state: saved by another kind of optimizer, whose groups have {options or 'no keys of Shampoo'}; "
-                    "expected the state of a Shampoo optimizer. To start with a fresh state, skip load_state_dict()"
+                    "state: saved by another kind of optimizer, whose groups have "
+                    f"{options or 'no keys that only Shampoo has'}; expected the state of a Shampoo optimizer. To "
+                    "start with a fresh state, skip load_state_dict()"
                 )
         counts, expected = ([len(group["params"]) for group in groups] for groups in (saved_groups, self.param_groups))
         if counts != expected:

@@ -11,8 +11,8 @@ import torch
 
 _EXPECTED = (
     "expected (Shard(dim=0),) on a mesh with one dimension (FSDP), or (Replicate(), Shard(dim=0)) on a mesh with two "
-    "(HSDP). Call fully_shard with its default placements, or give the local tensors to libshampoo.Optimizer, as "
-    "libshampoo.Param with local_offset"
+    "(HSDP). Call fully_shard with its default placements, or give the local tensors to libshampoo.Optimizer, "
+    "each as a libshampoo.Param with shape and local_offset"
 )
 
 
@@ -78,8 +78,9 @@ class Shards:
         if found != expected:
             raise ValueError(
                 f"{what}: rank {rank} of {world} holds a part of shape {found}, and the DTensor of shape "
-                f"{tuple(tensor.shape)} has {_layout(tensor)}; expected a part of shape {expected}, as torch.chunk "
-                "divides the rows. Create the DTensor with fully_shard or distribute_tensor"
+                f"{tuple(tensor.shape)} has {_layout(tensor)}; expected a part of shape {expected}, because the rows "
+                "must be divided in the same way as by torch.chunk. Create the DTensor with fully_shard or "
+                "distribute_tensor"
             )
         return (first, *[0] * (tensor.ndim - 1))
 
@@ -131,8 +132,10 @@ def check_grad(grad: Any, param: Any, what: str) -> Any:
         return grad
     if tuple(grad.placements) != tuple(param.placements) or grad.device_mesh != param.device_mesh:
         raise ValueError(
-            f"{what}: a DTensor with {_layout(grad)}, and the parameter has {_layout(param)}; call "
-            "grad.redistribute(param.device_mesh, param.placements) before the step"
+            f"{what}: a DTensor with placements {tuple(grad.placements)} on the mesh {grad.device_mesh}, and the "
+            f"parameter has placements {tuple(param.placements)} on the mesh {param.device_mesh}; expected the same "
+            "placements and mesh. If only the placements differ, assign param.grad = "
+            "param.grad.redistribute(placements=param.placements) before the step"
         )
     return local(grad)
 
@@ -145,9 +148,16 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
     argument
         "comm" or "shard_comm", the name of the argument of Shampoo.
     passed
-        Value of this argument. If None, the process group of the mesh dimension is returned.
+        Value of this argument. It is returned, unless it is None and the mesh has a dimension for this argument. In
+        that case, the process group of the dimension is returned.
     device
         Device of the local tensors.
+
+    Raises
+    ------
+    ValueError
+        If `passed` has another rank or size than the mesh dimension, or if it is None and the parameters or the mesh
+        are not on the CPU.
     """
     if argument not in shards.dims:
         return passed

@@ -39,7 +39,7 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Convert a value with to_array(), after a floating-point tensor has been cast to a floating entry's dtype."""
+    """Convert a value with to_array(). First cast a floating-point tensor to the dtype of a floating-point entry."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
@@ -153,8 +153,9 @@ class ParamState(MutableMapping[str, Any]):
     Parameters
     ----------
     values
-        The entries in an optimizer, or the items of a container that belongs to no optimizer. Some tools create such a
-        container to move tensors to another device.
+        A ``_Live`` object, which accesses the state of an optimizer. Otherwise a mapping or pairs of name and tensor,
+        which are copied to a dict; the new object then belongs to no optimizer. Some tools create such an object to
+        move tensors to another device.
     """
 
     def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:

@@ -24,8 +24,8 @@ try:
     import jax as jax  # libshampoo.jax imports it from here
     import jax.ffi
 except ImportError as error:
-    _again = "" if _LIBRARY.exists() else ", then build libshampoo again: this build was made without jaxlib"
-    raise ImportError(f"libshampoo.jax needs jax 0.5 or later: pip install jax{_again}") from error
+    _again = "" if _LIBRARY.exists() else ", then build libshampoo again, because this build was made without jaxlib"
+    raise ImportError(f"libshampoo.jax needs jax 0.6 or later: pip install --upgrade jax{_again}") from error
 
 
 def _jaxlib_api_version() -> int:
@@ -38,15 +38,15 @@ def _jaxlib_api_version() -> int:
 def check_version(compiled: int, running: int) -> None:
     """Raise ImportError if the installed jaxlib cannot call the compiled handlers.
 
-    If such handlers were registered, XLA would not start.
+    XLA would not start if handlers that it cannot call were registered.
     """
     if compiled // 1000 == running // 1000 and compiled <= running:
         return
     names = [f"{number // 1000}.{number % 1000}" for number in (compiled, running)]
     raise ImportError(
         f"libshampoo.jax was compiled for version {names[0]} of XLA's foreign function interface, but the interface of "
-        f"jaxlib {version('jaxlib')} has version {names[1]}: install a later jaxlib, or build libshampoo again with "
-        "the installed jaxlib"
+        f"jaxlib {version('jaxlib')} has version {names[1]}: install a jaxlib with version {names[0]} of the "
+        "interface or a later minor version, or build libshampoo again with the installed jaxlib"
     )
 
 
@@ -54,7 +54,7 @@ def _load() -> ctypes.CDLL:
     if not _LIBRARY.exists():
         raise ImportError(
             "this build of libshampoo was made without jaxlib and does not contain libshampoo.jax. jax is installed "
-            "now; build libshampoo again (pip install --force-reinstall --no-deps --no-cache-dir)"
+            "now; build libshampoo again (in its source: pip install --force-reinstall --no-deps --no-cache-dir .)"
         )
     library = ctypes.CDLL(str(_LIBRARY))
     check_version(library.ShampooXlaApiVersion(), _jaxlib_api_version())

@@ -112,7 +112,8 @@ PyObject* Export(PyObject* array, PyObject* stream) {
   return capsule;
 }
 
-// Makes the view the owner of the tensor in the capsule, and returns the tensor. Returns NULL if an exception is set.
+// Makes the view the owner of the tensor in the capsule, and returns the tensor. On failure, sets an exception and
+// returns NULL.
 const dlpack::Tensor* Import(View* view, PyObject* capsule, const char* what) {
   if (PyCapsule_IsValid(capsule, kVersioned) != 0) {
     auto* const found = static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));

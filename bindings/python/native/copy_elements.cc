@@ -45,8 +45,8 @@ void CopyElements(const View& view, char* target) {
     bytes *= view.shape[k];
   }
   if (bytes == 0) return;
-  // The column index of a plane is the index in the last dim. The row index is the index in an earlier dim: of the dims
-  // longer than 1, that with the smallest source stride.
+  // The column index of a plane is the index in the last dim. The row index is the index in the dim `other`. Among the
+  // earlier dims that are longer than 1, `other` is the dim whose source stride has the smallest magnitude.
   const int last = view.ndim - 1;
   int other = -1;
   for (int k = 0; k < last; ++k) {

@@ -129,7 +129,8 @@ PyObject* ShampooPyStart(PyObject* /*self*/, PyObject* arguments) {
 PyObject* ShampooPyPreload(PyObject* /*self*/, PyObject* path) {
   PyObject* bytes = nullptr;
   if (PyArg_ParseTuple(path, "O&", PyUnicode_FSConverter, &bytes) == 0) return nullptr;
-  // The dynamic linker will find the opened library by its soname when it loads a library that depends on it.
+  // If a library that is loaded later needs the opened library, the dynamic linker finds the opened library by its
+  // soname.
   const bool opened = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL) != nullptr;
   Py_DECREF(bytes);
   return PyBool_FromLong(opened);

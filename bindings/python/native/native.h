@@ -16,8 +16,8 @@
 extern "C" {
 #endif
 
-/** If status is not SHAMPOO_OK, raises the Python exception for status. If a callback has raised an exception that is
- * not an Exception, such as KeyboardInterrupt, raises that exception instead. */
+/** If status is not SHAMPOO_OK, raises the Python exception for status. If ShampooPyKeepCause() has stored a
+ * cause that is not an Exception, such as KeyboardInterrupt, raises the cause instead. Always removes the cause. */
 int ShampooPyCheck(shampoo_status status);
 /** Takes the current exception and stores it on this thread. If the library call in progress fails, this exception
  * becomes the cause of the call's error. */

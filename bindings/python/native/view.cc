@@ -201,9 +201,9 @@ PyMemberDef members[] = {
 
 PyMethodDef methods[] = {
     {"check", Check, METH_VARARGS,
-     "check(what, dtype, shape, device_type, device_id, role): returns the view to bind for a role of buffers.py.\n\n"
-     "The result is the view itself or, for a gradient on the CPU that is not dense, a row-major copy. Raises "
-     "ValueError if a step cannot use the array."},
+     "check(what, dtype, shape, device_type, device_id, role): returns the view to bind.\n\n"
+     "role is PARAM, GRAD, OUT or COPY of buffers.py. The result is the view itself or, for a gradient on the CPU that "
+     "is not dense, a row-major copy. Raises ValueError if a step cannot use the array."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -6,7 +6,7 @@
 #include "dlpack.h"
 #include "native.h"
 
-// A Python object that describes an array of the caller (memory, shape, dtype), and keeps its memory alive.
+// A Python object that describes an array of the caller (memory, shape, dtype). It keeps the memory of the array alive.
 struct View {
   PyObject_HEAD void* data;
   int64_t shape[8];
@@ -16,7 +16,7 @@ struct View {
   int32_t device_type;
   int32_t device_id;
   bool readonly;
-  bool dense;
+  bool dense;  // whether the array is row-major without gaps
   // Owners of the memory: `array` and `capsule` for NumPy, `managed` or `versioned` for DLPack, and `copied` (from
   // malloc) for a copy. The pointers that are not used are NULL.
   PyObject* array;
@@ -32,7 +32,7 @@ inline int ElementSize(int32_t dtype) { return dtype == SHAMPOO_F64 ? 8 : dtype 
 void CopyElements(const View& view, char* target);
 
 // Fills a new view from an array. `what` is the name of the array in error messages. stream is passed to __dlpack__ if
-// the array is on CUDA. Returns false if an exception is set.
+// the array is on CUDA. On failure, sets an exception and returns false.
 bool ReadArray(View* view, PyObject* array, const char* what, PyObject* stream);
 // Releases the memory that a view keeps alive.
 void Release(View* view);

@@ -75,8 +75,8 @@
  * - Destroy functions accept NULL, and wait until pending work of the object has finished.
  * - Returned strings and pointers are owned by the library, and are valid as long as the function's comment says.
  * - Strings that the caller passes are UTF-8, end with a zero byte, and are copied. Structs are copied, too. Only
- *   buffers that are *bound* (parameters, gradients, states, scalars) and objects of callbacks (user) are kept as
- *   pointers. Bound buffers must live until others are bound in their place or the optimizer is destroyed.
+ *   buffers that are *bound* (parameters, gradients, states, scalars), `user` pointers of callbacks and an ncclComm_t
+ *   are kept as pointers. Bound buffers must live until others are bound in their place or the optimizer is destroyed.
  * - A config may be destroyed after the plan was made, and a plan after the optimizer was created.
  *
  * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize each struct with the _INIT macro of
@@ -533,14 +533,14 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
  *    With a rectangular shard, each tensor of stage 1 is replaced by its part in the shard. A flat shard holds a range
  *    of the elements of each tensor. The slices along the first dim that are completely in this range become one
- *    tensor. A slice that is only partly in the range is divided by the same rule along the next dim.
+ *    tensor, a piece. A slice that is only partly in the range is divided into pieces by this rule along the next dim.
  * 3. Merge (key "use_merge_dims"). Dims of length 1 are dropped. Then, from right to left, two neighboring dims are
  *    merged if at least one is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least
  *    two dims remain. With merge_min_dim 0, dims are merged from left to right, and only the product is limited.
  * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
  *
  * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Stages 3 and 4 do not apply to some tensors:
- * - A matrix that method muon orthogonalizes is one block.
+ * - A tensor that method muon orthogonalizes is one block, a matrix: all dims except the output dim are merged.
  * - With methods other than shampoo, a tensor that has no factor matrices and is not orthogonalized is divided into
  *   runs of consecutive elements. If a key needs the norm of the tensor, the tensor is one block instead.
  *
@@ -634,7 +634,7 @@ typedef struct shampoo_block_info {
   int32_t param;
   /** Replica rank that keeps its state and computes its update, in [0, replica_world) (key "balance"). */
   int32_t owner;
-  /** Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, it can be any of them. */
+  /** Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, any shard rank. */
   int32_t shard_owner;
   /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
   int32_t of_shard;
@@ -661,8 +661,8 @@ typedef struct shampoo_plan_desc {
   size_t struct_size;
   /** Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU. */
   int32_t device_type;
-  /** Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If that is 0,
-   * too, at most as many as the affinity mask and the CPU quota of the control group allow; small steps use fewer. */
+  /** Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0,
+   * as many as the work justifies, but not more than the affinity mask and the control group's CPU quota allow. */
   int32_t threads;
   /** Rank of this process among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
@@ -743,16 +743,16 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *
  * @param plan not finished yet.
  * @retval SHAMPOO_E_INVALID one of:
- *     - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
- *       than 2^20 blocks: choose another "max_preconditioner_dim";
+ *     - a factor matrix would have a size above 32750, a block more than 2^31 - 1 elements, or the plan more than 2^20
+ *       blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter;
- *     - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN: it
- *       has no factor matrices, and without grafting nothing updates it;
+ *     - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN:
+ *       neither preconditioning nor grafting would apply to it;
  *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
  *       makes a part whose last dim is merged with another ("use_merge_dims");
- *     - a key such as "norm_control" needs norms of whole tensors, but shards are local, or a tensor has several
- *       blocks;
- *     - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
+ *     - a key such as "norm_control" needs norms of whole tensors, but shards are local or a tensor has several blocks;
+ *     - with method muon, a tensor has fewer than two dims and "route" is off, both dims of a matrix are above 32750,
+ *       or shards are local and "muon_local" is false;
  *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
  *       or leave gaps, unless each is the whole parameter.
  */
@@ -839,11 +839,11 @@ typedef struct shampoo_comm_ops {
    * make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
    * message. Runs on the calling thread. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
-  /** All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes[r] bytes to each rank r, including this
-   * one, and receives recv_bytes[r] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-   * and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the same sequence,
-   * device_type determines memory and stream, and 0 means success. Either all ranks have this callback, or none. NULL
-   * (default): all_gather is used instead, which takes more memory and sends more. */
+  /** All-to-all, for a shard_comm with "shard_mode" gather: for each rank r, including this one, sends send_bytes[r]
+   * bytes to rank r and receives recv_bytes[r] bytes from rank r. In send and recv the data of rank 0 is first, then
+   * that of rank 1, and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the
+   * same sequence, device_type determines memory and stream, and 0 means success. Either all ranks have this callback,
+   * or none. NULL (default): all_gather is used instead, which takes more memory and sends more. */
   int32_t (*all_to_all)(void* user, const void* send, const size_t* send_bytes, void* recv, const size_t* recv_bytes,
                         void* stream);
   /** Returns the error of an earlier collective, if it was detected only after the callback of that collective had
@@ -896,7 +896,7 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *
  * One step computes the following for each parameter group with "method" shampoo. docs/methods.md describes the other
  * methods. Names in quotes are keys; a number in parentheses after a key is its default. All other keys, such as
- * "factor_update_frequency" and "update_norm", are assumed to have their defaults; docs/keys.md describes them.
+ * "factor_update_frequency", "root_spread" and "update_norm", are assumed to have their defaults; see docs/keys.md.
  * W is a parameter, G its gradient times "gradient_scale", and t the step of the group, from 1 on.
  *
  *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
@@ -909,33 +909,32 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  *     below 1 and "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is
  *     "inverse_root_override" (2); if this key is 0, r is twice the number of factor matrices of the block. e is
  *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
- *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers.
- *     Roots are first refreshed at step s ("start_preconditioning_step"), or later in some blocks if "root_spread" is
- *     true. f is "precondition_frequency" and g is "refresh_growth". After a refresh at step u, the next one is at step
- *     u + max(1, min(f, floor(g u))). With g = 0 it is at the next multiple of f or, with root_spread, at step u + f.
+ *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers. The first refresh is
+ *     at step s ("start_preconditioning_step"); after one at step u, the next is at step u + max(1, min(f, floor(g u)))
+ *     or, if g is 0, at the next multiple of f. f is "precondition_frequency", and g is "refresh_growth".
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
  *     every dim (for a matrix: X_0 H X_1). With grafting, each block of P is then scaled by |D| / (|P| + c). The norms
  *     are Frobenius norms; c is 1e-37, or 1e-16 if root_relative_epsilon is 0. Before step s, P is D or, without
- *     grafting, H contracted with the initial X_k, which "initial_inverse" selects.
+ *     grafting, H if "initial_inverse" is identity, and 0 if it is zero.
  *  6. Weight decay of the types decoupled, P <- P + "weight_decay" W, and palm, P <- P + "lr" "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M or, if "use_nesterov" is true, P + "momentum" M.
- *  8. The update is U = -"lr" P, with independent weight decay U = -"lr" P - "weight_decay" W. W + U is computed in the
- *     computation dtype and rounded once to the output dtype.
+ *  8. The update is U = -"lr" P or, with weight decay of the type independent, U = -"lr" P - "weight_decay" W. W + U is
+ *     computed in the computation dtype and rounded once to the output dtype.
  *
- * For a block without factor matrices (section Plan), such as a bias, items 2 and 4 are omitted, and P is D.
- * A group without any gradient is skipped, and its t does not advance. Arithmetic is in "computation_dtype", by default
- * float32, or float64 for float64 parameters. Each state is rounded once, to its own dtype.
+ * For a block without factor matrices (section Plan), such as a bias, items 2 and 4 are omitted, and item 5 treats
+ * every step like those before step s. A group without any gradient is skipped, and its t does not advance. Arithmetic
+ * is in "computation_dtype" (float32, or float64 for float64 parameters). Each state is rounded once, to its own dtype.
  * ================================================================================================================= */
 
 /**
  * Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
  *
- * On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
- * memory of the solver stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
- * cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over
- * a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+ * On the CPU they allocate the arena of the state (unless one is passed) and the workspace except the scratch memory of
+ * OpenBLAS; small tables stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
+ * cuBLAS and cuSOLVER allocate their own memory. These functions are called only on the calling thread, by
+ * shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over device memory, shampoo_save() and shampoo_load().
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
@@ -1131,7 +1130,7 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
  * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
  *     epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
- *     root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+ *     root_rank_handling pseudo_inverse, both must stay 0 instead. With grafting adagrad, grafting_beta2 must stay 1.
  * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
  * @retval SHAMPOO_E_STATE key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
  *     the plan with a value above 0, and set the key to 0 until it is needed.
@@ -1159,8 +1158,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *
  * A step first checks its inputs:
  * - all parameters are bound, and factor matrices whose inverse roots are due are finite;
- * - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
- *   overflow a state.
+ * - no gradient (with coupled weight decay, also no parameter) has NaN, infinity or a value that overflows a state.
  *
  * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
  * example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
@@ -1170,10 +1168,11 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
  * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
  *   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
- * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
- *   the block is skipped (counter "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
+ * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy; or, only with
+ *   several ranks, a state would overflow. The update of the block is skipped (counter "nonfinite_blocks"). If
+ *   "on_nonfinite" is error, the default, the next step fails.
  *
- * With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
+ * With several ranks the call is collective, and if one fails, all return an error (but see docs/many_ranks.md). On
  * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
  * inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
  *
@@ -1253,8 +1252,8 @@ const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
  *   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
- *   time that all steps together spent in this phase, in seconds; 0 unless "track_times" is true. On the CPU, the times
- *   of all threads are added. On CUDA, the time is measured in the stream.
+ *   time that all steps together spent in the named phase, in seconds; 0 unless "track_times" is true. On the CPU, the
+ *   times of all threads are added. On CUDA, the time is measured in the stream.
  * - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
  *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
  *   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
@@ -1382,7 +1381,8 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
  *     the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
- *     hyper-parameters. If ranks hold one parameter but share no replica_comm, plans and states must be equal.
+ *     hyper-parameters. If several ranks keep states of the same elements, for example replicas without a
+ *     replica_comm, these ranks must have equal plans and states.
  * @param count number of optimizers of this rank, >= 0.
  * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
  *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
@@ -1418,7 +1418,7 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * @retval SHAMPOO_E_INVALID an argument is wrong, or the checkpoint does not match; the error names a difference.
  * @retval SHAMPOO_E_IO there is no checkpoint, or a file is missing, unreadable or damaged. All ranks report the error.
  * @retval SHAMPOO_E_UNSUPPORTED the format is too new, or world takes device memory and a rank has no CUDA optimizer.
- * @retval SHAMPOO_E_COMM as for shampoo_save().
+ * @retval SHAMPOO_E_COMM a collective failed. Other ranks may keep waiting, as described for shampoo_save().
  */
 shampoo_status shampoo_load(shampoo_optimizer* const* opts, int32_t count, shampoo_comm* world, const char* directory,
                             void* stream);
@@ -1436,14 +1436,14 @@ typedef struct shampoo_root_info {
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
-  /** 1: converged to root_tolerance; methods 0, 1, 2 and 5 always report 1. 0: stopped at root_max_iterations: x is the
+  /** 1: converged to root_tolerance (always so with methods 0, 1, 2 and 5). 0: stopped at root_max_iterations; x is the
    * last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved. */
   int32_t converged;
   /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */
   int32_t retried;
   /** Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is
    * root_num / (root_den * exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
-   * directions. NaN if x^p cannot be computed; 0 if the exponent is 0. */
+   * directions. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0. */
   double residual;
 } shampoo_root_info;
 
@@ -1456,8 +1456,8 @@ typedef struct shampoo_root_info {
  * does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
  * (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
  * zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
- * eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
- * iterate (info->converged is 0), whereas a step uses it only if its residual is small.
+ * eigenvalues and root_rank_handling pseudo_inverse. If newton or higher_order stops at root_max_iterations, this
+ * function returns the last iterate (info->converged is 0), whereas a step uses it only if its residual is small.
  *
  * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
  *     "root_dtype" is auto, dtype is used.

@@ -66,7 +66,7 @@ typedef struct shampoo_mpi_state {
   int world;
   /** Error code of the last MPI call that failed. MPI_SUCCESS if none has failed. */
   int error;
-  /** Name of the collective in which this call failed. NULL if none has failed. */
+  /** Name of the collective whose failure set `error`. NULL if none has failed. */
   const char* failed;
   /** Requests of an all-to-all: `world` requests of receives, then `world` requests of sends. A request that is not in
    * progress is MPI_REQUEST_NULL. The array is allocated once, because steps must not allocate memory. */

@@ -184,7 +184,7 @@ static inline void shampoo_nccl_abort(void* user) {
  * @param comm address of the caller's communicator. The variable *comm must live as long as the shampoo_comm and every
  *     optimizer that uses the shampoo_comm. While one of these optimizers is called, no other thread may use *comm. At
  *     the end, the caller destroys the communicator, unless *comm is NULL.
- * @param ops receives the same fields as from shampoo_nccl_ops(), and abort.
+ * @param ops receives the same fields as from shampoo_nccl_ops(), and the callback abort.
  * @return ncclSuccess; ncclInvalidArgument if comm, *comm or ops is NULL; or the error of an NCCL call. On failure *ops
  *     is unchanged.
  */

@@ -70,9 +70,9 @@ const char kUsage[] =
       Prints the differences between two checkpoints: parameters, steps, hyper-parameters,
       and the largest differences of each state. If A and B divide a parameter into
       different blocks, states with one element for each element of the parameter are
-      still compared as a whole, except moments in eigenbases and direction_moment. These
-      exceptions and all other states are compared only for blocks that both checkpoints
-      have. NaN equals NaN, and 0 equals -0.
+      still compared as a whole, with two exceptions: moments in eigenbases, and the state
+      direction_moment. These exceptions and all other states are compared only for blocks
+      that both checkpoints have. NaN equals NaN, and 0 equals -0.
 
   shampoo-ckpt --help | --version
 

@@ -9,9 +9,10 @@
 
 namespace shampoo::ckpt {
 
-// Returns "" if each element of a parameter is in exactly one block. Otherwise returns a message that lists the
-// elements that are in no block or in several blocks. blocks: all blocks of the parameter, sorted by SortByPlace
-// (source.h).
+// Returns "" if each element of a parameter is in exactly one block. Otherwise returns a message with the
+// number of elements that are in no block, the number of those that are in several blocks, and the first few ranges of
+// such elements. blocks: all blocks of the parameter,
+// sorted by SortByPlace (source.h).
 std::string CoverageFault(const StoredParam& param, const std::vector<const StoredBlock*>& blocks);
 
 }  // namespace shampoo::ckpt

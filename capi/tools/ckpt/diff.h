@@ -6,8 +6,9 @@
 
 namespace shampoo::ckpt {
 
-// Runs the command diff: prints the differences between two checkpoints, and sets *exit. Returns an error if the
-// checkpoints cannot be compared, for example because a file is damaged.
+// Runs the command diff: prints the differences between two checkpoints, and sets *exit to kProblemFound if there are
+// differences, otherwise to kSuccess. Returns an error if the checkpoints cannot be compared, for example because a
+// file is damaged.
 Status Diff(const Arguments& arguments, ExitCode* exit);
 
 }  // namespace shampoo::ckpt

@@ -17,10 +17,10 @@ namespace shampoo::ckpt {
 Status Inspect(const Arguments& arguments, ExitCode* exit);
 
 // Prints a checkpoint. Inspect() calls Begin() once, then Add() for each parameter, and End() once.
-//   outline the index of the checkpoint without its blocks (source.h)
-//   blocks  the blocks of the parameter, sorted by SortByPlace
-//   sums    the sums over the parameter's states (sums.h); nullptr if norms were not requested
-//   damage  the messages about damaged states and files
+//   outline: the index of the checkpoint, without any block (source.h)
+//   blocks:  the blocks of the parameter, sorted by SortByPlace
+//   sums:    the sums over the parameter's states (sums.h); nullptr if norms were not requested
+//   damage:  the messages about damaged states and files
 class Report {
  public:
   virtual ~Report() = default;

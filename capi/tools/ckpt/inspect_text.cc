@@ -21,7 +21,8 @@ std::string Listed(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-// Returns the values of the hyper-parameters in kMain, then of all others that differ from their defaults.
+// Returns the values of the hyper-parameters in kMain, then of all others that differ from their defaults or that this
+// version does not know.
 std::string ConfigText(const StoredGroup& group) {
   constexpr const char* kMain[] = {"lr",           "beta1",    "beta2",
                                    "epsilon",      "momentum", "max_preconditioner_dim",

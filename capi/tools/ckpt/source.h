@@ -34,7 +34,7 @@ Status ReadBlocks(const Source& source, const CheckpointIndex& outline, const Bl
                   CheckpointIndex* index);
 
 // Parameters `first` to `last` - 1 of a checkpoint. `index` lists all parameters of the checkpoint, but contains only
-// the blocks of these parameters, in the sequence in which files store them.
+// the blocks of parameters `first` to `last` - 1, in the sequence of the index file.
 struct Batch {
   const CheckpointIndex& index;
   int first;

@@ -13,7 +13,7 @@
 
 namespace shampoo::ckpt {
 
-// The differences between the elements a of a state in one checkpoint and its elements b in another checkpoint.
+// How a state differs between two checkpoints. `a` and `b` are its elements in the first and the second checkpoint.
 struct StateDifference {
   int64_t compared = 0;
   int64_t different = 0;  // compared elements that differ

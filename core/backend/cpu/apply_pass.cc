@@ -200,7 +200,7 @@ void WriteUnchangedRun(const Param& param, const Buffers& buffers, Output output
   const bool updates = output == Output::kUpdates;
   const bool write_out = buffers.out != nullptr && (updates || buffers.out != buffers.param);
   if (!write_out && buffers.copy == nullptr) return;
-  // float64 represents every value of every dtype, so each value is rounded only once.
+  // float64 represents every value of the four floating-point dtypes, so each value is rounded only once.
   Operand<double> parameter(buffers.param, desc.param_dtype);
   const double zeros[kChunkElements] = {};
   ForEachChunk({begin, begin + count}, [&](int64_t first, int64_t n) {

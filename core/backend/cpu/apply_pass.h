@@ -13,8 +13,8 @@ namespace shampoo {
 inline bool HasMomentum(const StepItem& item) { return item.block->momentum.present() && item.program->momentum != 0; }
 
 // Runs the second elementwise pass over a part of a block; filter_pass.h has the first pass. Applies decoupled weight
-// decay, momentum and the update, and writes `out` and `copy`. With several ranks, writes the update or the new
-// parameter to item.exchange instead.
+// decay, momentum and the update, and writes `out` and `copy` (Buffers). With several ranks, writes the update or
+// the new parameter to item.exchange instead.
 // p: a dense array for the whole block. The direction is p * scale.down * scale.up. The scale has two factors because
 // scale.down * scale.up may be outside the range of Real even if p * scale.down and the direction are inside it.
 // iterate: see AverageTracker (average_pass.h).
@@ -25,9 +25,9 @@ void ApplyDirection(const StepItem& item, const Range& part, const Real* p, cons
 // Updates the average of weight_ema for a part of a block whose parameter does not change: multiplies the state, which
 // is the average minus the parameter, by the decay of the average.
 void AgeAverage(const StepItem& item, const Range& part, char* arena);
-// Exports the average of a part of a block. Writes W - lr S to `out` or, with several ranks, -lr S to item.exchange. W
-// is the parameter, S is the block's state average_offset(), and lr is item.program->lr. WeightExport
-// has set this lr to -ExportFactor() (core/rules/averages.h), which is not a learning rate.
+// Exports the average of a part of a block. Writes W + f S to `out` or, with several ranks, f S to item.exchange. W is
+// the parameter, S is the state in the slot average_offset() of the block, and f is the result of ExportFactor()
+// (core/rules/averages.h). During an export, item.program->lr is not a learning rate: WeightExport has set it to -f.
 void ExportAverage(const StepItem& item, const Range& part, char* arena);
 
 // Skips the update of a block, and sets *item.update_skipped. Calls WriteUnchanged() or, with several ranks, marks the

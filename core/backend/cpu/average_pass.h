@@ -12,12 +12,13 @@
 
 namespace shampoo {
 
-// Updates the average of a block (core/rules/averages.h) while a step writes the parameter.
+// Updates the state that a block stores for the key `averaging` (the newest iterate minus the parameter) or for
+// `weight_ema` (the average minus the parameter), while a step writes the parameter. See core/rules/averages.h.
 template <typename Real>
 class AverageTracker {
  public:
   // iterate: a dense array of the new iterate minus the old parameter. nullptr if the iterate does not move or the key
-  // averaging is not set.
+  // `averaging` is not set.
   AverageTracker(const StepItem& item, const Real* iterate, char* arena)
       : item_(item),
         iterate_(iterate),
@@ -32,7 +33,7 @@ class AverageTracker {
                         item_.block->ema_offset.present());
   }
 
-  // Updates the average for elements [at, at + n) of the block. w: the old parameter W. update: U. value: W + U.
+  // Updates the state for elements [at, at + n) of the block. w: the old parameter W. update: U. value: W + U.
   void Track(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value) {
     Real written[kChunkElements];
     FindWritten(at, n, w, update, value, written);
@@ -76,11 +77,12 @@ class AverageTracker {
   const Real* const iterate_;
   const BlockRounding state_rounding_;
   const BlockRounding param_rounding_;
-  MutableOperand<Real> offset_;
+  MutableOperand<Real> offset_;  // the state
 };
 
-// Computes the step of a block if the key averaging is set (AveragingStep, core/rules/averages.h). Weight decay and the
-// whole step are applied to the newest iterate. The parameter takes a part of the step and moves towards the iterate.
+// Computes the step of a block if the key `averaging` is set (AveragingStep, core/rules/averages.h). Weight decay and
+// the whole step are applied to the newest iterate. The parameter takes a part of the step and moves towards the
+// iterate.
 template <typename Real>
 class AveragingPass {
  public:

@@ -68,9 +68,10 @@ class BasisFactors {
     }
   }
 
-  // Updates each F_k as Update() does, but computes C_k from the gradient whitened along all dims except k. With
-  // kl_eigenvalues ema, also updates the eigenvalues. If a state would overflow, returns false; factor matrices of
-  // earlier dims may then have changed. r: the gradient in the present eigenbases; the buffers of r are overwritten.
+  // Updates each F_k as Update() does, but computes C_k from the gradient whitened along all dims except k. w is
+  // BasisScalars::factor_weight times MeanWeight(k). With kl_eigenvalues ema, also updates the eigenvalues. If a state
+  // would overflow, returns false; factor matrices of earlier dims may then have changed. r: the gradient in the
+  // present eigenbases; the buffers of r are overwritten.
   bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {
     if (!scalars_.updates_factors) return true;
     const bool averages = settings_.kl_eigenvalues == KlEigenvalues::kEma;

@@ -70,24 +70,25 @@ class BasisRefresh {
       context_.item.roots[k].outcome = outcome.root;
       if (!outcome.root.ok()) continue;
       if (!outcome.is_kept) {
-        Real* const turn = memory.Spare(d);
+        Real* const rotation = memory.Spare(d);
         blas::Gemm(blas::Product<Real>{true, false, Real{1}, Real{0}}, d, d, d, states_.basis(k), d, memory.Basis(d), d,
-                   turn, d);
+                   rotation, d);
         const auto rotate = [&](Real** state) {
           if (*state == nullptr) return;
-          ContractDim(shape_, k, {*state, context_.row()}, {turn, d, MatrixForm::kGeneral}, next, contraction, &scope);
+          ContractDim(shape_, k, {*state, context_.row()}, {rotation, d, MatrixForm::kGeneral}, next, contraction,
+                      &scope);
           std::swap(*state, next);
         };
         rotate(&m);
-        TransportMoment(k, turn, spec.method == BasisMethod::kQr ? memory.Order() : nullptr, rotate, &v, &next);
+        TransportMoment(k, rotation, spec.method == BasisMethod::kQr ? memory.Order() : nullptr, rotate, &v, &next);
         std::copy_n(memory.Basis(d), d * d, states_.basis(k));
       }
       if (states_.is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kBasis) {
         eigenvalues_.TakeDiagonal(k, correction, memory);
       }
     }
-    Store(filtered, RoundedState::kTurnedFilteredGrad, m);
-    Store(moment, RoundedState::kTurnedSecondMoment, v);
+    Store(filtered, RoundedState::kRotatedFilteredGrad, m);
+    Store(moment, RoundedState::kRotatedSecondMoment, v);
   }
 
  private:
@@ -106,11 +107,12 @@ class BasisRefresh {
             settings_.basis_tolerance, settings_.basis_epsilon, context_.item.first_root + k};
   }
 
-  // Converts the second moment, and the eigenvalues of dim k, from the old basis Q_old of dim k to the new basis Q_new,
-  // as the key basis_transport selects. turn: Q_old^T Q_new; this function may overwrite it. order:
-  // BasisMemory::Order(), or nullptr if no orthogonal iteration ran.
+  // Converts the second moment from the old basis Q_old of dim k to the new basis Q_new, as the key basis_transport
+  // selects. With basis_transport rotate and kl_eigenvalues ema, also converts the eigenvalues of dim k. rotation:
+  // Q_old^T Q_new; this function may overwrite it. order: BasisMemory::Order(), or nullptr if no orthogonal iteration
+  // ran.
   template <typename Rotate>
-  void TransportMoment(int k, Real* turn, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
+  void TransportMoment(int k, Real* rotation, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);
     if (settings_.basis_transport == BasisTransport::kPermute && *v != nullptr && order != nullptr &&
         settings_.basis_sort == BasisSort::kBefore) {
@@ -118,9 +120,9 @@ class BasisRefresh {
       std::swap(*v, *next);
     }
     if (settings_.basis_transport != BasisTransport::kRotate) return;
-    for (int64_t i = 0; i < d * d; ++i) turn[i] *= turn[i];
+    for (int64_t i = 0; i < d * d; ++i) rotation[i] *= rotation[i];
     rotate(v);
-    if (states_.is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Transport(k, turn);
+    if (states_.is_kl() && settings_.kl_eigenvalues == KlEigenvalues::kEma) eigenvalues_.Transport(k, rotation);
   }
 
   void Load(const StateSlot& slot, Real* to) const {

@@ -28,8 +28,9 @@ class BasisRotation {
   BasisRotation(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states) {}
 
-  // Contracts `from` with the bases of the dims for which takes(k) is true, starting with the last dim. The
-  // contractions write alternately to the two buffers.
+  // Contracts `from` with the basis of each dim k that has one and for which takes(k) is true, starting with the last
+  // dim. form: which index of a basis is summed over (kronecker.h). The contractions write alternately to the two
+  // buffers.
   template <typename Takes>
   Contracted<Real> Contract(const BlockData<Real>& from, MatrixForm form, const Takes& takes) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);

@@ -42,7 +42,8 @@ class BasisStates {
   }
   // The eigenbasis Q_k of F_k: d x d. The columns are the basis vectors.
   Real* basis(int k) const { return InArena<Real>(context_.block.basis[static_cast<size_t>(k)]); }
-  // The inverse square roots of the eigenvalues of dim k.
+  // The state kl_scale of dim k (factor_correction kl, which method kl_shampoo always uses): the inverse square root of
+  // the eigenvalue for each column of basis(k).
   Real* scale(int k) const { return InArena<Real>(context_.block.kl_scale[static_cast<size_t>(k)]); }
   // Memory for the next eigenvalues of dim k, from which scale(k) is then computed.
   double* next_eigenvalues(int k) const {

@@ -123,9 +123,10 @@ class BasisStep {
     });
   }
 
-  // The first gradient initializes the factor matrices and the eigenbases. The gradient is not whitened, because there
-  // are no eigenvalues yet. With kl_init auto, the products of the gradient are scaled as if the gradient had been
-  // whitened.
+  // Makes the first step with basis_order `after`: initializes the factor matrices and the eigenbases from the
+  // gradient. The gradient is not whitened (basis_eigenvalues.h), because there are no eigenbases yet. With kl_init
+  // auto, Start() sets all eigenvalues to the same number. It returns the factor by which whitening with these
+  // eigenvalues would scale the products of the gradient.
   void RunFirst(const BlockData<Real>& g) {
     double weight = scalars_.factor_weight;
     if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);

@@ -6,7 +6,7 @@
 
 namespace shampoo {
 
-// Runs the whole step of one block whose method works in eigenbases: SOAP (arXiv 2409.11321), KL-SOAP or KL-Shampoo
+// Runs the step of one block whose method works in eigenbases: SOAP (arXiv 2409.11321), KL-SOAP or KL-Shampoo
 // (arXiv 2509.03378). core/rules/basis.h has the rules.
 void StepInBasis(const StepItem& item, const StepMemory& memory, Team::Worker* worker);
 

@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Reads a tensor of the shape of a block (BlockData, see kronecker.h) chunk by chunk. Contiguous chunks are read in
-// place.
+// Reads a tensor that has the shape of a block (BlockData in kronecker.h), chunk by chunk. A contiguous chunk is read
+// in place, and any other chunk is copied to a buffer.
 template <typename Real>
 class BlockDataOperand {
  public:

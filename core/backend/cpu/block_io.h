@@ -24,7 +24,8 @@ class BlockIo {
  public:
   explicit BlockIo(const BlockContext<Real>& context) : context_(context) {}
 
-  // Returns the caller's gradient if it can be used in place, otherwise a dense copy in layout.gradient.
+  // Returns the caller's gradient if it can be used in place. Otherwise, writes the gradient in the computation dtype,
+  // scaled and with coupled weight decay (LoadGradient()), to layout.gradient, and returns this dense array.
   BlockData<Real> ReadGradient() const {
     const bool as_it_is = context_.item.param->desc.grad_dtype == DtypeOf<Real>() &&
                           context_.program.gradient_scale == 1 && context_.program.coupled_decay == 0;

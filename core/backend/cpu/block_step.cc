@@ -19,7 +19,7 @@ namespace shampoo {
 namespace {
 
 // Runs the step of one block. Direction is the class for the method of the block, such as ShampooDirection. If a state
-// is stored in another dtype than Real, the step uses its new values unrounded, and rounds them once to store them.
+// is stored in another dtype than Real, the step uses the new state unrounded, and rounds it once to store it.
 template <typename Real, template <typename> class Direction>
 class BlockStep {
  public:
@@ -54,7 +54,7 @@ class BlockStep {
     io_.Apply(p, {1, 1, io_.Norm(p)});
   }
 
-  // Runs FilterGradient over the whole block. Returns |D|^2.
+  // Runs FilterGradient over the whole block. Returns |D|^2, or 0 without grafting.
   double Filter(const BlockData<Real>& g, Real* h, Real* d) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {

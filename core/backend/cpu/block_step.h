@@ -19,7 +19,7 @@ struct StepMemory {
   PhaseTimes* times;  // nullptr if times are not measured
 };
 
-// Runs the whole step of one block on this worker. Idle workers may take tiles of the step.
+// Runs the step of one block. worker: the worker that calls this function. Idle workers may take tiles of the step.
 void StepBlock(const StepItem& item, const StepMemory& memory, Team::Worker* worker);
 
 }  // namespace shampoo

@@ -54,7 +54,7 @@ double SumOverParts(int64_t n, Tiles* tiles, Work&& work) {
   return sum;
 }
 
-// Returns the strides of the block's shape in dense memory.
+// Returns the strides, in elements, of a dense row-major array with the shape of the block.
 inline std::array<int64_t, kMaxDims> DenseStrides(const Block& block) {
   std::array<int64_t, kMaxDims> stride{};
   int64_t next = 1;
@@ -96,7 +96,7 @@ class MutableOperand : public Operand<Real> {
   MutableOperand(void* base, Dtype dtype, const BlockRounding* rounding = nullptr)
       : Operand<Real>(base, dtype), target_(base), rounding_(rounding) {}
 
-  // Returns the old elements, to be changed in place. Close() stores them.
+  // Returns the old elements as Real, for the caller to change. Close() stores the changed elements.
   Real* Open(int64_t first, int64_t count) { return const_cast<Real*>(this->Read(first, count)); }
   // Returns memory for new elements. Close() stores them.
   Real* OpenNew(int64_t first) {

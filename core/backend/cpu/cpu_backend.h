@@ -29,8 +29,8 @@ class CpuBackend {
   static Status Create(const PlanData& plan, const HostExecutor& executor, const HostAllocator& allocator,
                        std::unique_ptr<CpuBackend>* out);
 
-  // Sets the states of this rank's blocks to their values before the first step: zeros, initial inverse roots,
-  // eigenbases and eigenvalues, and the flags that mark factor matrices as diagonal.
+  // Sets the states of this rank's blocks to their values before the first step: initial inverse roots, eigenbases and
+  // inverse square roots of eigenvalues, flags that mark factor matrices as diagonal, and zeros in all other states.
   void InitializeState(const PlanData& plan, char* arena);
   // Sets the states of one block that are not elementwise to their values before the first step. settings: the settings
   // of the block's group.
@@ -87,7 +87,7 @@ class CpuBackend {
   WorkspaceLayout layout_;
   Allocation workspace_;
   RecoveryMemory recovery_;             // its memory is in workspace_
-  std::vector<blas::Scratch> scratch_;  // one for each slot
+  std::vector<blas::Scratch> scratch_;  // one for each slot of executor_ that steps use
   PhaseTimes times_;
   bool measures_ = false;
 };

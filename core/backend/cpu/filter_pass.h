@@ -15,9 +15,9 @@ namespace shampoo {
 // the direction D of the grafting method. Returns |D|^2 of the part, or 0 without grafting.
 //
 // h: receives H; nullptr if H is G itself (key beta1 is 0) and the caller does not need a copy.
-// d: receives D; nullptr if only its norm is needed. It may be the same memory as h.
+// d: receives D; nullptr if only its norm is needed. d and h may be the same memory.
 // h and d are buffers of the whole block.
-// program: this function uses it instead of item.program, except to round states.
+// program: item.program, or a copy with scalars of this block. Only the rounding of states uses item.program.
 template <typename Real>
 double FilterGradient(const StepProgram& program, const StepItem& item, const BlockData<Real>& g, const Range& part,
                       char* arena, Real* h, Real* d);

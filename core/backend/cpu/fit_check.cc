@@ -44,7 +44,7 @@ class FitCheck {
         arena_(arena),
         targets_(TargetsOf(item)),
         limits_(LimitsOf(targets_)),
-        // If the rounding mode is not to nearest, even a tiny update may move a parameter that is at the limit of its
+        // If the rounding mode is not FE_TONEAREST, even a tiny update may move a parameter that is at the limit of its
         // dtype beyond that limit.
         mode_(FitCheckFor(program_, targets_, BoundsSuffice(limits_, targets_) && std::fegetround() == FE_TONEAREST,
                           size_)) {}

@@ -13,7 +13,7 @@
 
 namespace shampoo {
 
-// Arenas in host memory, for optimizers on the CPU.
+// The memory of the arena of an optimizer on the CPU.
 class HostMemory final : public StateMemory {
  public:
   // arena: the caller's memory. If it is nullptr, Create() allocates an arena. The plan must outlive this object.

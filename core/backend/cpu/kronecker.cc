@@ -32,8 +32,8 @@ Unfolding Unfold(const Shape& shape, int k) {
 constexpr int64_t kMinPartLength = 512;
 
 // Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has about
-// kMinParallelProducts multiplications, but at least min_length rows, columns or slices. cost: the number of
-// multiplications for each row, column or slice.
+// kMinParallelProducts multiplications, but at least min_length rows, columns or slices. If `extent` is too small for
+// two such parts, there is one part. cost: the number of multiplications for each row, column or slice.
 int64_t PartLength(int64_t extent, int64_t cost, int64_t min_length) {
   const int64_t enough = std::max(min_length, kMinParallelProducts / std::max<int64_t>(cost, 1));
   const int64_t parts = std::max<int64_t>(extent / enough, 1);

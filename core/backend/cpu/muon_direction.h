@@ -87,8 +87,8 @@ class MuonDirection {
     });
   }
 
-  // Returns whether the second moment has one mean for each row of the block, as the block is stored in memory. If not,
-  // the second moment has one mean for each column.
+  // Returns whether the second moment has one mean for each row of the block. If not, it has one mean for each column.
+  // Rows and columns are those in memory: the rows are the outputs if `fan` is kOutIn, and the inputs otherwise.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);

@@ -7,8 +7,9 @@
 
 namespace shampoo {
 
-// Computes the inverse root X_k of dim k in the root dtype of the block, from the factor matrix in the computation
-// dtype. Records the outcome in item.roots[k]. On failure, returns false and leaves `inverse` unchanged.
+// Computes the inverse root X_k of dim k from the factor matrix, and writes it to `inverse`. Both matrices have the
+// computation dtype of the block (Real). The solvers work in the root dtype of the block. Records the outcome in
+// item.roots[k]. On failure, returns false and leaves `inverse` unchanged.
 template <typename Real>
 bool RefreshRoot(const StepItem& item, int k, const SymmetricView<Real>& factor, char* arena, const RootMemory& memory,
                  const SymmetricTarget<Real>& inverse);

@@ -20,7 +20,8 @@ namespace shampoo {
 // Computes Shampoo's direction for one block. The states are the factor matrices F_k, the inverse roots X_k and, with
 // root_async, snapshots of F_k. Source: Distributed Shampoo (arXiv 2309.06497), algorithm 2.
 //
-// To add a method, write another class that has the functions Update() and Direction().
+// To add a method without eigenbases, write another class that is constructed from a BlockContext and has the functions
+// Update() and Direction(). Select the new class in StepBlock().
 template <typename Real>
 class ShampooDirection {
  public:

@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// Computes the direction of method sign for one block: the signs of the filtered gradient. The sign of 0 is 0. The
-// class has no states. Source: Lion (arXiv 2302.06675).
+// Computes the direction of one block with the method `sign`: the signs of the filtered gradient. The sign of 0 is 0.
+// The block needs no states for this. Source: Lion (arXiv 2302.06675).
 template <typename Real>
 class SignDirection {
  public:

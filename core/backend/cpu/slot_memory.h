@@ -16,8 +16,8 @@ namespace shampoo {
 // the block in parallel.
 inline constexpr int64_t kRootsSideBySide = 256;
 
-// Layout of the CPU backend's workspace, in bytes. The workspace has slots in which threads make the steps of blocks,
-// slots in which threads compute inverse roots, and memory that all threads share.
+// Layout of the CPU backend's workspace. All offsets are in bytes. The workspace has slots in which threads make the
+// steps of blocks, slots in which threads compute inverse roots, and memory that all threads share.
 struct WorkspaceLayout {
   // Offsets within a slot for the step of one block. item_bytes is the size of the slot.
   int64_t gradient = 0;       // G, if the gradient cannot be used in the caller's buffer
@@ -38,7 +38,8 @@ struct WorkspaceLayout {
 
   blas::ScratchExtent scratch;  // scratch memory of the BLAS, for each thread
 
-  // Shared by all threads: a RootWorkspace of float64 for the recovery ladder. 0 if all root dtypes are float64.
+  // Shared by all threads: the number of elements of a RootWorkspace of float64 for the recovery ladder. 0 if all root
+  // dtypes are float64.
   int64_t recovery_elements = 0;
   int64_t recovery_bytes = 0;  // the elements and the integers of this workspace
   // Shared by all threads: sums in float64 for the exact check of a gradient.
@@ -48,8 +49,8 @@ struct WorkspaceLayout {
   int root_slots = 0;  // the largest number of roots that are computed at the same time, each on its own thread
   int slots = 0;       // the largest number of threads that work at the same time, including threads that run tiles
 
-  // Returns a layout that is large enough for each of the blocks. largest_dim: the largest dim of any block whose
-  // gradient may be inspected.
+  // Returns a layout that is large enough for each of the blocks. largest_dim: the longest dim of any block that may
+  // need the exact check of its gradient.
   static WorkspaceLayout For(const std::vector<const Block*>& blocks, int64_t largest_dim,
                              const std::vector<Settings>& groups, int threads);
 
@@ -60,7 +61,8 @@ struct WorkspaceLayout {
   int64_t bytes() const { return InspectionAt() + inspection_bytes; }
 };
 
-// Returns the workspace bytes that the CPU backend allocates for these blocks. Has the type Plan::WorkspaceBytes.
+// Returns the workspace bytes that the CPU backend allocates for these blocks. This function is an argument of
+// Plan::Create(), with the type Plan::WorkspaceBytes.
 int64_t CpuWorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
 // Returns the length of the longest dim of all blocks of the plan, including the blocks of other ranks.

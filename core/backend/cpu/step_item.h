@@ -24,7 +24,7 @@ struct StepItem {
   const StepProgram* program;
   RootSchedule schedule;
   RootReport* roots;               // one for each dim; written when roots are refreshed
-  int64_t first_root = 0;          // index of roots[0] within the plan
+  int64_t first_root = 0;          // index of roots[0] among the roots of all blocks
   char* update_skipped = nullptr;  // set to 1 if the update is skipped; parameter and momentum do not change then
   // With several ranks: memory for the update or the new parameter, dense, in the block's exchange_dtype. If the update
   // is skipped, this memory begins with a mark (MarkSkipped). nullptr: the step of the block writes the outputs itself.
@@ -34,7 +34,7 @@ struct StepItem {
 };
 
 // The elements of a block that one shard rank holds. They are stored in one of three places: in the rank's buffer of
-// the parameter, in a packed slice for an exchange (in the order of the block), or in the whole dense block.
+// the parameter (held); in a slice for an exchange, dense and in block order (packed); or in the whole dense block.
 struct SliceOfBlock {
   const Block* block;
   const Region* region;  // the region of the parameter that the rank holds
@@ -66,7 +66,7 @@ struct GradientInspection {
   // Index in the caller's buffer of the first NaN or infinity of G or, if there is none, of the largest |G|.
   int64_t element = 0;
   double largest_term = 0;      // the largest of all |gradient_scale * gradient| and |coupled_decay * W|
-  double value = 0;             // G at `element`
+  double value = 0;             // G at `element`, or the NaN or infinity that the gradient or W has there
   bool param_at_fault = false;  // at `element`, the gradient is finite and W is not
   std::array<double, kMaxDims> slice_square{};  // by dim k: the largest diagonal element of C_k (kronecker.h)
 };

@@ -11,7 +11,8 @@
 
 namespace shampoo {
 
-// A view of a block's elements in a larger buffer: its offset and its strides.
+// A view of a block's elements in a larger buffer: the shape and the strides of the view, and the position of its
+// first element.
 struct BlockView {
   const Shape* shape;
   const std::array<int64_t, kMaxDims>* stride;
@@ -36,7 +37,7 @@ void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   }
 }
 
-// Reads the elements of a strided view as Real, chunk by chunk, in the row-major order of the block. A chunk that is
+// Reads the elements of a strided view as Real, chunk by chunk, in the row-major order of the view. A chunk that is
 // contiguous and of dtype Real is used in place. Any other chunk is copied to a buffer. For a contiguous vector, use
 // Operand (chunks.h) instead.
 template <typename Real>

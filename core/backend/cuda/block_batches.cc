@@ -40,14 +40,15 @@ int64_t GramBytes(const Block& block, const DeviceSettings& group, int64_t count
                  kAlignment);
 }
 
-// Returns the bytes of all matrices of a block.
+// Returns the bytes that a block takes in one buffer of matrices and in the buffer of Gram matrices together.
 int64_t MatrixBytes(const Block& block, const DeviceSettings& group) {
   int64_t elements = 0;
   for (int k = 0; k < block.factor_count(); ++k) elements += block.has_factor(k) ? MatrixStride(block.shape[k]) : 0;
   return elements * static_cast<int64_t>(SizeOf(block.computation)) + GramBytes(block, group, 1);
 }
 
-// Returns whether the properties of the block allow it in this batch. Does not check the limits of the batch's size.
+// Returns whether the block has the properties that all blocks of the batch share. Does not check whether the batch has
+// room for the block.
 bool IsAlike(const BlockBatch& batch, const Block& block) {
   const bool in_basis = block.gradient_count.present();
   return batch.bucket == block.bucket && batch.computation == block.computation && batch.in_basis == in_basis &&

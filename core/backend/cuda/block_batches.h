@@ -13,15 +13,17 @@ namespace shampoo::cuda {
 
 // A device steps blocks (makes the optimizer's step for them) in batches. The tensors of a batch's blocks are stored
 // one after another in working memory, contiguous and in the computation dtype. The square matrices of their dims
-// (factor matrices, inverse roots, ...) are stored in the same way. Tensors of equal shape are equally spaced, and so
-// are matrices of equal size, so that one batched call processes all of them.
+// (factor matrices, inverse roots, ...) are stored in the same way. All buffers of tensors of a batch have the same
+// layout, and so do all buffers of matrices. Tensors of equal shape are equally spaced, and so are matrices of equal
+// size, so that one batched call processes all of them.
 
 // Elements of a tile, the unit of work of a CTA (a thread block of CUDA) in elementwise kernels.
 inline constexpr int64_t kTileElements = 4096;
 // Rows and columns of a tile of a symmetric matrix.
 inline constexpr int64_t kMatrixTile = 64;
-// A batch has at most kMaxBatchElements elements of tensors, and its matrices have at most as many bytes as
-// kMaxBatchMatrixElements elements of the computation dtype. A batch of a single block may have more.
+// A batch has at most kMaxBatchElements elements of tensors. One buffer of matrices and the buffer of Gram matrices
+// together have at most as many bytes as kMaxBatchMatrixElements numbers of the computation dtype. A batch of a single
+// block may have more.
 inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
 
@@ -44,15 +46,15 @@ struct ShapeGroup {
   // Elements between the starts of consecutive matrices, by dim.
   std::array<int64_t, kMaxDims> matrix_stride{};
   // If the directions are orthogonalized: offset in bytes of the shape group's square matrices in the buffer whose size
-  // is BlockBatch::gram_bytes. The Gram matrices of all blocks are followed by the polynomials of these matrices
-  // (orthogonalizer.cc).
+  // is BlockBatch::gram_bytes. First come the Gram matrices of all blocks of the shape group, then the polynomials of
+  // these matrices (orthogonalizer.cc).
   int64_t gram_at = 0;
   int64_t gram_stride = 0;  // elements between the starts of consecutive square matrices
 };
 
 struct BlockBatch {
   int bucket = 0;
-  bool in_basis = false;  // the method of the blocks works in eigenbases; all blocks then belong to one group
+  bool in_basis = false;  // the method of the blocks works in eigenbases; all blocks then have the same Block::group
   // Whether method muon orthogonalizes the directions of the blocks. If so, each block has one vector (vector_at[0])
   // with as many elements as its larger dim.
   bool is_orthogonalized = false;

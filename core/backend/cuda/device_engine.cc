@@ -96,7 +96,7 @@ Status DeviceEngine::Create(std::shared_ptr<const PlanData> plan, const Desc& de
     return Unsupported("device_type is SHAMPOO_CUDA, but CUDA cannot be used in this process: ",
                        devices.unavailable_reason);
   if (desc.device < 0 || desc.device >= devices.count) {
-    return Invalid("desc.device_id is ", desc.device, ": expected 0 to ", devices.count - 1,
+    return Invalid("device_id is ", desc.device, ": expected ", IndicesText(devices.count),
                    ", because the process can use ", CountText(devices.count, "GPU"));
   }
   const Table* table = nullptr;

@@ -14,7 +14,7 @@
 
 namespace shampoo::cuda {
 
-// Returns the settings of a group without bound scalars (DeviceSettings::bound).
+// Returns `settings` as DeviceSettings in which no key is bound (DeviceSettings::bound).
 inline DeviceSettings DeviceSettingsOf(const GroupSettings& settings) { return {settings, {}}; }
 
 // Pinned host memory of an Engine (interface.h). Steps use it for exchanges over communicators that take host memory.

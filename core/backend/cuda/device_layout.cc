@@ -182,7 +182,7 @@ DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings*
   layout.basis.fourth = place(basis.tensors);
   layout.basis.moved = place(basis.moved);
   layout.basis.bases = place(basis.matrices);
-  layout.basis.turns = place(basis.matrices);
+  layout.basis.rotations = place(basis.matrices);
   layout.basis.products = place(basis.matrices);
   layout.basis.rotated = place(basis.rotated);
   layout.basis.sums = place(basis.vectors * 2 * static_cast<int64_t>(sizeof(double)));

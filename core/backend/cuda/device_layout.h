@@ -10,8 +10,8 @@
 
 namespace shampoo::cuda {
 
-// The number of streams in addition to the caller's stream. Products of different shapes run on these streams in
-// parallel.
+// The number of streams in addition to the caller's stream. Products of different shapes run in parallel on these
+// streams and the caller's stream.
 inline constexpr int kSideStreams = 3;
 // Limits of the size of cuBLAS's workspace on each stream. The maximum is NVIDIA's recommendation for its largest
 // devices. Small products need less.
@@ -31,8 +31,8 @@ struct DeviceLayout {
   int64_t tasks;             // with async roots or a method that works in eigenbases
   int64_t blas, blas_bytes;  // blas_bytes: the size for each handle of cuBLAS
   int64_t root_workspace, root_workspace_bytes;
-  // Memory for async roots: the matrices of all batches for which HasAsyncRoots() is true, the inputs of the
-  // computation, and its results. Empty if no group has root_async.
+  // Memory for the computation of async roots: the matrices of all batches for which HasAsyncRoots() is true, tables of
+  // other inputs and of results, and the workspaces of the solvers. Empty if no group has root_async.
   struct AsyncLayout {
     int64_t matrices, divisors, flags, flag_addresses, statuses, active, blas, root_workspace;
   } async;
@@ -42,7 +42,7 @@ struct DeviceLayout {
   struct BasisLayout {
     int64_t work, members, sums, orders;
     int64_t third, fourth, moved;
-    int64_t bases, turns, products, rotated;
+    int64_t bases, rotations, products, rotated;
   } basis;
   // Memory for directions that are orthogonalized, with method muon or with the key soap_post:
   // - grams: the buffer of Gram matrices (see BlockBatch::gram_bytes).

@@ -41,7 +41,7 @@ struct DeviceBlock {
   int64_t phase;
   int64_t matrix_rows, matrix_columns;  // size, as a matrix, of the tensor to which the block belongs; see Block
   int32_t rows_are_contiguous;          // 1: the rows of this matrix are contiguous in the row-major order of the block
-  // The following members are used with method muon and with the key soap_post.
+  // The members from `orthogonalized` to `direction_moment` are used with method muon or with the key soap_post.
   int32_t orthogonalized;
   Dtype iteration_dtype;  // the dtype of the iteration that orthogonalizes the direction
   // Used if iteration_dtype is the computation dtype. 1: the first input of the iteration is in BatchTables::second.
@@ -49,7 +49,8 @@ struct DeviceBlock {
   NsNorm ns_norm;  // before the iteration, the direction is divided by its norm of this kind and by ns_divisor
   double ns_divisor;
   DirectionMoment moment_of_direction;  // the key second_moment
-  // Used if second_moment is `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored column.
+  // Used if the key second_moment is `row` or `short`. 1: each mean is over a stored row. 0: each mean is over a stored
+  // column.
   int32_t means_are_of_stored_rows;
   StateSlot direction_moment;
   // With norm_control or update_floor: the number of rows of this block in BatchTables::norm_rows, and the index of the
@@ -64,7 +65,7 @@ struct DeviceBlock {
   StateSlot basis[kMaxDims];
   StateSlot kl_scale[kMaxDims];
   StateSlot gradient_count;
-  StateSlot second_moment, grafting;  // `v` equals second_moment if this slot is present, otherwise grafting
+  StateSlot second_moment, grafting;  // `v` equals second_moment if second_moment is present, otherwise grafting
   StateSlot radius;
   StateSlot iterate_offset, lr_sum, ema_offset;
   int64_t at;                   // first element in the tensors of its batch
@@ -112,8 +113,8 @@ struct DeviceParam {
   int64_t first_hash_tile, hash_tiles;  // range of its tiles in Tables::hash_tiles; empty if verify_replicas is 0
 };
 
-// One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale`, `output`, `has_gradients`
-// and `is_prepared` are valid, and has_gradients is 0.
+// One step of one group. If the group is not active, only `settings`, `lr`, `gradient_scale`, `output` and
+// `has_gradients` are valid, and has_gradients is 0.
 struct DeviceGroup : StepScalars {
   GroupSettings settings;
   GroupSchedule schedule;
@@ -183,7 +184,7 @@ struct StepState {
   // other rank makes a step.
   int32_t exports;
   // 1: the report contains the rejection. 2: in addition, the other ranks know the rejection, from the first exchange
-  // of this step or from an earlier step.
+  // of this step, or because an earlier step was rejected and the host has not acknowledged that rejection yet.
   int32_t counted;
   Code failure;                     // StepArgs::failure
   int64_t acknowledged_rejections;  // see StepArgs

@@ -27,7 +27,8 @@ int64_t WorkspaceBytes(const PlanData& plan, size_t rank, const std::vector<cons
   }
   const int shards = plan.placement.shard_world;
   const int64_t agreement = shards > 1 ? shards * ShardSegmentBytes(plan.groups.size(), plan.params.size()) : 0;
-  // The class Plan adds the bytes of the other exchange buffers.
+  // `agreement` is the size of the buffers with which shard ranks agree on a step. The class Plan adds the sizes of the
+  // other exchange buffers.
   return LayOutDevice(MakeBatches(blocks, groups.data()), groups.data(), counts, 0).bytes + agreement;
 }
 

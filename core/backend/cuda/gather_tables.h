@@ -34,8 +34,8 @@ class GatherTables {
 
   std::vector<GatherPass> passes_;
   bool has_all_to_all_;
-  // Offsets of the buffers for held slices, for slices of owned blocks, and for whole blocks. With an all-gather, all
-  // slices share one buffer. There are PlanView::exchange_sets sets of the buffers for slices.
+  // Offsets, in the exchange buffers, of the areas for held slices, for slices of owned blocks, and for whole blocks.
+  // With an all-gather, all slices share one area. There are PlanView::exchange_sets sets of the areas for slices.
   int64_t held_at_, owned_at_, whole_at_;
   std::vector<GatherBucket> buckets_;
   std::vector<std::vector<GatherCopy>> copies_;  // by bucket

@@ -11,8 +11,8 @@
 #include "core/base/round_up.h"
 
 // Layout of the pinned memory through which a step exchanges data over communicators that take host memory. The
-// exchanges of a step use the same memory, one after the other. In an all-gather, the segments of all ranks start at
-// offset 0. In an all-to-all, the data to send starts at offset 0, and the received data follows.
+// exchanges of a step use the same memory, one after the other. In an all-gather, the segments of all ranks follow each
+// other from offset 0. In an all-to-all, the data to send starts at offset 0, and the received data follows.
 namespace shampoo::cuda {
 
 // Returns the offset of the data that an all-to-all receives.

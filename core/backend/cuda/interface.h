@@ -18,13 +18,13 @@
 #include "core/rules/schedule.h"
 
 // The interface between libshampoo.so (the library) and libshampoo_cuda.so (the plugin): one table of C functions,
-// whose arguments are plain structs. Both are built from the same sources. The library rejects a plugin that has
-// another interface number or structs of another size. An `Engine` is the plugin's part of one optimizer: its streams,
-// its handles and its device memory.
+// whose arguments are plain structs. Both libraries are built from the same sources. libshampoo.so rejects a plugin
+// that has another interface number or structs of another size. An `Engine` is the plugin's part of one optimizer: its
+// streams, its handles and its device memory.
 namespace shampoo::cuda {
 
 // Increase this number when you change a declaration in this file, or a struct of the plan that this file uses.
-inline constexpr int32_t kInterface = 25;
+inline constexpr int32_t kInterface = 26;
 inline constexpr char kPluginSymbol[] = "shampoo_cuda_plugin";
 
 // What a function of the plugin returns. `text` is the error message, or nullptr if `code` is kOk. The message is valid
@@ -123,7 +123,7 @@ struct PlanView {
   const NewtonSchulz* newton_schulz;  // by group
   int64_t state_bytes;
   int32_t bucket_count;  // at least 1
-  // By bucket: bytes of one rank's segment in the exchange of the bucket between replicas. Empty with one replica.
+  // By bucket: bytes of one rank's segment in the exchange of the bucket between replicas. Not used with one replica.
   const int64_t* bucket_segment_bytes;
   int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
@@ -225,7 +225,7 @@ struct ExportArgs {
   double blend;            // the weight of the average in the output, as in ExportFactor()
 };
 
-// The reason why a step was rejected and changed nothing.
+// The reason why a step was rejected and changed nothing. Names in backticks are members of StepReport.
 enum class Rejection : int32_t {
   kNone,
   kGradientNotFinite,  // the gradient has the NaN or infinity `value`, at `element`
@@ -240,7 +240,6 @@ enum class Rejection : int32_t {
   // counters differ, and `value` is the counter in the arena. Otherwise, the state of `block` requires another task.
   kSchedule,
   kBoundScalar,  // the bound scalar number `dim` (BindableName) of the group is `value`, which is not valid
-  kStale,        // an earlier step was rejected, and the host has not acknowledged that rejection yet
   kOtherRank,    // the rank `rank` rejected the step or has different inputs; see `difference`
 };
 
@@ -248,11 +247,12 @@ using shampoo::RankDifference;
 
 // The device's report on its steps, in host memory. All counts are 0 when the engine is created.
 struct StepReport {
-  // Number of the last step that this report covers. Calls of `step` are numbered from 1. A replay of a graph has the
-  // number of the call that was captured.
+  // Number of the last step or export that this report covers. Steps have the numbers 1, 2, and so on. Exports
+  // that the function `step` enqueues have the numbers -1, -2, and so on. A replay of a graph has the number of the
+  // call that was captured.
   int64_t ticket;
-  // Number of rejected steps, except stale steps (Rejection::kStale). The members from `rejection` to `among_shards`
-  // describe the last rejection.
+  // Number of rejected steps, except stale steps (see acknowledged_rejections). The members from `rejection` to
+  // `among_shards` describe the last rejection.
   int64_t rejections;
   Rejection rejection;
   int32_t group;
@@ -375,9 +375,10 @@ struct Table {
   // 0, does not wait.
   Result (*read_report)(Engine* engine, int64_t ticket, StepReport* out);
   // Returns, by group, the group's step counter after the last step; 0: the group was not active, or the step changed
-  // nothing. The number is negative if no parameter of the group had a gradient: without gathered blocks, on this
-  // rank; with gathered blocks, on any rank. Valid only for steps that read_report has waited for, and only with an
-  // agreement of shards, because only an agreement activates groups that are not active according to the host.
+  // nothing. With the key count_empty_steps, the negated counter means that an active group had no gradients: without
+  // gathered blocks, none on this rank; with gathered blocks, none on any shard rank. Valid only for steps that
+  // read_report has waited for, and only with an agreement of shards, because only an agreement activates groups that
+  // are not active according to the host.
   const int64_t* (*counted_steps)(Engine*);
   // Returns, by factor matrix in the order of the plan, the status after the steps that read_report has waited for.
   const RootStatus* (*roots)(Engine* engine);

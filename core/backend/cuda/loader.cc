@@ -123,17 +123,20 @@ Status OpenByName(Plugin* plugin) {
   if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
   const std::string_view reason = ReasonOf(kVersionedFile);
   // The folder is not known if the library is linked statically into a program that was started through PATH.
-  const std::string where = folder.empty() ? "the folder of this program" : folder;
+  const std::string searched =
+      folder.empty() ? "in the system's library path (the folder of this program is searched, too, if the command that "
+                       "starts the program contains a \"/\")"
+                     : Cat("in ", folder, " or in the system's library path");
   // If glibc does not find the file, `reason` begins with the words below. If a library that the file needs is missing,
   // `reason` begins with the name of that library. If a locale translates `reason`, the last return applies.
-  if (reason.starts_with("cannot open shared object file")) {
-    return Unsupported(
-        "the CUDA backend is not installed: ", kVersionedFile, " is neither in ", where,
-        " nor in the system's library path; install it in one of them, or pass its path to shampoo_backend_load");
+  if (reason.starts_with("cannot open shared object file: No such file")) {
+    return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " was not found ", searched,
+                       "; install it there, or pass its path to shampoo_backend_load");
   }
-  return Unsupported("the CUDA backend ", kVersionedFile, " is not in ", where,
-                     ", and the system cannot load it: ", reason,
-                     "; install it in that folder, or pass its path to shampoo_backend_load");
+  return Unsupported(
+      "the system cannot load the CUDA backend ", kVersionedFile, ": ", reason,
+      "; check that the loader can find the backend and the libraries that it needs (cuBLAS, cuSOLVER), for "
+      "example with LD_LIBRARY_PATH, or pass the path of the backend to shampoo_backend_load");
 }
 
 const char* Keep(Plugin* plugin, std::string text) { return plugin->texts.insert(std::move(text)).first->c_str(); }

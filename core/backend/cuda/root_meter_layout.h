@@ -9,7 +9,7 @@
 #include "core/base/round_up.h"
 
 // Layout of the device memory in which the roots of a chunk (root_workspace.h) are computed again in float64, to
-// measure the errors of the original roots (track_root_residuals).
+// measure the errors of the roots that the step has computed (track_root_residuals).
 namespace shampoo::cuda {
 
 // Offsets in bytes.

@@ -85,8 +85,8 @@ SHAMPOO_HD_ELEMENT Real NextFiltered(const FilterScalars<Real>& s, Real e, Real 
   return NextAverage(s.filter_decay, e, s.filter_weight, g);
 }
 
-// Returns H, computed from E before the step. If ahead_decay is equal to filter_decay, H is the new E divided by
-// filter_correction.
+// Returns H, computed from E before the step. If ahead_decay and ahead_weight are equal to filter_decay and
+// filter_weight, H is the new E divided by filter_correction.
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real FilteredGradient(const FilterScalars<Real>& s, Real e, Real g) {
   return NextAverage(s.ahead_decay, e, s.ahead_weight, g) / s.filter_correction;
@@ -107,8 +107,8 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns 1 / (sqrt(l) + epsilon) for an element in the eigenbases. The element belongs to one eigenvalue of each dim,
-// and l is the product of these eigenvalues. a: 1 / sqrt(l).
+// Returns 1 / (sqrt(l) + epsilon) for an element of a tensor that is rotated into the eigenbases. The element belongs
+// to one eigenvalue of each dim, and l is the product of these eigenvalues. a: 1 / sqrt(l).
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);

@@ -40,7 +40,7 @@ struct KernelsOf {
   void (*multiply)(const Real* factors, Real* values, int64_t n);
   // sums <- sums + values * values, in float64
   void (*add_squares)(const Real* values, double* sums, int64_t n);
-  // h <- h a / (1 + a epsilon)
+  // h <- h a / (1 + a epsilon), elementwise
   void (*scale_damped)(const Real* a, Real epsilon, Real* h, int64_t n);
 };
 

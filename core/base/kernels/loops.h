@@ -40,8 +40,8 @@ void Filter(const FilterScalars<Real>& s, const Real* g, Real* v, Real* e, Real*
   }
 }
 
-// s is passed by value, because a store to an array might change an object that is passed by reference. The compiler
-// would then not vectorize the loop.
+// s is passed by value. If s were passed by reference, the compiler would have to assume that the stores to the arrays
+// change s, and would not vectorize the loop.
 template <typename Real, bool kMomentum>
 void ApplyLoop(ApplyScalars<Real> s, const Real* p, const Real* w, Real* m, Real* update, Real* value, int64_t n) {
 #pragma GCC ivdep

@@ -26,8 +26,8 @@ struct Masks {
 };
 constexpr Masks kMasks;
 
-// y[r] <- y[r] + the sum of the lanes of sum[r]. The upper half of the lanes is added to the lower half, until one lane
-// remains.
+// y[r] <- y[r] + the sum of the lanes of sum[r]. The sum is computed in four rounds. Each round adds the upper half of
+// the remaining lanes to the lower half.
 template <int kRows>
 inline void AddSums(const Wide* sum, float* y) {
   if constexpr (kRows == 4) {
@@ -126,7 +126,8 @@ void ReduceToTridiagonal(float* a, int64_t ld, int64_t n, double* d, double* e, 
   float* y = x + ld;
   for (int64_t i = 0; i < 4 * ld; ++i) work[i] = 0;
   // The next Householder reflector x depends only on the next row of the matrix A. So the update of A by the previous
-  // reflector is deferred until x is known. Then one pass over A applies the update and computes y = A x.
+  // reflector v, A <- A - v w^T - w v^T, is deferred until x is known. Then one pass over A applies the update and
+  // computes y = A x.
   for (int64_t i = n - 1; i >= 0; --i) {
     float* const row = a + i * ld;
     const float v_i = v[i];

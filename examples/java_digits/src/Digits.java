@@ -11,7 +11,8 @@ import java.nio.file.Path;
 
 /**
  * The images and their labels. Their file begins with "digits8\n", the number of training images and the number of test
- * images (2 bytes each, little-endian). Each image has 64 pixels from 0 (paper) to 16 (ink), and a label (1 byte each).
+ * images (2 bytes each, little-endian). Then it has 65 bytes for each image: 64 pixels from 0 (paper) to 16 (ink), and
+ * the label. The array {@code images} holds the pixels divided by 16.
  */
 final class Digits {
   private static final int INK = 16;

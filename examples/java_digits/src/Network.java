@@ -91,7 +91,7 @@ final class Network {
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
   }
 
-  /** Computes outputs[k + 1] = tanh(outputs[k] W^T + b) for n images. The last layer has no tanh. */
+  /** Computes the outputs of layer k + 1 for n images: tanh(outputs[k] W^T + b), or without tanh in the last layer. */
   private void layerForward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];

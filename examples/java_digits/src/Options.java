@@ -18,11 +18,11 @@ final class Options {
         --lr X               largest learning rate of Shampoo (0.03)
         --adamw-lr X         largest learning rate of AdamW (0.03)
         --weight-decay X     decoupled weight decay of both optimizers (0.1)
-        --threads N          threads of a Shampoo step; 0: all processors (0)
+        --threads N          threads of a Shampoo step; 0, the default: as many as are useful
         --seed N             seed of the initial weights and of the order of the images (1)
         --set KEY=VALUE      sets a hyper-parameter of libshampoo (docs/keys.md lists them); may be repeated
         --data FILE          file of the images (../c_mlp/data/digits.bin)
-        --csv FILE           file for the curves, which ../plot.py draws (curves.csv); if "", no file is written
+        --csv FILE           file for the curves (curves.csv), which ../plot.py draws; if "", no file is written
         --step-losses FILE   file for the loss on the batch of each step, before the update
         --help               this text
       """;

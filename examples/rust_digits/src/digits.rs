@@ -9,7 +9,7 @@ use crate::options::Result;
 pub struct Digits {
     /// Number of training images. They come first; all images after them are test images.
     pub train_count: usize,
-    /// 64 pixels of each image, row by row, each in [0, 1].
+    /// The images one after another, 64 pixels for each, row by row. All values are in [0, 1].
     pub images: Vec<f32>,
     /// Label of each image, 0 to 9.
     pub labels: Vec<usize>,

@@ -5,7 +5,7 @@
 //! layers.
 //!
 //! All parameters are in one flat buffer and all gradients in another, in the order of [`TENSORS`]. A layer computes
-//! y = W x + b. W is row-major and has one row per output. All sums have the same order as in ../c_mlp/mlp.c.
+//! y = W x + b. W is row-major and has one row per output. All sums have the same order as in examples/c_mlp/mlp.c.
 
 pub const INPUTS: usize = 64;
 const HIDDEN1: usize = 128;

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program to the file OUTPUT. For each name in the file EXPORTS, the
-# program compares the function in the table shampoo_api with the function that dlsym finds under this name.
+# make_every_slot.sh EXPORTS OUTPUT: writes a C89 program to the file OUTPUT. For each name in the file EXPORTS except
+# shampoo_get_api, the program compares the function in the table shampoo_api with the function that dlsym finds under
+# this name.
 set -eu
 export LC_ALL=C
 names=$(grep -vx shampoo_get_api "$1" | sed 's/^shampoo_//')

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the keys averaging and weight_ema, and of shampoo_optimizer_export. The library stores the difference
-// between an average and its parameter. This file computes the expected average directly.
+// Tests of the keys `averaging` and `weight_ema`, and of shampoo_optimizer_export. The library stores the newest
+// iterate or the average as a difference from the parameter. This file computes the expected average directly.
 #include <cmath>
 #include <limits>
 
@@ -269,7 +269,7 @@ TEST_CASE("averaging rejects keys that it does not work with") {
          "averaging none, or momentum 0");
   reject(
       kSgd + "norm_control=relative",
-      "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys control the "
+      "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys use the "
       "norm of the parameter, but a step changes the newest iterate instead: expected averaging none, or norm_control "
       "none and update_floor 0");
   reject(kSgd + "cautious_decay=true",

@@ -146,7 +146,7 @@ TEST_CASE("with first_step=use, soap makes the first step of Adam in the eigenba
 }
 
 TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps of Adam in these bases") {
-  // Each gradient is G = U diag(g) V^T, where U and V are rotations.
+  // Each gradient is U diag(d) V^T, where U and V are rotations and d is `diagonal`.
   const double a = 0.4, b = 1.1;
   const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
   const BasisVector v = {std::cos(b), -std::sin(b), std::sin(b), std::cos(b)};
@@ -242,7 +242,7 @@ struct DiagonalKlReference {
 };
 
 TEST_CASE(
-    "with diagonal gradients kl_shampoo reorders the eigenvalues whenever a refresh reorders the columns of the "
+    "with diagonal gradients, kl_shampoo reorders the eigenvalues whenever a refresh reorders the columns of the "
     "basis") {
   for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=1|10 "
                                        "basis_sort=before|after|ascending")) {

@@ -83,7 +83,8 @@ TEST_CASE("with basis_order=after, a direction uses only bases and eigenvalues o
       const bool is_same = DirectionOf(&refreshes, g) == DirectionOf(&keeps, g);
       CHECK(is_same == (gradient <= 2));
       if (gradient == 2) {
-        // With method kl_shampoo or factor_correction kl, the update of the factor matrices also used the old bases.
+        // Step 2 updates the factor matrices before it refreshes the bases. With method kl_shampoo or
+        // factor_correction kl, this update depends on the bases.
         CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
         CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
         CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the dtypes of parameters, gradients, outputs, copies, states and computations.
+// Tests of the dtypes of parameters, gradients, outputs, copies (shampoo_buffers.copy), states and computations.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capture.h"
 
@@ -114,8 +114,8 @@ TEST_CASE(
           tensor.w.Fill(random);
           tensor.w.Set(1, 1e30);
           tensor.w.Set(2, -1e-7);
-          // Element 3 is just above a midpoint of two bf16 numbers, and element 4 is just above a midpoint of two f16
-          // numbers. Rounding them first to float32 gives a wrong result.
+          // In float64, element 3 is just above a midpoint of two bf16 numbers, and element 4 is just above a midpoint
+          // of two f16 numbers. Rounding these elements first to float32 gives a wrong result.
           tensor.w.Set(3, 1 + std::ldexp(1, -8) + std::ldexp(1, -40));
           tensor.w.Set(4, 1 + std::ldexp(1, -11) + std::ldexp(1, -40));
           tensor.has_grad = false;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of the eigenvalues of kl_shampoo, and of soap with factor_correction kl, if kl_init is auto: their first
-// values, their moving averages, and their lower bound, which kl_cap determines.
+// Tests of kl_init auto, with method kl_shampoo and with method soap and factor_correction kl: the first values of the
+// eigenvalues, the moving averages of the eigenvalues, and the lower bound of the eigenvalues, which kl_cap determines.
 #include <array>
 #include <cmath>
 
@@ -74,7 +74,7 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
       for (size_t i = 0; i < 2; ++i) {
         CHECK(direction[3 * i] == doctest::Approx(t > 0 ? g[i] / value[i] : 0).epsilon(1e-13));
         if (t == 0) continue;
-        // The term is a mean over the two elements of a row or column, one of which is 0.
+        // The new term of the average is a mean over a row or column, which has two elements: g[i] and 0.
         const double term = g[i] * g[i] / value[i] / 2;
         sum[i] = beta * sum[i] + term;
         weights[i] = beta * weights[i] + 1;
@@ -186,8 +186,8 @@ TEST_CASE("gradients whose squares are subnormal or 0 leave the eigenvalues at 0
 TEST_CASE("with kl_cap auto, the lower bound of the eigenvalues is proportional to the mean eigenvalue of their dim") {
   Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
   for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
-  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0. For a dim of length 2, auto limits inverse roots to
-  // 10 / sqrt(m), which raises the second eigenvalue to m / 10^2.
+  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0. For a dim of length 2, kl_cap auto limits the
+  // inverse square root of an eigenvalue to 10 / sqrt(m). This limit raises the second eigenvalue to m / 10^2.
   for (size_t k = 0; k < 2; ++k) {
     const BasisVector eigenvalues = EigenvaluesOf(host, k);
     CHECK(eigenvalues[1] / eigenvalues[0] == doctest::Approx(1.0 / 200).epsilon(1e-12));

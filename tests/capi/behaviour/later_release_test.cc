@@ -59,7 +59,7 @@ TEST_CASE("momentum_dampening is rejected without momentum") {
 TEST_CASE("trace_scaling divides a factor matrix by a power of its trace, or of epsilon if epsilon is larger") {
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   // Both factor matrices are diag(4, 1). Without trace_scaling and epsilon, a diagonal element g of the gradient gives
-  // the direction g / sqrt(f), where f is the same element of the factor matrices.
+  // the direction g / sqrt(f), where f is the element of the factor matrices at the same position.
   for (const auto& [exponent, power] : {std::pair{"0.5", 0.5}, {"1", 1.0}, {"0", 0.0}}) {
     CAPTURE(exponent);
     const double root = std::pow(5.0, power / 2);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks methods muon and sign, norm_control and weight_decay_type with invariants and with numbers that are computed
-// by hand.
+// Checks the methods muon and sign, and the keys norm_control and weight_decay_type, with invariants and with numbers
+// that are computed by hand.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -161,8 +161,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "second_moment keeps one mean square for each row, each index of the longer side, or each element of the "
-    "direction") {
+    "second_moment keeps mean squares of the direction: one for each row, for each index along the longer dim, or for "
+    "each element") {
   const Keys keys = kExactMuon + "beta2=0.75 epsilon=0 shape_scale=none";
   const MuonValues first = {1, 0, 0, 0.6, 0, 0.8};  // 3 x 2 with orthonormal columns, so the direction is the gradient
   const MuonValues second = {0.6, 0, 0, 1, 0.8, 0};
@@ -278,7 +278,7 @@ TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
   }
 }
 
-TEST_CASE("each weight_decay_type gives the numbers of its formula") {
+TEST_CASE("with each weight_decay_type, a step gives the result of its formula") {
   const struct {
     const char* type;
     double fraction;
@@ -334,7 +334,7 @@ TEST_CASE(
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}, {"weight_decay", kind.decay}};
     CHECK(FirstStep(of_kind, {8}, w, g) == expected);
     // With norm_control, separate code applies the decay. This code must skip the same elements. If radial_outward and
-    // radial_inward are 1, the norm is free.
+    // radial_inward are 1, norm_control does not change the step.
     const Keys free = "norm_control=radial_brake radial_outward=1 radial_inward=1";
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
@@ -356,7 +356,7 @@ std::string ErrorAfterSkippedUpdate(Host* host) {
 }
 
 TEST_CASE(
-    "norm_control=hyperball without norm_radius and norm_control=relative report a parameter of zeros; the other "
+    "norm_control relative, and norm_control hyperball without norm_radius, report a parameter of zeros; the other "
     "values move it") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
     CAPTURE(method);
@@ -394,7 +394,8 @@ TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_contr
   }
 }
 
-TEST_CASE("each value of norm_control gives the numbers of its formula after weight decay has been applied") {
+TEST_CASE(
+    "with each value of norm_control, a step gives the result of its formula for the parameter after weight decay") {
   // Decay leaves W = (3, 0; 0, 4), whose norm is 5. The direction D = (0, 2; -1, 2) has norm 3, and <D, W> is 8.
   const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};
@@ -480,7 +481,7 @@ TEST_CASE("with norm_control radial a step that would go beyond the origin ends 
 TEST_CASE("norm_control hyperball keeps the norm that the parameter had before the first update that was not skipped") {
   const Keys keys = "method=sgd lr=1 norm_control=hyperball";
   Host host(keys, {Param("w", {2, 2}, SHAMPOO_F16)});
-  // On the hyperball, the first element would be larger than float16 allows, so this update is skipped.
+  // With the kept norm of 120,000, the first element would be too large for float16, so this update is skipped.
   host.tensors[0].w = ArrayOf(SHAMPOO_F16, {60000, 60000, 60000, 60000});
   host.tensors[0].g = ArrayOf(SHAMPOO_F16, {-1, 0, 0, 0});
   ErrorAfterSkippedUpdate(&host);

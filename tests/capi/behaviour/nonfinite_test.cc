@@ -9,7 +9,8 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("a block whose gradients were zero for a long time is updated when nonzero gradients return") {
-  // The factor matrices of the block decay to subnormal numbers. Rounding prevents these numbers from reaching 0.
+  // The factor matrices of the block decay. With enough zeros, their elements become subnormal numbers, and rounding
+  // prevents these numbers from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
     const Keys keys =
@@ -172,7 +173,8 @@ TEST_CASE("each group has its own on_nonfinite, and an error takes precedence ov
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-// All rows of the gradient of w are equal, so the factor matrices of w and b have rank 1, or 0 if the gradients are 0.
+// All rows of the gradient of w are equal, so the factor matrices of w have rank 1, or 0 if the gradients are 0. The
+// factor matrix of b, which only grafting=none adds, has the same rank.
 TEST_CASE("1000 steps with the same gradients or with zeros succeed, and the parameters stay finite") {
   const Keys with_epsilon = "epsilon=1e-12";
   const Keys without = "root_rank_handling=pseudo_inverse epsilon=0";

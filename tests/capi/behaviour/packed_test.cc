@@ -70,7 +70,7 @@ TEST_CASE(
         CHECK(symmetric);
         const auto size = static_cast<size_t>(values.bytes().size() / entry.elements);
         CHECK(entry.info.stored_bytes == static_cast<int64_t>(size * (d < 128 ? d * d : d * (d + 1) / 2)));
-        // A write ignores the elements above the diagonal, so arbitrary bytes replace them.
+        // This test overwrites the elements above the diagonal, because a write of the state must ignore them.
         std::vector<char> bytes = values.bytes();
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),

@@ -27,7 +27,7 @@ std::string WarningOf(const Keys& keys,
 
 TEST_CASE("the warning counts the factor matrices that are rank-deficient at their first root, and names the worst") {
   // Each step raises the rank of w/0/factor.0 by at most 4, and the rank of b/0/factor.0 by at most 1. After two steps,
-  // the ranks are at most 8 of 16 and 2 of 9.
+  // the ranks are at most 8 of 16 and 2 of 9. The worst matrix is the one whose rank is farthest below its size.
   const std::string after_two = WarningOf("precondition_frequency=2");
   CHECK_MESSAGE(
       Has(after_two, {"2 ", "2 of 3 factor matrices", "w/0/factor.0 of size 16 with a rank of at most 8 after 2 steps",

@@ -52,8 +52,8 @@ TEST_CASE("nothing is tracked or logged without track_root_residuals") {
   CHECK(listener.Take().empty());
 }
 
-// For G = u v^T, the factor matrix F_0 is |v|^2 u u^T. Its inverse root X_0, the pseudo-inverse to the power 1/4, is
-// |v|^(-1/2) |u|^(-5/2) u u^T.
+// Host uses the preset shampoo_2024, so inverse roots of matrices have the power -1/4. For G = u v^T, the factor matrix
+// F_0 is |v|^2 u u^T. With pseudo_inverse, its inverse root X_0 is |v|^(-1/2) |u|^(-5/2) u u^T.
 TEST_CASE("with pseudo_inverse, an inverse root maps a vector to 0 if all gradients are orthogonal to the vector") {
   Host host(Keys("root_rank_handling=pseudo_inverse epsilon=0 use_merge_dims=false beta1=0 lr=1"),
             {Param("w", {2, 3})});

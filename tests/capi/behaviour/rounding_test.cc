@@ -96,7 +96,8 @@ TEST_CASE("with param_rounding=stochastic, updates that are too small for bfloat
     for (size_t i = 0; i < 4096; ++i) means[is_stochastic ? 1 : 0] += host.tensors[0].w.Get(i) / 4096;
   }
   CHECK(means[0] == 1);
-  // An element decreases about 6.25 times, each time by 1/256. The bound is four standard deviations of the mean.
+  // On average, 6.25 of the 100 steps decrease an element, each by 1/256. The bound is four standard deviations of the
+  // mean.
   const double expected = 1 - 100 * 0.000244140625;
   CHECK(std::fabs(means[1] - expected) < 4 * 2.5 / 256 / 64);
 }

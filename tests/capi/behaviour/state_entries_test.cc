@@ -134,7 +134,7 @@ TEST_CASE("reading or writing a range of a state entry transfers exactly the ele
         const auto n = static_cast<size_t>(entry.info.shape[0]);
         for (size_t i = 0; i < entry.elements; ++i) {
           // A write ignores elements above the diagonal of a symmetric entry, and a read returns the mirrored elements
-          // instead. `kept` is the index of the written element that a read returns as element i.
+          // instead. `kept` is the index of the element whose stored value a read returns as element i.
           const size_t kept = entry.info.symmetric == 1 && i / n < i % n ? i % n * n + i / n : i;
           const bool is_new = kept >= first && kept < first + count;
           const char* const expected = is_new ? fresh.bytes().data() : whole.data();

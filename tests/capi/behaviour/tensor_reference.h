@@ -63,12 +63,13 @@ inline std::vector<double> InversePower(int d, std::vector<double> a, double eps
   return x;
 }
 
-// A reference for the steps of one block of any order with method shampoo. It computes the formulas element by element,
-// and shares no code with the library.
+// A reference for the steps of method `shampoo` for one block of any order. It computes the formulas element by
+// element, and shares no code with the library.
 struct TensorReference {
   std::vector<int> shape;
   double lr = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-4, momentum = 0.5, weight_decay = 0.01, scale = 1;
-  double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;  // root: 0 means twice the order
+  // Inverse roots have the exponent -multiplier / root. If `root` is 0, twice the order is used.
+  double graft_beta2 = 0.9, graft_epsilon = 1e-8, multiplier = 1, root = 0;
   bool nesterov = false, coupled = false, bias_correction = true;
   std::string grafting = "rmsprop";
   int frequency = 1, start = 1;
@@ -78,7 +79,7 @@ struct TensorReference {
   int async = 0;  // steps from a refresh to the use of its roots; the first roots are used at once
 
   std::vector<double> e, v, m;
-  std::vector<std::vector<double>> factor, inverse, next;  // next: roots that are not used yet
+  std::vector<std::vector<double>> factor, inverse, next;  // next: the newest roots
   int next_from = 0;                                       // the step that first uses `next`
 
   explicit TensorReference(std::vector<int> dims) : shape(std::move(dims)) {

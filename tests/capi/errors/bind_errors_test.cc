@@ -57,13 +57,14 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
   SteppedModel model;
   const shampoo_buffers own = model.Buffers(0);
   const shampoo_buffers bias = model.Buffers(1);
-  CheckBindRefused(&model, 2, {own}, {"first is 2", "count 1", "2 parameters"});
-  CheckBindRefused(&model, -1, {own}, {"first is -1", "count 1", "2 parameters"});
-  CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count 2", "2 parameters"});
+  CheckBindRefused(&model, 2, {own}, {"first is 2", "count is 1", "[0, 2), the parameters"});
+  CheckBindRefused(&model, -1, {own}, {"first is -1", "count is 1", "[0, 2), the parameters"});
+  CheckBindRefused(&model, 1, {bias, own}, {"first is 1", "count is 2", "[0, 2), the parameters"});
   CheckBindRefused(&model, INT32_MAX, {own}, {"first is " + Text(INT32_MAX)});
-  CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, -1, &own), "count -1", "2 parameters");
+  CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, -1, &own), "count is -1", "[0, 2), the parameters of the plan");
   // The call must fail before it reads the array, which has only one element.
-  CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), "count " + Text(INT32_MAX), "2 parameters");
+  CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, INT32_MAX, &own), "count is " + Text(INT32_MAX),
+                "[0, 2), the parameters of the plan");
   CHECK_INVALID(shampoo_optimizer_bind(model.get(), 0, 1, nullptr), "buffers is NULL");
   CHECK_INVALID(shampoo_optimizer_bind(nullptr, 0, 1, &own), "opt is NULL");
   CHECK(shampoo_optimizer_bind(model.get(), 0, 0, nullptr) == SHAMPOO_OK);

@@ -43,7 +43,7 @@ std::string Text(Number number) {
 }
 
 // SmallParams returns the parameters "weight" (6 x 5) and "bias" (5). SmallKeys returns `more` and keys that divide
-// these parameters into blocks whose dims are at most 4.
+// these parameters into blocks that are at most 4 long in each dim.
 inline std::vector<shampoo_param_desc> SmallParams(int32_t dtype = SHAMPOO_F32) {
   return {Param("weight", {6, 5}, dtype), Param("bias", {5}, dtype)};
 }

@@ -21,7 +21,7 @@ inline std::vector<shampoo_key_info> KeyTable() {
 }
 
 // Returns a valid value of a key, spelled as shampoo_config_get returns it. The value differs from the key's default.
-// For the key preset, the value is the preset that MakeConfig has set, because setting a different preset would fail.
+// The value of the key `preset` is the one that MakeConfig has set, because setting a different preset would fail.
 inline std::string AnotherValue(const shampoo_key_info& key) {
   if (std::string_view(key.name) == "preset") return "shampoo_2024";
   const std::string_view type = key.value_type;

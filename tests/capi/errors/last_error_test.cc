@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("each thread has its own last error, which only failed calls of this thread change") {
+TEST_CASE("each thread has its own last error, and only failed calls on that thread change it") {
   CHECK_INVALID(shampoo_config_create(nullptr), "out is NULL");
   const std::string here = shampoo_last_error();
   std::string fresh = "not read";
@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the message of its last failure, whichever thread 
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // Calls that succeed, and failed calls that only read, leave the message unchanged.
+  // Calls that succeed, and failed calls whose pointer to the optimizer is const, leave the message unchanged.
   model.Bind();
   RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;

@@ -95,7 +95,7 @@ TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its
 TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype") {
   BoundModel model("factor_dtype=f16");
   model.FillGradients(1);
-  model.tensors[1].g.Set(2, 150);  // each step adds 22500 to an element; the largest f16 is 65504
+  model.tensors[1].g.Set(2, 150);  // each step adds 150^2 to an element of factor.0; the largest f16 is 65504
   for (int step = 0; step < 2; ++step) RequireOk(model.TryStep());
   CheckStepFails(&model, SHAMPOO_E_NUMERIC,
                  {"\"bias\"", "factor.0 would overflow f16", "element 2 ", "wider factor_dtype"});

@@ -42,8 +42,10 @@ TEST_CASE("a plan rejects invalid ranks, threads and devices") {
   CheckCreateRefused({}, with(&Desc::threads, 4097), SHAMPOO_E_INVALID, {"threads is 4097", "4096"});
   CheckCreateRefused({}, with(&Desc::replica_world, 0), SHAMPOO_E_INVALID, {"replica_world is 0", "1 to 1048576"});
   CheckCreateRefused({}, with(&Desc::shard_world, -3), SHAMPOO_E_INVALID, {"shard_world is -3", "1 to 1048576"});
-  CheckCreateRefused({}, with(&Desc::replica_rank, 1), SHAMPOO_E_INVALID, {"replica_rank is 1", "0 to 0"});
-  CheckCreateRefused({}, with(&Desc::replica_rank, -1), SHAMPOO_E_INVALID, {"replica_rank is -1", "0 to 0"});
+  CheckCreateRefused({}, with(&Desc::replica_rank, 1), SHAMPOO_E_INVALID,
+                     {"replica_rank is 1", "expected 0 because replica_world is 1"});
+  CheckCreateRefused({}, with(&Desc::replica_rank, -1), SHAMPOO_E_INVALID,
+                     {"replica_rank is -1", "expected 0 because replica_world is 1"});
   desc.shard_world = 4;
   CheckCreateRefused({}, with(&Desc::shard_rank, 4), SHAMPOO_E_INVALID, {"shard_rank is 4", "0 to 3"});
   CheckCreateRefused({}, with(&Desc::shard_rank, -1), SHAMPOO_E_INVALID, {"shard_rank is -1", "0 to 3"});
@@ -123,7 +125,7 @@ TEST_CASE("a role, a fan or row splits that do not fit the parameter are rejecte
   shampoo_param_desc scalar = Param("p", {6});
   scalar.stack_dims = 1;
   scalar.row_splits[0] = 1;
-  CheckParamRefused(scalar, {"\"p\"", "row_splits[0] is 1", "smaller stack_dims"});
+  CheckParamRefused(scalar, {"\"p\"", "row_splits[0] is 1", "more dims than stack_dims"});
   shampoo_param_desc large = Param("p", {int64_t{1} << 40});
   large.row_splits[0] = 1;
   CheckParamRefused(large, {"\"p\"", "row_splits[0] is 1", "larger size"});
@@ -138,7 +140,7 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   };
   shampoo_param_desc desc = Param("p", {6, 4});
   desc.role = SHAMPOO_EMBEDDING;
-  refused("route=auto grafting=none", desc, {"\"p\"", "role is embedding", "grafting is none", "route off"});
+  refused("route=auto grafting=none", desc, {"\"p\"", "role is embedding", "grafting is none", "key route to off"});
   desc = Param("p", {2, 6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 2;
@@ -160,14 +162,14 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc = Param("p", {1025, 1024});
   desc.stack_dims = 1;
   desc.row_splits[0] = 1;
-  refused("method=adam", desc, {"\"p\"", "row_splits divides 1025", "1024 parts", "larger sizes"});
+  refused("method=adam", desc, {"\"p\"", "1024 parts", "stacked tensors is 1025", "larger sizes"});
 }
 
 TEST_CASE("a parameter with an unknown group or dtype is rejected") {
   shampoo_param_desc desc = Param("p", {2, 3});
   for (const int32_t group : {1, -1, INT32_MAX}) {
     desc.group = group;
-    CheckParamRefused(desc, {"\"p\"", "group is " + Text(group), "0 to 0"});
+    CheckParamRefused(desc, {"\"p\"", "group is " + Text(group), "expected 0; 0 is the plan's own group"});
   }
   using Desc = shampoo_param_desc;
   const std::pair<int32_t Desc::*, std::string> fields[] = {{&Desc::param_dtype, "param_dtype"},
@@ -204,7 +206,8 @@ TEST_CASE("a shard must be within its parameter") {
   for (const auto& [offset, count] : flat) {
     desc.flat_offset = offset;
     desc.flat_count = count;
-    CheckParamRefused(desc, {"\"p\"", "flat_offset is " + Text(offset), "flat_count " + Text(count), "12", "(4, 3)"});
+    CheckParamRefused(desc,
+                      {"\"p\"", "flat_offset is " + Text(offset), "flat_count is " + Text(count), "12", "(4, 3)"});
   }
   desc = Param("p", {4, 3});
   desc.shard_form = 2;
@@ -213,7 +216,8 @@ TEST_CASE("a shard must be within its parameter") {
   for (const auto& [offset, count] : columns) {
     desc.local_offset[1] = offset;
     desc.local_shape[1] = count;
-    CheckParamRefused(desc, {"\"p\"", "local_offset[1] is " + Text(offset), "local_shape[1] " + Text(count), "(4, 3)"});
+    CheckParamRefused(desc,
+                      {"\"p\"", "local_offset[1] is " + Text(offset), "local_shape[1] is " + Text(count), "(4, 3)"});
   }
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("queries of a plan reject names that are unknown and blocks or ranks t
   CHECK(info.param == -5);
   int64_t bytes = -5;
   for (const int32_t rank : {-2, 1}) {
-    CHECK_INVALID(shampoo_plan_bytes(plan.get(), rank, "state", &bytes), "rank is " + Text(rank), "0 to 0");
+    CHECK_INVALID(shampoo_plan_bytes(plan.get(), rank, "state", &bytes), "rank is " + Text(rank), "expected 0, or -1");
   }
   for (const std::string what : {"", "states", "State", "everything"}) {
     CHECK_INVALID(shampoo_plan_bytes(plan.get(), 0, what.c_str(), &bytes), "argument \"what\" is \"" + what + "\"",
@@ -101,7 +101,7 @@ TEST_CASE("a block that is too large for the solver is rejected, and the plan st
   CHECK(shampoo_plan_add_param(plan.get(), &more, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("too many blocks are rejected") {
+TEST_CASE("a parameter that is divided into too many blocks is rejected") {
   const PlanPtr plan = MakePlan("max_preconditioner_dim=1");
   const shampoo_param_desc wide = Param("wide", {2048, 2048});
   RequireOk(shampoo_plan_add_param(plan.get(), &wide, nullptr));

@@ -41,7 +41,7 @@ TEST_CASE("root_method newton rejects a root such as 4/3 that is not an integer"
   double a = 1;
   double x = -7;
   CHECK_INVALID(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 4, 3, nullptr), "root_num is 4",
-                "root_den 3", "multiple of root_den", "higher_order");
+                "root_den is 3", "multiple of root_den", "higher_order");
   CHECK(x == -7);
   CHECK(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 4, 2, nullptr) == SHAMPOO_OK);
 }

@@ -33,8 +33,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
   refused(-1, 0, Flat(0, 10), {"param is -1"});
   refused(0, 3, Flat(0, 10), {"\"p\"", "shard_rank is 3", "0 to 2"});
   refused(0, -1, Flat(0, 10), {"shard_rank is -1"});
-  refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count 25", "24 elements"});
-  refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] 7", "(6, 4)"});
+  refused(0, 0, Flat(0, 25), {"\"p\"", "flat_count is 25", "[0, 24), the elements"});
+  refused(0, 0, Rectangle(0, 7, 0, 4), {"local_shape[0] is 7", "[0, 6), dim 0", "(6, 4)"});
   refused(0, 1, Flat(10, 5),
           {"shard rank 1", "differs from", "shampoo_plan_add_param for this rank"});  // shard rank 1 is this rank
   shampoo_param_desc odd = Flat(0, 10);
@@ -92,7 +92,7 @@ TEST_CASE(
   CheckFinish(Flat(10, 4), &to_10, &from_14, {});
   CheckFinish(none, &all, &none, {});
   CheckFinish(Flat(10, 4), &to_10, nullptr, {"missing: shard rank 2", "shampoo_plan_add_shard"});
-  CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of the 24 elements"});
+  CheckFinish(Flat(10, 4), &to_10, &from_15, {"\"p\"", "23 of 24 elements"});
   CheckFinish(Flat(9, 5), &to_10, &from_14, {"the shards of shard ranks 0 and 1 overlap"});
   CheckFinish(Flat(8, 8), &to_10, nullptr, {"missing: shard rank 2"});
 
@@ -100,14 +100,14 @@ TEST_CASE(
   const shampoo_param_desc right = Rectangle(0, 6, 3, 1);
   const shampoo_param_desc no_rows = Rectangle(0, 0, 0, 4);
   CheckFinish(Rectangle(0, 6, 1, 2), &left, &right, {});
-  CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of the 24 elements"});
+  CheckFinish(Rectangle(0, 6, 1, 1), &left, &right, {"18 of 24 elements"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &right, {"the shards of shard ranks 1 and 2 overlap"});
   CheckFinish(Rectangle(0, 6, 1, 3), &left, &no_rows, {});
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
 TEST_CASE(
-    "a plan infers the flat shards of other ranks only if its own is an equal chunk of dim 0 or of the elements") {
+    "a plan infers flat shards of other ranks only if its own shard is an equal chunk of dim 0 or of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     AddParam(plan, Flat(offset, count, shape));
@@ -138,7 +138,7 @@ TEST_CASE("creating an optimizer requires shard_comm only if several shard ranks
   CHECK(create(one) == SHAMPOO_OK);
   const PlanPtr part = MakePlan("shard_mode=gather");
   AddParam(part, Flat(8, 8));
-  CHECK_INVALID(shampoo_plan_finish(part.get()), "\"p\"", "8 of the 24 elements");
+  CHECK_INVALID(shampoo_plan_finish(part.get()), "\"p\"", "8 of 24 elements");
 }
 
 TEST_CASE("shampoo_plan_bytes rejects unknown names and ranks that do not exist") {

@@ -54,9 +54,9 @@ TEST_CASE("shampoo_state_read and shampoo_state_write reject device memory and r
   const std::string key = entry.key;
   fails({-1, 0, 1, 64}, SHAMPOO_E_INVALID, {"index is -1", "0 to " + Text(count - 1)});
   fails({count, 0, 1, 64}, SHAMPOO_E_INVALID, {"index is " + Text(count)});
-  fails({index, 0, 17, 256}, SHAMPOO_E_INVALID, {key, "first is 0", "count 17", "16"});
-  fails({index, 1, INT64_MAX, 256}, SHAMPOO_E_INVALID, {key, "count " + Text(INT64_MAX)});
-  fails({index, 0, 16, 63}, SHAMPOO_E_INVALID, {key, "_bytes is 63", "16 elements", "f32", "64"});
+  fails({index, 0, 17, 256}, SHAMPOO_E_INVALID, {key, "first is 0", "count is 17", "16"});
+  fails({index, 1, INT64_MAX, 256}, SHAMPOO_E_INVALID, {key, "count is " + Text(INT64_MAX)});
+  fails({index, 0, 16, 63}, SHAMPOO_E_INVALID, {key, "_bytes is 63", "count is 16", "f32", "64"});
   fails({index, 0, 1, 0}, SHAMPOO_E_INVALID, {key, "_bytes is 0", "4"});
   fails({index, 0, 16, 64, 2}, SHAMPOO_E_UNSUPPORTED, {"device_type is", "2", "SHAMPOO_CPU (1)"});
   fails({index, 0, 16, 64, 0}, SHAMPOO_E_UNSUPPORTED, {"device_type is", "0", "SHAMPOO_CPU (1)"});

@@ -2,7 +2,7 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # check_comment_share.sh HEADER PERCENT: fails if fewer than PERCENT % of the non-blank lines of HEADER are comments.
-# A line that contains code counts as code.
+# A line with both code and a comment counts as code.
 set -eu
 awk -v least="$2" '
   {

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_function_comments.sh COMPILER HEADER [FUNCTIONS]: checks the comments above the declarations of functions in
 # HEADER. Each comment must begin with a verb in the third person and describe every parameter. If the function returns
-# a value that is not a status, the comment must also describe the result. FUNCTIONS are the names of the functions to
-# check. By default, the script checks all functions that list_declared.sh prints.
+# a value that is not a status, the comment must also describe the result. FUNCTIONS is one argument: the names of the
+# functions to check, separated by spaces. By default, the script checks all functions that list_declared.sh prints.
 set -eu
 export LC_ALL=C
 functions=${3:-$(sh "$(dirname "$0")/list_declared.sh" "$1" "$2" | tr '\n' ' ')}

@@ -14,7 +14,8 @@ static void expect(int holds, const char* what) {
 }
 #define EXPECT(condition) expect((condition), #condition)
 
-/* Returns whether all bytes after struct_size are 0. The caller first clears the fields whose default is not 0. */
+/* Clears the first field (struct_size, or name of a shampoo_tensor), and returns whether all bytes are 0 afterwards.
+ * Call it after checking that field, and after clearing the fields whose default is not 0. */
 static int rest_is_zero(void* object, size_t bytes) {
   const unsigned char* byte = (const unsigned char*)object;
   size_t i;

@@ -17,7 +17,7 @@ struct AllocationFault {
   bool (*is_excluded)() = nullptr;
 };
 
-// Counts the allocations of the thread that created this object, and lets those fail that `fault` specifies.
+// Counts the allocations of the thread that created this object. The allocations that `fault` specifies fail.
 class AllocationWatch {
  public:
   explicit AllocationWatch(const AllocationFault& fault);

@@ -113,7 +113,7 @@ std::vector<WrongNumber> WrongNumbers(SavingJob* job, const std::function<void()
   return numbers;
 }
 
-// Makes `rank` or, if `rank` is 2, both ranks receive the wrong number.
+// Replaces a number that `rank` receives by the wrong number. If `rank` is 2, does this on both ranks.
 void Arm(SavingJob* job, const WrongNumber& number, int rank) {
   job->NewComm(true);
   job->comm().patience = std::chrono::milliseconds(200);  // how long a rank waits for a rank that has returned early

@@ -74,8 +74,8 @@ class Damaged {
   std::map<std::string, std::string> files_;
 };
 
-// Flips one bit of a file at a time, in total `bits` bits of each byte, and checks that loads detect each flip. If
-// `bits` is 1, the position of the bit changes from byte to byte.
+// Flips one bit of one file, checks that loads detect it, and restores the file. Does this for every byte, with `bits`
+// different bits of the byte. If `bits` is 1, the position of the bit changes from byte to byte.
 void FlipBits(size_t bits) {
   Damaged damaged;
   for (const auto& [name, bytes] : damaged.files()) {

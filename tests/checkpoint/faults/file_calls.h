@@ -15,8 +15,8 @@ struct FileCall {
   int64_t number = 0;          // number of the call, counted from 1 by the FileWatch
   std::string name = {};       // name of the function, such as "pwrite"
   std::string path = {};       // path of the file; if the function takes a descriptor, the current path
-  std::string to = {};         // the new path, if the function is rename
-  bool creates = false;        // whether the function is open with O_CREAT
+  std::string to = {};         // for `rename`: the new path
+  bool creates = false;        // whether the call is `open` with O_CREAT
   const char* data = nullptr;  // for pwrite: the bytes to write
   size_t bytes = 0;            // for pread and pwrite: the number of bytes
   int64_t at = 0;              // for pread and pwrite: the offset in the file
@@ -29,8 +29,8 @@ struct FileFault {
   bool returns_zero = false;    // the call is not made and returns 0
 };
 
-// Passes each file call of the thread that created this object to the handler before the call is made. File calls that
-// the handler makes are not passed to the handler.
+// Before the thread that created this object makes a file call, the object passes the call to the handler. File calls
+// that the handler makes are not passed to the handler.
 class FileWatch {
  public:
   using Handler = std::function<FileFault(const FileCall& call)>;

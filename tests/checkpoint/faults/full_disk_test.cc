@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks saves to full disks, read-only disks and removed directories. These conditions are real: no file call returns
-// an injected error. A case that changes the limits, the mounts or the user of its process runs in a child process,
-// which returns descriptions of the checks that failed.
+// an injected error. A case changes limits, mounts or the user only in a child process, which returns descriptions of
+// the checks that failed.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sched.h>

@@ -124,7 +124,7 @@ void KillSaves(int kills, uint64_t seed) {
     save();
   }
   CHECK(killed == kills);
-  std::printf("%d saves were killed, and %d of them left the new checkpoint\n", killed, newer_ones);
+  std::printf("%d saves were killed; %d attempts, killed or finished, left the new checkpoint\n", killed, newer_ones);
 }
 
 TEST_CASE("4 saves that are killed at random moments leave the older checkpoint or the new one") { KillSaves(4, 1); }

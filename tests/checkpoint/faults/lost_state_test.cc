@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of failed loads that lose the state of an optimizer that has made steps. A load first reads and verifies all
+// Checks when a failed load loses the state of an optimizer that has made steps. A load first reads and verifies all
 // files. It then reads them again and overwrites the state. If the second reading fails, the load restores the state
 // from a backup. A state of more than 24 MiB has no backup, so a failed second reading loses it. Steps then fail until
 // another load succeeds.

@@ -93,7 +93,7 @@ void Check(const Model& model, const char* other_dim) {
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {
-             trained.Load(directory);  // afterwards, the optimizer is no longer new
+             trained.Load(directory);  // afterwards, its state is no longer the initial one
              trained.Load(directory);
            }));
   }

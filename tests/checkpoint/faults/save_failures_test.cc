@@ -109,9 +109,9 @@ TEST_CASE("a save fails if the disk becomes full, and the next save succeeds whe
   });
 }
 
-// For each file call of a save, makes a save in which this call and all later calls fail. A failed save therefore
-// cannot remove its files. If the index already has its final name and cannot be removed, the newer checkpoint is
-// complete, and the save succeeds.
+// For each file call of a save, makes a save in which this call and all later calls of its rank fail. The rank
+// then cannot remove its files. If the index already has its final name, the newer checkpoint is complete, and the save
+// succeeds. Otherwise the save fails.
 TEST_CASE("a disk that disappears during a save leaves the older checkpoint or the newer one") {
   Saves saves;
   const int descriptors = OpenDescriptors();

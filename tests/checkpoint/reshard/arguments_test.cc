@@ -122,7 +122,7 @@ TEST_CASE("a job of several ranks needs a communicator that has all ranks and us
   half.Save(directory);
   CheckFailed(&half, SHAMPOO_E_INVALID, {"world has 2 ranks, but an optimizer has 4 ranks"});
   device.Save(directory);
-  CheckFailed(&device, SHAMPOO_E_UNSUPPORTED, {"memory of a GPU", "SHAMPOO_CPU"});
+  CheckFailed(&device, SHAMPOO_E_UNSUPPORTED, {"GPU memory", "SHAMPOO_CPU"});
   CHECK(NamesIn(scratch.path()).empty());
 }
 

@@ -25,7 +25,7 @@ RankSpec Spec(const Keys& more) {
   return spec;
 }
 
-// With the preset shampoo_2024 and without root_spread, refreshes are in steps 5, 8, 12 and 16.
+// With the preset of the tests, shampoo_2024, and without root_spread, refreshes are in steps 5, 8, 12 and 16.
 bool HasGradient(size_t param, uint64_t t) {
   if (param == 1) return t >= 6;                 // the first refresh, in step 5, is before the first gradient
   if (param == 2) return t % 4 == 0;             // after step 4, gradients only in steps with a refresh

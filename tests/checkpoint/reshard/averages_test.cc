@@ -14,7 +14,7 @@ namespace shampoo_test {
 namespace {
 
 // Returns a Trainee of SmallModel() with blocks of at most `largest` rows and columns. Momentum is 0, because the key
-// averaging does not allow momentum.
+// `averaging` does not allow momentum.
 Trainee MakeTrainee(const Keys& averages, const char* largest) {
   return Trainee(SmallModel(
       Keys{{"momentum", "0"}, {"max_preconditioner_dim", largest}, {"on_block_mismatch", "reset"}} + averages));
@@ -61,9 +61,9 @@ TEST_CASE("on_block_mismatch=reset rejects a checkpoint without the state lr_sum
   Trainee saver = MakeTrainee("averaging=gpa", "4");
   TrainAndSave(&saver, 3, scratch / "checkpoints");
   Trainee loader = MakeTrainee("averaging=schedule_free", "8");
-  CheckRefused(
-      &loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
-      {"the checkpoint has no lr_sum of parameter", "averaging gpa", "averaging is schedule_free in this optimizer"});
+  CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
+               {"the checkpoint has no state \"lr_sum\" of parameter", "averaging gpa",
+                "averaging is schedule_free in this optimizer"});
 }
 
 }  // namespace

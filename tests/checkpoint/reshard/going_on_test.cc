@@ -58,9 +58,9 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
   }
 }
 
-// A parameter of one element, whose gradients are 0. With the preset shampoo_2024, epsilon is 1e-12 and the exponent is
-// -exponent_multiplier / 2, so the inverse root of the parameter would be (1e-12)^-5. This number does not fit into
-// float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
+// A parameter of one element, whose gradients are 0. The preset of the tests, shampoo_2024, sets epsilon to 1e-12, and
+// its exponent for a vector is -exponent_multiplier / 2, so the inverse root of the parameter would be (1e-12)^-5. This
+// number does not fit into float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
 const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {
@@ -136,7 +136,7 @@ TEST_CASE("a load writes to the arena that is bound as state_out, and a failed l
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 3);
     if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));
-    // The arena that was bound at creation is unchanged.
+    // The optimizer's own arena, which NULL and NULL select, is unchanged.
     Trainee fresh(SmallModel());
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));

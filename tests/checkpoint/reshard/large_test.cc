@@ -25,8 +25,8 @@ void WriteAndSave(Grid* grid, const std::string& directory) {
   RequireSave(grid, directory);
 }
 
-// Counts the entries whose bytes are those that WriteAndSave wrote. Only entries of elementwise states count or, if
-// `elementwise` is false, only entries of all other states.
+// Returns the number of entries whose bytes are those that WriteAndSave wrote. If `elementwise` is true, counts only
+// entries of elementwise states, otherwise only entries of other states.
 int64_t CountExpected(Grid* grid, bool elementwise) {
   int64_t count = 0;
   for (int rank = 0; rank < grid->world(); ++rank) {
@@ -42,7 +42,7 @@ RankSpec Matrix(int64_t rows, int64_t columns, const Keys& more) {
   return {.keys = "momentum=0.9 beta1=0 use_merge_dims=false" + more, .params = {{"matrix", {rows, columns}}}};
 }
 
-TEST_CASE("a parameter with more elements than a load assembles at once is loaded") {
+TEST_CASE("a parameter that is too large for one pass of a load is loaded in several passes") {
   const Scratch scratch;
   constexpr int64_t kRows = 1100;  // the parameter is loaded in three passes of at most 2^19 elements
   const RankSpec saved = Matrix(kRows, 1000, "max_preconditioner_dim=90");

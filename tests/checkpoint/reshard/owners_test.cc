@@ -50,7 +50,7 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
   }
   CHECK(StepsOf(moved.rank, 1) == 2);
 
-  saver.rank.has_grad[1] = false;  // group 1 makes no step 3
+  saver.rank.has_grad[1] = false;  // group 1 does not make step 3
   saver.Train(3, 3);
   RequireSave(&saver.rank, directory);
   Trainee same(two);
@@ -62,7 +62,7 @@ TEST_CASE("a group continues at the step of its parameters if they all have the 
   CheckRefused(&moved.rank, directory, SHAMPOO_E_INVALID, {"group 1: parameter \"weight\"", "\"bias\" at step 2"});
 }
 
-TEST_CASE("parameters of one optimizer can be loaded into two optimizers and back, and training stays bit-identical") {
+TEST_CASE("states of one optimizer can be loaded into two optimizers and back, and training stays bit-identical") {
   const Scratch scratch;
   const RankSpec all = SmallModel();
   Trainee one(all);
@@ -219,7 +219,7 @@ TEST_CASE("states that are identical on all ranks are written once") {
   other.Train(2, 4);
   RequireOk(other.rank);
   world[1].opts = {other.optimizer()};
-  check_refused({"ranks 0 and 1 both have parameter \"weight\"", "different names"});
+  check_refused({"ranks 0 and 1 both have parameter \"weight\"", "give each its own name"});
 }
 
 }  // namespace

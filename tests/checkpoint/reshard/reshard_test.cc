@@ -124,12 +124,13 @@ void CheckModels(uint64_t first, uint64_t last) {
   CHECK(seen.stepped > count / 4);
 }
 
-TEST_CASE("100 random models keep all elementwise states in other jobs, and factor matrices where blocks match") {
+TEST_CASE(
+    "jobs of other layouts load all elementwise states of 100 random models, and factor matrices where blocks match") {
   CheckModels(0, 100);
 }
 
 TEST_SUITE("long") {
-  TEST_CASE("2000 random models keep all elementwise states in other jobs") { CheckModels(0, 2000); }
+  TEST_CASE("jobs of other layouts load all elementwise states of 2000 random models") { CheckModels(0, 2000); }
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters of this rank: \"Weight\"", "missing one: \"weight\"",
                 "use the names that they were saved with"});
-  renamed.params = {{"Weight", {9, 7}}};  // "bias" is missing, too, but has another shape
+  renamed.params = {{"Weight", {9, 7}}};  // the other saved parameters have other shapes
   CheckRefusal(saved, renamed, {"have the shape of a missing one: \"weight\""});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -90,7 +90,7 @@ TEST_CASE("each state must have the dtype with which it was saved") {
     for (const char* const dtype : {"f64", "bf16"}) {
       CheckRefusal(saved, SmallModel({{key, dtype}}),
                    {"state \"" + std::string(state) + "\" is " + dtype + " in this optimizer and f32 in the checkpoint",
-                    "set " + std::string(key) + " f32"});
+                    "set " + std::string(key) + " to f32"});
     }
   }
 }
@@ -104,19 +104,19 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
   };
   const Rule rules[] = {{"momentum=0.9",
                          "momentum=0",
-                         {"no momentum of parameter \"weight\"", "saved with momentum 0",
+                         {"no state \"momentum\" of parameter \"weight\"", "saved with momentum 0",
                           "momentum is 0.9 in this optimizer", "set momentum to its saved value"},
                          "momentum",
                          "momentum 0 (0.9)"},
                         {"beta1=0.8",
                          "beta1=0",
-                         {"no filtered_grad of parameter \"weight\"", "saved with beta1 0",
+                         {"no state \"filtered_grad\" of parameter \"weight\"", "saved with beta1 0",
                           "beta1 is 0.8 in this optimizer", "set beta1 to its saved value"},
                          "filtered_grad",
                          "beta1 0 (0.8)"},
                         {"grafting=adam",
                          "grafting=sgd",
-                         {"no grafting of parameter \"weight\"", "saved with grafting sgd",
+                         {"no state \"grafting\" of parameter \"weight\"", "saved with grafting sgd",
                           "grafting is adam in this optimizer", "set grafting to its saved value"},
                          "grafting",
                          "grafting sgd (adam)"}};
@@ -142,14 +142,14 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
 TEST_CASE("a load fails if the saved grafting state belongs to another grafting method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel("grafting=rmsprop"),
-               {"group 0", "grafting is rmsprop", "were saved with grafting adam", "set grafting adam"});
+               {"group 0", "grafting is rmsprop", "were saved with grafting adam", "set grafting to adam"});
 }
 
 TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists those that differ") {
   Saved saved(SmallModel());
   REQUIRE(shampoo_optimizer_set(saved.saver.optimizer(), 0, "lr", 0.25) == SHAMPOO_OK);
   RequireSave(&saved.saver.rank, saved.path());
-  // Keys such as threads do not change the results, so there is no warning about them.
+  // Keys such as `threads` do not change the results, so there is no warning about them.
   Trainee loader(SmallModel("lr=0.125 root_method=newton threads=2 balance=cost"));
   REQUIRE(shampoo_optimizer_set(loader.optimizer(), 0, "beta2", 0.75) == SHAMPOO_OK);
   const auto warnings = Load(saved, &loader);
@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("blocks that are divided differently cause an error that names them, unless on_block_mismatch=reset is set") {
+TEST_CASE("a load fails and names the blocks that the checkpoint lacks, unless on_block_mismatch=reset is set") {
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).
@@ -174,7 +174,7 @@ TEST_CASE("blocks that are divided differently cause an error that names them, u
   CheckRefusal(
       saved, SmallModel(other),
       {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at element 0\", \"weight/1 (5, 2) at element 5\", ",
-       " and 3 more", "max_preconditioner_dim", "on_block_mismatch reset"});
+       " and 3 more", "max_preconditioner_dim", "on_block_mismatch to reset"});
   Trainee fresh(SmallModel(other));
   Trainee loader(SmallModel(other + "on_block_mismatch=reset"));
   loader.Train(1, 2);
@@ -198,13 +198,14 @@ TEST_CASE("blocks that are divided differently cause an error that names them, u
                {"does not have 1 of 2 blocks of this rank: \"table/0 (15) at element 0\"", "use_merge_dims"});
 }
 
-TEST_CASE("a load initializes factor matrices that were not saved, and skips factor matrices that are not needed") {
+TEST_CASE(
+    "a missing factor matrix is an error unless on_block_mismatch=reset is set; a saved but unused one is skipped") {
   const Keys with = "grafting=adam precondition_1d=true";
   const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));
   CheckRefusal(
       saved, SmallModel(with),
-      {"\"bias/0 (4) at element 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch reset"});
+      {"\"bias/0 (4) at element 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch to reset"});
   Trainee fresh(SmallModel(with));
   Trainee loader(SmallModel(with + "on_block_mismatch=reset"));
   (void)Load(saved, &loader);

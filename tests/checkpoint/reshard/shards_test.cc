@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of checkpoints with shards that hold all or no elements of a parameter, with both values of shard_mode.
+// Tests of checkpoints of parameters that are whole on one shard rank or on all shard ranks.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -52,7 +52,7 @@ TEST_CASE("a parameter that is whole on all shard ranks or on one of them is sav
       for (const char* const held : {"whole", "flat", "rectangle", "by one"}) {
         CAPTURE_ALL(mode, replicas, held);
         // If a parameter is whole on each rank but described as a shard, shard_mode gather needs
-        // shampoo_plan_add_shard, which this case does not call.
+        // shampoo_plan_add_shard. This test calls that function only for "by one".
         if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))
           continue;
         Shards shards(3, spec.params);

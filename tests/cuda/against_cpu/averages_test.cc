@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares averages of parameters (keys averaging and weight_ema) and their exports on the device and on the CPU.
+// Compares averages of parameters (keys `averaging` and `weight_ema`) and their exports on the device and on the CPU.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -70,8 +70,8 @@ TEST_CASE("averages in combination with other keys are those of the CPU") {
   }
 }
 
-// The signs of eigenvectors depend on the solver. Therefore only the parameter and the offset of its
-// iterate or average are compared.
+// The signs of eigenvectors depend on the solver. Therefore only two arrays are compared: the parameter, and the state
+// iterate_offset (the iterate minus the parameter) or ema_offset (the average minus the parameter).
 TEST_CASE("averages of method soap are those of the CPU") {
   for (const Keys& average : kAverages) {
     CAPTURE(average[0].second);
@@ -85,8 +85,8 @@ TEST_CASE("averages of method soap are those of the CPU") {
 }
 
 TEST_CASE("an iterate keeps the updates that rounding removes from the parameter, as on the CPU") {
-  // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1. With
-  // averaging, the iterate accumulates the updates. With weight_ema, the average follows the rounded parameter.
+  // Each update is below half a unit in the last place of the parameter. Therefore the parameter stays 1. With the
+  // key `averaging`, the iterate accumulates the updates. With `weight_ema`, the average follows the rounded parameter.
   for (const Keys& average : {Keys("averaging=gpa average_eval=0.5"), Keys("weight_ema=0.5")}) {
     for (const bool in_place : {true, false}) {
       Course course{.steps = 4, .tolerance = 1e-10};

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the methods that use eigenbases (soap and kl_shampoo), and the keys for norms, on the device and on the CPU.
+// Compares steps on the device with steps on the CPU: for the methods that use eigenbases (soap and kl_shampoo), and
+// for the keys for norms. kl_soap: method soap with factor_correction=kl.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"

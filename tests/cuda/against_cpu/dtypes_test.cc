@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares courses (see course.h) with different dtypes of parameters and states on the device and on the CPU.
+// Checks that courses (see course.h) give the same results on the device as on the CPU. The courses use different
+// dtypes of parameters and states.
 #include "tests/cuda/against_cpu/course.h"
 #include "tests/cuda/tools/stage.h"
 
@@ -91,14 +92,14 @@ TEST_CASE("with all values of computation_dtype and root_dtype, the device takes
   }
 }
 
-TEST_CASE("parameters of one optimizer in float32, float64 and bfloat16 take the same steps as on the CPU") {
+TEST_CASE("float32, float64 and bfloat16 parameters of one optimizer take the same steps as on the CPU") {
   Course course = CourseOf("grafting=adagrad");
   course.spec.params.insert(course.spec.params.begin() + 1, {{8, 6}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
   course.spec.params.push_back({{8, 6}, SHAMPOO_BF16, SHAMPOO_F32, SHAMPOO_BF16});
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("with each value of output, the outputs and copies are those of the CPU") {
+TEST_CASE("with each value of the key output, outputs and copies are those of the CPU") {
   for (const char* output : {"updates", "parameters"}) {
     Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
     for (ParamSpec& param : course.spec.params) {

@@ -92,7 +92,7 @@ TEST_CASE("averages advance in empty steps as on the CPU") {
   }
 }
 
-TEST_CASE("if the key output is updates then the outputs are 0 in empty steps") {
+TEST_CASE("with output=updates, the outputs of a group are 0 in its empty steps") {
   Course course = EmptySteps({{"method", "adam"}, {"output", "updates"}}, SHAMPOO_F64);
   for (ParamSpec& param : course.spec.params) param.in_place = false;
   CHECK(Difference(course) == "");

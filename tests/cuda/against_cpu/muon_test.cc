@@ -50,7 +50,7 @@ void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
   }
 }
 
-TEST_CASE("with every value of ns_coefficients and ns_norm, method muon takes the same steps as on the CPU") {
+TEST_CASE("with several values of ns_coefficients and ns_norm, method muon takes the same steps as on the CPU") {
   for (const char* coefficients : {"polar_express", "jordan", "quintic", "cubic5", "2,-1.5,0.5", "3,-3.2,1.2;2,-1,0"}) {
     for (const char* steps : {"1", "5", "6"}) {
       CheckMuonKeys({{"ns_coefficients", coefficients}, {"ns_steps", steps}}, 2);
@@ -143,7 +143,7 @@ TEST_CASE("norms of parameters are those of the CPU with method muon") {
   }
 }
 
-TEST_CASE("with gradients of zeros, of any scale and of low rank, method muon takes the same steps as on the CPU") {
+TEST_CASE("with zero, tiny and huge gradients, method muon takes the same steps as on the CPU") {
   for (const Keys& keys :
        Combinations("method=muon second_moment=none|row|short|element ns_norm=frobenius|schatten4 grafting=none")) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
@@ -286,9 +286,9 @@ TEST_CASE("exact orthogonalization gives the directions of the CPU for singular 
   }
 }
 
-// The iteration computes in float64. Therefore the error of small singular values, which should become 1, is far below
-// the rounding error of float32.
-TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for small singular values") {
+// Exact orthogonalization iterates in float64, and brings nonzero singular values to 1. Its error for small singular
+// values is therefore far below the rounding error of float32.
+TEST_CASE("for float32 matrices with small singular values, exact orthogonalization gives the directions of the CPU") {
   for (const double scale : {1e-30, 1.0, 1e30}) {
     CAPTURE(scale);
     const std::vector<double> values = {scale, 0.1 * scale, 1e-3 * scale, 1e-4 * scale, 1e-5 * scale};
@@ -299,7 +299,7 @@ TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU f
   }
 }
 
-TEST_CASE("in float32, exact orthogonalization gives the directions of the CPU for zeros and matrices of low rank") {
+TEST_CASE("for float32 matrices of zeros or of low rank, exact orthogonalization gives the directions of the CPU") {
   for (const int64_t rank : {0, 1, 3}) {
     for (const double scale : {1e-30, 1.0, 1e30}) {
       INFO("rank ", rank, ", scale ", scale);

@@ -49,7 +49,7 @@ TEST_CASE("method sign takes the same steps as on the CPU") {
   CheckNormKeys(kSign + Keys("filtered_grad_dtype=bf16 output=updates"));
 }
 
-TEST_CASE("an element whose filtered gradient is 0 does not move with method sign") {
+TEST_CASE("with method sign, an element whose filtered gradient is 0 does not move, as on the CPU") {
   Course course{.spec = {kSign + Keys("dual_norm_scale=true"), {{{5, 4}}, {{3}}}}, .steps = 3};
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);
@@ -68,7 +68,7 @@ TEST_CASE("shape_scale gives directions the same length as on the CPU") {
   }
 }
 
-TEST_CASE("with each norm_control and methods sign, shampoo and adam, parameters have the same norms as on the CPU") {
+TEST_CASE("for the methods sign, shampoo and adam, each norm_control gives parameters the same norms as on the CPU") {
   for (const Keys& method : {kSign, kShampoo, Keys("method=adam")}) {
     for (const char* control : {"hyperball", "relative", "radial_brake", "radial"}) {
       const Keys keys = method + Keys{{"norm_control", control}, {"lr", "0.1"}};

@@ -19,8 +19,8 @@ inline ModelSpec AsyncRootsSpec(const Keys& more = {}) {
   return FiveShapes(Keys("precondition_frequency=5 root_async=3 beta2=0.9") + more);
 }
 
-// Like AsyncRootsSpec(), but the host computes the roots, and the model has one more parameter. A device stores the
-// parameter's factor matrix of size 130 as a triangle.
+// Like AsyncRootsSpec(), but the host computes the roots, and the model has one more parameter. Its factor matrix
+// of size 130 is stored as a triangle, because the size is at least kPackedFrom.
 inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   ModelSpec spec = AsyncRootsSpec(Keys("root_device=host") + more);
   spec.params.push_back({{130, 3}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});
@@ -62,9 +62,9 @@ class DelayedRelease {
   std::thread thread_;
 };
 
-// train(n, &bits) trains a model while the nth call of CUDA fails, stores the bits of the model, and returns whether
-// this call has failed. If n is 0, no call fails. This function calls train() with n = 0, 1, 2 and so on, until train()
-// returns false for an n above 0. Checks that failures do not change the bits, and that more than `least` calls failed.
+// Calls train(n, &bits) with n = 0, 1, 2 and so on, until train() returns false for an n above 0. Checks that failures
+// do not change the bits, and that more than `least` calls failed. train() trains a model, stores its bits, and
+// returns whether a call of CUDA failed: the nth call fails, if there are at least n calls. If n is 0, none fails.
 template <typename Train>
 void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   std::vector<char> expected;

@@ -115,7 +115,7 @@ TEST_CASE("if async roots cannot be enqueued, the next step outside of a capture
     const Graph captured(&model);
     for (uint64_t t = 11; t <= 13; ++t) {
       shampoo_status status = model.TryStep(t);
-      // The call has failed, but its thread may not have stored the error when step 11 begins.
+      // The CUDA call has failed, but the thread that made it may not have stored the error when step 11 begins.
       if (expects_error && status != SHAMPOO_OK) {
         CheckError(status, StatusOfCall(nth), "(...) failed: ");
         expects_error = false;
@@ -201,7 +201,8 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
       CheckCourse(
           [&](uint64_t t, Model* model) {
             if (t == at) model->SpoilGradient(3, 7, NAN);
-            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);  // p3 skips step 13 if `at` is 13
+            // If `at` is 13, p3 skips step 13, and its roots are still pending before step 14.
+            if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);
           },
           {{"on_nonfinite", "skip_block"}});
     }
@@ -211,7 +212,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
   }
 }
 
-TEST_CASE("the host recomputes an async root that failed on the device and the root is used one step late" *
+TEST_CASE("the host recomputes an async root that failed on the device, and the root is used one step late" *
           NeedsFake()) {
   for (int64_t run = 1; run <= 12; ++run) {  // `run` is the number of the eigenproblem that fails
     CAPTURE(run);

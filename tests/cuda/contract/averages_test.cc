@@ -28,7 +28,7 @@ std::vector<void*> Gradients(const Model& model) {
   return weights;
 }
 
-TEST_CASE("replays of a captured step advance averages as steps do, with a learning rate in device memory") {
+TEST_CASE("replays of a captured step with a learning rate in device memory advance averages as steps do") {
   for (const Keys& average : kAverages) {
     for (const char* method : {"sign", "adam", "muon"}) {
       INFO(average, ", method ", std::string(method));

@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the specification of a model with states that are stored as triangles, 16-bit states, and a second group.
+// Returns the specification of a model with 16-bit states, states that are stored as triangles, and a second group.
 ModelSpec NarrowSpec(const Keys& more) {
   ModelSpec spec = FiveShapes(
       Keys("factor_dtype=bf16 momentum_dtype=f16 precondition_frequency=3 max_preconditioner_dim=256") + more);

@@ -10,7 +10,7 @@ namespace shampoo_test {
 namespace {
 
 ModelSpec CheckpointSpec(int32_t device_type) {
-  // One state is stored as a triangle, and some states are in 16 bits.
+  // Some states are in 16 bits. The 130 x 130 factor matrix and its root are each stored as a triangle.
   ModelSpec spec = FiveShapes("factor_dtype=bf16 momentum_dtype=f16 precondition_frequency=3");
   spec.params.push_back({{130, 2}});
   spec.device_type = device_type;
@@ -104,9 +104,7 @@ TEST_CASE("a checkpoint that cannot be read leaves the state on the device uncha
   CHECK(model.State("group.0/step")[0] == 8);
 }
 
-TEST_CASE(
-    "saving a checkpoint after replays reads the state in the order of the stream and loading writes it in this "
-    "order") {
+TEST_CASE("a save after replays of a graph reads the state in stream order, and a load writes it in stream order") {
   const StageWithStream stream;
   const shampoo::TemporaryDirectory folder;
   Model model(CheckpointSpec(SHAMPOO_CUDA), stream);

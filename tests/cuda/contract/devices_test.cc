@@ -82,7 +82,8 @@ TEST_CASE("create leaves the current device unchanged if a call of CUDA fails" *
     shampoo_optimizer* made = nullptr;
     const shampoo_status status = shampoo_optimizer_create(&made, plan.get(), &desc);
     const bool failed = fake_cuda_cancel_failures() == 0;
-    // Create can succeed if the call that fails restores the current device or queries a version for error messages.
+    // Create ignores the failures of some calls, such as the call that should restore the current device. If this call
+    // fails, device 1 may still be the current device.
     if (failed && status == SHAMPOO_OK) MustCuda(cudaSetDevice(0));
     CHECK(Current() == 0);
     shampoo_optimizer_destroy(made);
@@ -125,7 +126,7 @@ TEST_CASE("two optimizers on two devices or on one device give the same results 
   }
 }
 
-TEST_CASE("two optimizers on two threads, with each step on a new thread, get equal results") {
+TEST_CASE("two threads that run each step of their own optimizer on a new thread get equal results") {
   const Stage stage;
   std::vector<char> results[2];
   const int last = Devices() - 1;

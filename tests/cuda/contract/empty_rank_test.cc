@@ -69,7 +69,7 @@ ModelSpec SpecOfEmptyRank(const Keys& keys, const shampoo_comm_ops* ops) {
   return spec;
 }
 
-TEST_CASE("a rank without elements can capture steps and replays advance its step counter") {
+TEST_CASE("a rank without elements can capture steps, and replays advance its step counter") {
   for (const Keys& keys : Combinations("shard_mode=local|gather status_lag=0|1")) {
     CAPTURE(keys);
     const StageWithStream stream;

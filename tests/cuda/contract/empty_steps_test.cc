@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Divides the parameters of `spec` into two groups. Roots of group 0 are due at step 20. Group 1 counts empty steps,
-// and its roots are due at every third step.
+// Divides the parameters of `spec` into two groups. Group 1 counts empty steps. If preconditioning starts at step 1,
+// roots of group 0 are due at steps 1 and 20, and roots of group 1 at step 1 and at each multiple of 3.
 ModelSpec TwoGroups(ModelSpec spec, const Keys& more, const Keys& of_group_1 = {}) {
   const Keys keys = "epsilon=0.1 refresh_growth=0";
   spec.keys = spec.keys + keys + Keys("precondition_frequency=20") + more;
@@ -103,7 +103,7 @@ TEST_CASE("several ranks capture and replay steps in which a group without gradi
   }
 }
 
-TEST_CASE("with count_empty_steps, gathered shards reject a replay of the step at which orthogonalization starts") {
+TEST_CASE("with count_empty_steps, gathered shards reject a replay that is the first step with orthogonalization") {
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);

@@ -18,7 +18,7 @@ inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3,
                                             {"gather", 2, 2},       {"gather", 2, 2, true, "0", {false, true}}};
 
 // Returns the specification of a model with three groups: two have averages, and one has none. One parameter has
-// several tiles, and two have outputs in other dtypes.
+// several tiles. Two parameters have an output whose dtype differs from that of the parameter.
 inline ModelSpec SpecWithAverages(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys("method=adam lr=0.1 averaging=schedule_free") + more;

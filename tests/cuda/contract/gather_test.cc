@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests gathered shards (shard_mode gather), whose blocks are gathered at their owners. The steps equal those of the
-// same model without shards. On the fake CUDA, they are bit-identical.
+// Tests gathered shards (shard_mode gather), whose blocks are gathered at their owners. On the fake CUDA, the steps are
+// bit-identical to those of the same model without shards. On a GPU, they agree within a tolerance.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -156,7 +156,7 @@ TEST_CASE(
   }
 }
 
-// The owner of a block measures the residuals of the block's roots. The roots equal those of the model without shards.
+// The owner of a block measures the residuals of the block's roots.
 TEST_CASE("gathered shards report the same residuals of roots as the model without shards and compute each root once") {
   const Keys tracked = "track_root_residuals=true root_async=1 precondition_frequency=4";
   for (const RankKind& kind : kGathering) {

@@ -108,7 +108,7 @@ TEST_CASE("capturing a step waits for nothing and reads no reports and launches 
   CHECK(model.State("group.0/step")[0] == 1);
 }
 
-TEST_CASE("functions that would wait for a captured stream fail, and the capture continues") {
+TEST_CASE("a function that would wait for a captured stream returns an error, and the capture continues") {
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   model.Step(1);
@@ -238,7 +238,7 @@ TEST_CASE("a replay that needs work that was not captured is rejected and the ne
 
 TEST_CASE(
     "if a replay rejects a gradient then shampoo_optimizer_status reports the error and the number of the captured "
-    "step") {
+    "call") {
   StagedModel model(GraphSpec());
   model.Step(1);
   const Graph graph(&model);

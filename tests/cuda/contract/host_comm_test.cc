@@ -29,7 +29,7 @@ bool AreAllOnHost(const RankKind& kind) {
   return (kind.on_host.of_replicas || kind.copies == 1) && (kind.on_host.of_shards || kind.shards == 1);
 }
 
-// With comm_bucket_bytes, each exchange is divided into several smaller exchanges.
+// With comm_bucket_bytes, exchanges of updates and of gathered blocks are divided into several smaller exchanges.
 const std::vector<Keys> kHostCommOptions = {
     {{"status_lag", "1"}},
     {{"status_lag", "0"}, {"comm_bucket_bytes", "64"}},
@@ -65,12 +65,13 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting), kind);
       MakeTwoSteps(&ranks);
-      // Spoils the gradient on all copies of a shard, because only the copy that owns a block checks its gradient.
+      // Spoils the gradient on all copies of a shard, because with shard_mode gather, only the owner of a block checks
+      // the gradient of the block.
       const int shard = kind.shards > 1 ? 1 : 0;
       for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + shard].SpoilGradient(3, 2, NAN);
       CheckAllReject(&ranks, reporting, SHAMPOO_E_NUMERIC, {"the gradient of parameter \"p3\"", "has NaN"});
       CheckTheyContinue(&ranks);
-      // The hosts also exchange step counters, and report a difference.
+      // The ranks also exchange their step counters. If the counters differ, all ranks report an error.
       ranks[ranks.world() - 1].SetState("group.0/step", {8});
       ranks.Step();
       if (ReportsLate(reporting)) ranks.Step();
@@ -116,7 +117,7 @@ int64_t CollectivesOnHost(DeviceRanks* ranks, const RankKind& kind) {
 TEST_CASE("steps over communicators of host memory copy to the host at most once per exchange and allocate nothing" *
           NeedsFake()) {
   for (RankKind kind : kHostKinds) {
-    if (!AreAllOnHost(kind)) continue;  // a StagedComm also copies to the host, which would change the counts
+    if (!AreAllOnHost(kind)) continue;  // communicators of device memory also copy to the host (StagedComm)
     for (const char* bucket : {"0", "64"}) {
       kind.bucket = bucket;
       CAPTURE(NameOf(kind));
@@ -164,7 +165,8 @@ TEST_CASE("create allocates the planned memory, but none for error messages if a
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {
   // A segment is what one rank sends. A segment of a replica has a header of 64 bytes and the update of the rank's
-  // block, padded to 64 bytes. In the exchange in which shards agree on a step, a segment has 64 bytes.
+  // block, padded to 64 bytes. In the exchange in which shards agree on a step, a segment has 64 bytes. The pinned
+  // memory has room for the segments of two ranks, in the larger of the two exchanges.
   for (const auto& [kind, bytes] : {std::pair{RankKind{"local", 2, 1, false, "0", kReplicasOnHost}, 2 * 64 * 2},
                                     {{"local", 1, 2, false, "0", kShardsOnHost}, 128},
                                     {{"local", 2, 2, false, "0", kAllOnHost}, 2 * 64 * 2}}) {

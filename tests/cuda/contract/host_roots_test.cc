@@ -217,7 +217,8 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
     const shampoo_status status = shampoo_optimizer_step(model.optimizer, stream);
     if (fake_cuda_cancel_failures() != 0) return Must(status);
     CheckError(status, StatusOfCall(n), "(...) failed: ");
-    // If the step was made despite the failure, the next call may detect that the state has changed.
+    // The device may have made the step despite the error. Then the next step may fail, because the state has changed.
+    // The steps after it succeed.
     if (const shampoo_status next = model.TryStep(); next != SHAMPOO_OK) CHECK(next == SHAMPOO_E_STATE);
     model.Train(step + 1, step + 3);
   }

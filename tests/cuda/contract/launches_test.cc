@@ -68,7 +68,7 @@ TEST_CASE("a step of a thousand small vectors takes as many launches as a step o
   CheckTenAndAThousand({}, {1});
 }
 
-// The middle dim of such a tensor is moved to the front for the product with its inverse root.
+// The middle dim of a tensor of order 3 is moved to the front for the product with the inverse root of this dim.
 TEST_CASE("a step of a thousand tensors of order 3 takes as many launches as a step of ten" * NeedsFake()) {
   CheckTenAndAThousand({}, {3, 2, 3});
 }

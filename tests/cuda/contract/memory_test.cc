@@ -51,7 +51,7 @@ struct Recorder {
   static void Deallocate(void* user, void* memory, size_t bytes, int32_t type, int32_t device, void*) {
     auto* const self = static_cast<Recorder*>(user);
     CHECK(type == SHAMPOO_CUDA);
-    // cudaFree waits for pending work, and would hide that this work still uses the memory.
+    // Check for pending work, which may still use the memory, before cudaFree waits for this work.
     if (OnFake()) self->work_was_left = self->work_was_left || fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS) != 0;
     void* const began = static_cast<char*>(memory) - self->misalign;
     REQUIRE(self->live.count(began) == 1);
@@ -136,7 +136,7 @@ TEST_CASE("if the device has too little memory then create fails and its error r
   shampoo_optimizer_destroy(made);
 }
 
-// The communicator of DeviceRanks rejects memory that other devices cannot access.
+// On the fake CUDA, the communicator of DeviceRanks rejects memory that other devices cannot access.
 TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
   const Stage stage;
   DeviceRanks ranks(FiveShapes("status_lag=0"), 2);
@@ -146,9 +146,10 @@ TEST_CASE("other devices can access the buffers of exchanges, in create, in step
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes each. With one bucket, one buffer
-  // holds a segment of two updates from each of the two ranks. With comm_bucket_bytes=384, each of the two buckets
-  // contains one block of each rank. There are two buffers, and each holds a segment of one update from each rank.
+  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes each. With
+  // comm_bucket_bytes=0, there is one bucket, and one buffer holds a segment of two updates from each of the two ranks.
+  // With comm_bucket_bytes=384, there are two buckets, each with one block of each rank. There are also two buffers,
+  // and each buffer holds a segment of one update from each rank.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));

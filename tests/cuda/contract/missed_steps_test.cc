@@ -12,7 +12,8 @@
 namespace shampoo_test {
 namespace {
 
-// Roots are due at steps 5, 10, 15 and 20. A block uses its first roots at once, and later roots after 3 steps.
+// Roots are due at steps 5, 10, 15 and 20. A block uses its first roots at once, and later roots after 3 steps. If
+// older roots are still pending when roots are due, as at step 15 of parameter 2, the block uses the new roots at once.
 constexpr uint64_t kLast = 22;
 
 bool HasGradient(size_t p, uint64_t t) {

@@ -84,7 +84,7 @@ TEST_CASE("a step of a thousand matrices of one shape makes as many launches and
   }
 }
 
-TEST_CASE("an iteration of method muon has three matrix products for each shape or two if its coefficient c is 0" *
+TEST_CASE("an iteration of method muon makes three matrix products per shape, or two if c in ns_coefficients is 0" *
           NeedsFake()) {
   for (const auto& [keys, products] :
        {std::pair{Keys("ns_coefficients=jordan"), 15}, {Keys("ns_coefficients=cubic5"), 10}, {kExact, 24 * 3}}) {
@@ -138,7 +138,7 @@ TEST_CASE("replays of a captured step give the same results as ordinary steps if
 }
 
 TEST_CASE(
-    "the device rejects a captured step of the grafting method that is replayed as a step of method muon or sign") {
+    "with methods muon and sign, an earlier captured step cannot be replayed as step start_preconditioning_step") {
   for (const Keys& method : {kMuon, kSign}) {
     StagedModel model(MatricesOf(method + Keys("grafting=adam start_preconditioning_step=4")));
     model.Step(1);

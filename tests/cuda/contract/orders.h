@@ -15,7 +15,7 @@ namespace shampoo_test {
 struct Order {
   int order;  // fake_cuda_order
   uint64_t seed;
-  int progress;                            // after each step, the device runs at most this many operations
+  int progress;                            // argument of fake_cuda_progress(), which tests call after each step
   int solver = FAKE_CUDA_SOLVER_ENQUEUES;  // fake_cuda_solver
 };
 
@@ -53,9 +53,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Calls train(skip) while the fake device runs its streams in `order`, and returns the result of train(). If a step
-// failed or the fake has detected a problem, the result is empty. `calls` may be nullptr; otherwise it receives the
-// number of calls of skipped.function in step skipped.step.
+// Calls train(SkipCall(skipped, calls)) while the fake device runs its streams in `order`, and returns the result of
+// train(), which is empty if a step failed. If the fake has detected a problem, also returns an empty vector. `calls`
+// may be nullptr; otherwise it receives the number of calls of skipped.function in step skipped.step.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();

@@ -1,8 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests steps in which the gradient and the direction are finite, but the new parameter or the new momentum would not
-// be finite.
+// Tests steps in which the gradient is finite, but the new parameter or the new momentum would not be finite.
 #include <cfloat>
 #include <cmath>
 

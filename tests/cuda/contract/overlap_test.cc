@@ -114,9 +114,9 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
       const std::vector<MarkedComm::Mark>& marks = rank.log.marks;
       const bool headers_first = bucket != std::string("0") || kind.gathers();
       // The exchanges that do not belong to a bucket:
-      // - With local shards, replicas exchange headers. If there are several shards, the shards agree on the step in an
-      //   exchange before the headers and in another after them. If there is only one bucket, its exchange includes the
-      //   headers.
+      // - With local shards, replicas exchange headers, from which they decide whether to make the step. If there are
+      //   several shards, the shards agree on the step in an exchange before the headers and in another after them. If
+      //   there is only one bucket, its exchange includes the headers.
       // - With gathered shards, the shards agree in an exchange before blocks are gathered and in another afterwards.
       const int all_agreements = kind.gathers() ? 2 : kind.shards > 1 ? 3 : 1;
       const int agreements = all_agreements - (headers_first ? 0 : 1);

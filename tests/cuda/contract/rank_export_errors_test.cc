@@ -147,7 +147,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected and 
   });
 }
 
-TEST_CASE("an export compares parameters of replicas if a step at this time would compare them for verify_replicas") {
+TEST_CASE("an export compares parameters of replicas if the next step will compare them because of verify_replicas") {
   ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);

@@ -13,8 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE(
-    "every rank exports the same averages as an optimizer without other ranks and changes no parameter or state") {
+TEST_CASE("every rank exports the averages of a job with one rank, and an export changes no parameter or state") {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
       INFO(NameOf(kind), " ", exchange);
@@ -250,7 +249,8 @@ class SteppingComm {
   decltype(shampoo_comm_ops::all_to_all) all_to_all_ = nullptr;
 };
 
-TEST_CASE("replays are rejected after an export during which another rank made a step, until this rank makes a step") {
+TEST_CASE(
+    "after an export during which another rank made a step, replays change nothing until this rank makes a step") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const double blend : {1.0, 2.0}) {
       INFO(NameOf(kind), ", blend ", blend);
@@ -274,8 +274,7 @@ TEST_CASE("replays are rejected after an export during which another rank made a
   }
 }
 
-TEST_CASE(
-    "replicas on devices export the averages of the last step whether it wrote them in place or to another arena") {
+TEST_CASE("replicas export the averages of the last step, even if only some replicas stepped in place") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;

@@ -54,8 +54,10 @@ TEST_CASE("a step of ranks whose communicators wait for the stream cannot be cap
   }
 }
 
-// Without root_async, step 5 refreshes roots. With root_async, steps 2, 4 and 6 refresh roots. The roots of step 4 are
-// first used in step 5, and the roots of step 6 in step 7.
+// Without root_async, only step 5 refreshes roots, because SpecOfKind() sets precondition_frequency to 5, and the
+// preset of the tests (tests/preset.h) sets refresh_growth to 0. With root_async, steps 2, 4 and 6 refresh roots. The
+// roots of step 2 are used immediately, because no older roots exist. The roots of step 4 are first used in step 5, and
+// the roots of step 6 in step 7.
 TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
   const Keys async = "root_async=1 precondition_frequency=2 refresh_growth=0";
   const Keys tracked = "track_times=true track_root_residuals=true";

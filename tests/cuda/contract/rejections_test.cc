@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests steps that the device rejects because of a bound hyper-parameter (see shampoo_optimizer_bind_scalar), a
-// parameter, a state, or a gradient that would overflow a state. Also tests updates that the device skips.
+// Tests steps that are rejected because a bound hyper-parameter (shampoo_optimizer_bind_scalar) or a step counter is
+// out of range, a parameter or a factor matrix is not finite, or a gradient would overflow a state. Also tests updates
+// that the device skips.
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -270,7 +271,9 @@ TEST_CASE("a step counter out of range is rejected") {
   }
 }
 
-TEST_CASE("an update whose direction overflows is skipped, and with on_nonfinite=error the next step reports it once") {
+TEST_CASE(
+    "an update that overflows an output or a copy is skipped, and with on_nonfinite=error the next step reports it "
+    "once") {
   for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_block")) {
     for (const bool in_copy : {false, true}) {
       INFO(keys, ", in copy ", in_copy);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the key track_root_residuals, which measures errors of inverse roots, on the device: the errors are close to
-// those on the CPU, and measuring errors neither waits for the device nor changes results.
+// Tests the key track_root_residuals, with which an optimizer measures errors of inverse roots. On the device, the
+// errors are close to those on the CPU, and measuring errors neither waits for the device nor changes results.
 #include <cusolverDn.h>
 
 #include "tests/capi/behaviour/listener.h"

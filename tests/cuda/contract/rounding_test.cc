@@ -27,7 +27,7 @@ ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype 
   return spec;
 }
 
-TEST_CASE("each replay of a captured step rounds with new random numbers as an ordinary step does") {
+TEST_CASE("n replays of a captured step round with the same random numbers as n ordinary steps") {
   const Keys param = "param_rounding=stochastic";
   for (const Keys& average : {Keys{}, Keys("weight_ema=0.9 average_dtype=bf16")}) {
     for (const Keys& method : kRoundedMethods) {

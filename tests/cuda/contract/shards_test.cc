@@ -49,7 +49,7 @@ const std::vector<ShardFault> kShardFaults = {
      [](Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", 0.25)); }},
     {"a different step",
      SHAMPOO_E_STATE,
-     {"shard rank 1 is at step 8 of group 0 and shard rank 0 at step 3"},
+     {"shard rank 1 is at step 8 of group 0, and shard rank 0 is at step 3"},
      [](Model* model) { model->SetState("group.0/step", {7}); },
      [](Model* model) { model->SetState("group.0/step", {2}); }},
 };
@@ -63,8 +63,8 @@ TEST_CASE("if one shard finds an error or has different inputs then all shards o
       // Shard rank 1 of the last replica.
       const int faulty = (kind.copies - 1) * kind.shards + 1;
       fault.spoil(&ranks[faulty]);
-      // Only the owner of a gathered block checks the gradient of the block, and gathers it from the shards of its own
-      // replica. The owner may be in the first replica, so the gradient is spoiled in the first replica, too.
+      // Only the owner of a gathered block checks the block's gradient, which the owner gathers from the shards of its
+      // own replica. The owner may be in the first replica, so the gradient is spoiled in the first replica, too.
       if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
       CheckAllReject(&ranks, reporting, fault.status, fault.words);
       fault.mend(&ranks[faulty]);

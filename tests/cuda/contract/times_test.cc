@@ -119,8 +119,9 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
       CHECK(Grown(std::vector<double>(5), before.back()) == 5);
     }
     ranks.FillGradients(3);
-    // Only the owner of a gathered block checks the gradient of the block, and gathers it from the shards of its own
-    // replica. The owner may be in any replica, so gathered gradients are spoiled in every replica.
+    // Only the owner of a gathered block checks the block's gradient, which the owner gathers from the shards of its
+    // own replica. The owner may be in any replica. With gathered blocks, a gradient is therefore spoiled in every
+    // replica.
     const int next = kind.gathers() ? kind.shards : kind.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();

@@ -18,7 +18,7 @@ class Training {
   // Enqueues the work of step t, counted from 1: copies of the gradients and of the learning rate to the device, the
   // step, copies of the parameters to the host, and memsets that overwrite the gradients and the learning rate.
   shampoo_status Step(int t);
-  // Returns the parameters and states at the end, and the parameters after every step.
+  // Waits for the device. Returns the current parameters and states, and the parameters after every step.
   std::vector<char> Result();
   // Changes the stream of later steps. The new stream waits for the work of the old one.
   void MoveTo(cudaStream_t stream);

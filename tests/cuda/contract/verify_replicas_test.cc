@@ -83,7 +83,8 @@ struct Echo {
 };
 
 TEST_CASE(
-    "replays hash the parameters at every nth step, and the hash depends on all bits and on the order of elements") {
+    "replays of a CUDA graph hash the parameters at every nth step, and the hash depends on all bits and on the order "
+    "of elements") {
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
   ModelSpec spec = SpecOfRanks("verify_replicas=3 refresh_growth=0 precondition_frequency=50");

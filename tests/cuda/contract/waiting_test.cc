@@ -36,7 +36,8 @@ TEST_CASE(
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
         CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
-        // The tensor with three dims needs inverse sixth roots. Method cans cannot compute them, so eigen does.
+        // The tensor with three dims needs inverse sixth roots. Method `cans` cannot compute them, so method `eigen`
+        // computes them.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
         // With status_lag 1, a step queries once whether the work of the previous step is done. With status_lag 0, a
@@ -71,8 +72,8 @@ TEST_CASE(
       }
       CHECK(fake_cuda_calls("cudaEventSynchronize") == fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
       CheckNoCopiesOrAllocations();
-      // All work of the previous step is done. The work of this step is still pending, because the call did not wait
-      // for it.
+      // All work of the previous step is done. Unless the step iterates, its own work is still pending, because the
+      // call did not wait for this work.
       const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
       if (!Iterates(method, t)) CHECK(pending >= fake_cuda_count(FAKE_CUDA_LAUNCHES));
       if (t == 3) enqueued = pending;

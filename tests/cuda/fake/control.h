@@ -25,6 +25,7 @@ extern "C" {
 SHAMPOO_FAKE_EXPORT void fake_cuda_reset(void);
 
 // Returns 1 if the program is linked with the fake, and 0 if it runs on a GPU. On a GPU:
+// - fake_cuda_reset() only waits for the current device, clears the last CUDA error and clears the problems.
 // - Functions that set the order of work, the progress, the protection of memory or the mode of solvers have no effect.
 // - fake_cuda_wait_for_jobs(), fake_cuda_mark(), fake_cuda_begin_loading() and fake_cuda_end_loading() have no effect.
 // - fake_cuda_progress() and fake_cuda_cancel_failures() return 0, and fake_cuda_leaks() returns "".

@@ -88,7 +88,7 @@ void CheckOverlap(const Batch& batch, size_t element) {
   if (batch.how.k == 0 || one == 0) return;
   for (const Operand* input : {&batch.a, &batch.b}) {
     // Dense matrices share elements if their address ranges overlap. If C or the input has gaps between columns, ranges
-    // can overlap without a shared element. In this case only equal start addresses are reported.
+    // can overlap without a shared element. In this case only the start addresses of the first matrices are compared.
     const bool dense = c.ld == c.rows && input->ld == input->rows;
     const int64_t batches = dense ? batch.count : 1;
     const auto in_bytes = static_cast<int64_t>(element) * MatrixSpan(input->rows, input->columns, input->ld);
@@ -142,6 +142,7 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* out) {
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   // In cuBLAS, cublasDestroy() waits for the device. The fake does not wait, because callers must not rely on the wait.
+  // The flag kWaitsForDevice only affects captures.
   const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Blas();
   return TheState().blas.Remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;

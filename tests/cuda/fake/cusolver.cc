@@ -278,7 +278,7 @@ cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t* out) {
 
 cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t handle) {
   // In cuSOLVER, cusolverDnDestroy() waits for the device. The fake does not wait, because callers must not rely on the
-  // wait.
+  // wait. The flag kWaitsForDevice only affects captures.
   const Call call(__func__, Call::kUnsafe | Call::kWaitsForDevice | Call::kReleases);
   if (call.over()) return call.Solver();
   return TheState().solvers.Remove(handle) ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_NOT_INITIALIZED;

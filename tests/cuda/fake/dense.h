@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-// Products and eigendecompositions for the fake cuBLAS and cuSOLVER. The library's own BLAS computes them on the CPU,
-// for one column-major matrix at a time.
+// Products and eigendecompositions for the fake cuBLAS and cuSOLVER. The library's own BLAS computes them on the CPU.
+// Matrices are column-major. Each call computes one product or one eigendecomposition, not a batch.
 namespace shampoo::cuda_fake {
 
 struct Product {

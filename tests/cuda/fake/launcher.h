@@ -155,7 +155,7 @@ cudaError_t LoadKernel() {
 
 template <typename Body>
 cudaError_t LaunchKernel(cudaStream_t stream, int64_t ctas, const Body& body) {
-  const cuda_fake::CallScope scope;  // the allocation of the std::function is part of the call
+  const cuda_fake::CallScope scope;  // so that fake_cuda_in_call() is 1 while the std::function allocates
   return cuda_fake::EnqueueKernel(stream, ctas, typeid(Body), [body](int64_t index) { body(Cta(index)); });
 }
 

@@ -38,7 +38,8 @@ struct BlasFixture : FakeCudaFixture {
     REQUIRE(cublasCreate(&blas) == CUBLAS_STATUS_SUCCESS);
     REQUIRE(cublasSetStream(blas, stream[0]) == CUBLAS_STATUS_SUCCESS);
   }
-  // Computes c (2 x 2) = a (2 x 3) b (3 x 2) for a batch of two. The columns of `a` are lda elements apart.
+  // Computes c <- a b + beta c for a batch of two, with a 2 x 3 matrix a and a 3 x 2 matrix b. The columns of `a` are
+  // lda elements apart.
   cublasStatus_t Product(const void* a, int lda, const void* b, float beta, void* c,
                          cublasComputeType_t compute = CUBLAS_COMPUTE_32F) const {
     const float alpha = 1;
@@ -56,7 +57,7 @@ TEST_CASE_FIXTURE(BlasFixture,
   const float* const b = ToDevice(b_values);
   float* c = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 32) == cudaSuccess);
-  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // beta is 0, so the NaN in c is ignored
+  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // beta is 0, so the NaN of new memory is ignored
   CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
   CHECK(ToHost(c, 8) == std::vector<float>{1, 2, 9, 12, 6, 7, 12, 13});
   CHECK(Product(a, 2, b, 1, c) == CUBLAS_STATUS_SUCCESS);
@@ -285,7 +286,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "a call that a capture does not allow invalid
   cudaStream_t captured = stream[0];
   bool breaks = true;
   const auto begin = [&] { CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal) == cudaSuccess); };
-  SUBCASE("calls that wait, allocate or create handles") {
+  SUBCASE("calls that wait, query an event, allocate or create handles") {
     const std::pair<const char*, std::function<cudaError_t()>> calls[] = {
         {"synchronization", [&] { return cudaStreamSynchronize(stream[0]); }},
         {"synchronization of another stream", [&] { return cudaStreamSynchronize(stream[1]); }},

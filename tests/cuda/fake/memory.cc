@@ -232,7 +232,7 @@ bool Memory::Accessible(int device, const void* address, size_t bytes, std::stri
     return false;
   }
   if (!allocation->live) {
-    *why = Describe(*allocation) + " that are not allocated yet in the order of streams";
+    *why = Describe(*allocation) + " whose allocation the stream has not reached yet";
     return false;
   }
   if (allocation->place == Place::kDevice && allocation->device != device) {

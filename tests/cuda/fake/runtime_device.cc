@@ -133,7 +133,8 @@ cudaError_t cudaDeviceSynchronize(void) {
   return Call::Cuda(TheState().fault);
 }
 
-// cudaGetLastError() and cudaPeekAtLastError() cannot fail, so the fake does not count their calls.
+// cudaGetLastError() and cudaPeekAtLastError() cannot fail. fake_cuda_fail() therefore does not count calls
+// of these two functions.
 cudaError_t cudaGetLastError(void) {
   const cudaError_t error = cudaPeekAtLastError();
   shampoo::cuda_fake::LastError() = cudaSuccess;

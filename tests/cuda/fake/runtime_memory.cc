@@ -22,8 +22,8 @@ cudaError_t Allocate(void** out, size_t bytes, int device, bool pooled) {
   return *out == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
-// Returns the allocation that begins at the address `data`, or nullptr if there is none or its memory is not of type
-// `place`. Also returns nullptr if the host has already called a function that frees the allocation.
+// Returns the allocation that begins at the address `data` and has memory of type `place`, or nullptr if there is none.
+// Also returns nullptr if the host has already called a function that frees the allocation.
 Allocation* OwnAllocation(void* data, Place place) {
   Allocation* const allocation = TheState().memory.Find(data);
   const bool is = allocation != nullptr && allocation->data == data && allocation->place == place;

@@ -199,7 +199,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return Call::Cuda(TheState().streams.BeginCapture(stream, mode));
 }
 
-// With a valid mode, cudaThreadExchangeStreamCaptureMode() cannot fail, so the fake does not count its calls.
+// With a valid mode, cudaThreadExchangeStreamCaptureMode() cannot fail. fake_cuda_fail() therefore does not
+// count calls of this function.
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) {
     return Call::Cuda(cudaErrorInvalidValue);

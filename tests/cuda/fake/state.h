@@ -127,14 +127,15 @@ struct State {
   std::vector<PlannedEigenFault> planned_eigen;
   cudaError_t fault = cudaSuccess;               // after a device fault: the error of all calls that use a device
   std::set<std::pair<int, std::string>> loaded;  // pairs of a device and a kernel that is loaded onto it
-  int loading = 0;                               // number of open sections, which begin with fake_cuda_begin_loading()
-  bool may_load = true;  // kernels may be loaded outside of sections; false after the end of the first section
+  int loading = 0;                               // number of open loading sections; see fake_cuda_begin_loading()
+  bool may_load = true;  // kernels may be loaded outside of loading sections; false after the first loading section
 
   bool IsLoaded(int device, const std::string& kernel) const { return loaded.count({device, kernel}) != 0; }
   // Loads the kernel unless it is loaded. If loading is not allowed at this time, records a misuse and returns false.
   bool Load(int device, const std::string& kernel);
 
   // Records an invalid access as a misuse and as a device fault. All later calls that use a device fail.
+  // Calls with the flag Call::kReleases still free memory or destroy objects.
   void Fault(const std::string& what);
   void Problem(const std::string& what) { memory.problems().push_back(what); }
   // Returns whether work of the device may access these bytes. If not, calls Fault(). `what` names the access.
@@ -172,7 +173,9 @@ class Call {
     kQuery = 8,         // counts as FAKE_CUDA_QUERIES
     // With kUnsafe: invalidates captures even if the calling thread is in the relaxed mode, as was observed on an H100.
     kWaitsForDevice = 32,
-    kReleases = 16,  // works after a device fault, and ignores failures that are injected without a function's name
+    // Frees memory or destroys an object: is executed even after a device fault, and ignores failures that are injected
+    // without a function's name.
+    kReleases = 16,
   };
   Call(const char* function, unsigned flags, const char* kernel = nullptr);
   Call(const Call&) = delete;

@@ -90,8 +90,9 @@ class Streams {
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Each of these functions runs work, also of other streams. Finish(record) returns when the record is done. The other
-  // two return when all work is done that was enqueued in the stream, or on the device, before the call.
+  // Each of these functions runs work, also of other streams. Finish(record) returns when the record is done.
+  // Finish(stream) returns when all work is done that was enqueued in the stream before the call. FinishDevice() does
+  // the same for all streams of a device.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);

@@ -12,9 +12,10 @@ namespace shampoo_test {
 // An operation that is attempted while a call of CUDA fails.
 struct Attempt {
   ModelSpec spec;
-  int64_t steps_before = 0;                                        // steps that the model makes before the operation
-  std::function<shampoo_status(Model* model)> run;                 // runs the operation
-  std::function<void(Model* model, bool failed)> afterwards = {};  // called after run(), when no call fails any more
+  int64_t steps_before = 0;                         // steps that the model makes before the operation
+  std::function<shampoo_status(Model* model)> run;  // runs the operation
+  // Called after run(), when no call fails any more. failed: run() has returned an error.
+  std::function<void(Model* model, bool failed)> afterwards = {};
 };
 
 // Returns whether the function that failed last is an eigensolver of cuSOLVER or queries the workspace size of an

@@ -56,8 +56,8 @@ TEST_CASE("if a call of CUDA fails in create, create leaks nothing, and a second
   };
   for (int64_t n = 1; n <= first; ++n) {
     const Outcome outcome = TryOnce(attempt, [&] { fake_cuda_fail(nullptr, n, cudaErrorUnknown); });
-    // A failed query of a version has no effect, because versions are used only in error messages. If another of these
-    // calls fails, the library reports that the device cannot be used.
+    // A failed query of a version has no effect, because versions are used only in error messages. If any other call
+    // that CallsToDescribe() counts fails, the library reports that the device cannot be used.
     CHECK((outcome.status == SHAMPOO_OK || outcome.status == SHAMPOO_E_UNSUPPORTED));
   }
   CHECK(FailEachCallOfCreate(attempt, first) > 30);

@@ -34,7 +34,8 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   for (int rank = 0; rank < ranks.world(); ++rank) {
     const shampoo_status status = ranks.status(rank);
     CAPTURE(ranks.text(rank));
-    // The other ranks create their optimizers only if the faulty rank has taken part in the last collective.
+    // With one communicator, the other ranks succeed only if the last collective fails after the faulty rank has taken
+    // part in it.
     if (rank != faulty && (kind.copies == 1 || kind.shards == 1)) {
       CHECK(status == (takes_part && call == calls ? SHAMPOO_OK : SHAMPOO_E_COMM));
     }

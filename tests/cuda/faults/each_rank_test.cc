@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // In ranks_test.cc, rank 1 fails. This file repeats tests of ranks_test.cc with each of the remaining ranks as the
-// failing rank, and also with status_lag 0. In addition, it has a test in which create of a shard fails.
+// failing rank. Tests of shards run with the default status_lag, 1, and in addition with status_lag 0. Moreover, this
+// file has a test in which shampoo_optimizer_create() of a shard fails.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
@@ -31,8 +32,8 @@ TEST_CASE("each rank except rank 1 fails in turn in a step or in create of repli
   }
 }
 
-// Calls run(job) for each kind of shards, with one copy of the model and with two. Each rank except rank 1 fails in a
-// job with status_lag 1. In one more job, with status_lag 0, the failing rank varies with the kind.
+// Calls run(job) for each kind of shards, with one copy of the model and with two. Each rank except rank 1 is the
+// failing rank of one job with status_lag 1. One further job has status_lag 0; its failing rank depends on the kind.
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
@@ -46,13 +47,14 @@ void ForEachShard(const Run& run) {
   });
 }
 
-TEST_CASE("each shard of each copy fails in turn in a step: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("each rank except rank 1 fails in turn in a step of shards: all ranks return" * doctest::test_suite("long")) {
   ForEachShard([](const FaultyJob& job) {
     if (job.kind.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
   });
 }
 
-TEST_CASE("a collective of each shard of each copy fails in turn: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("a collective of each rank except rank 1 fails in turn in a step of shards: all ranks return" *
+          doctest::test_suite("long")) {
   ForEachShard(FailCollectivesOfShards);
 }
 

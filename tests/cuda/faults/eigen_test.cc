@@ -85,7 +85,7 @@ TEST_CASE("the step in which a root fails uses the previous inverse root" * Need
     spoiled.Train(1, 5);
     SpoilRuns(how, 2);  // one run for the first dims of all blocks, and one for the second dims
     spoiled.Step(6);
-    // No call has read the host report of step 6 yet, so no root has been recovered.
+    // No call has read the host report of step 6 yet, so no root has been recovered. InverseOf() reads the report.
     for (size_t p = 0; p < 3; ++p) CHECK(spoiled.ParamValues(p) == plain.ParamValues(p));
     CHECK(Distance(InverseOf(&spoiled, "p1/0"), InverseOf(&plain, "p1/0")) > 1e-3);
     CHECK(spoiled.Stat("root_retried") == 6);

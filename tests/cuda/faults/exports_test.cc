@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job) for all kinds of shards whose export needs exchanges. For each kind, the short tests (is_long is
-// false) run one job, whose failing rank varies with the kind. The long tests run a job for each other rank.
+// Calls run(job) for all kinds of shards whose export needs exchanges. If is_long is false, each kind has one job. The
+// rank that fails in it varies with the kind. If is_long is true, each kind has a job for each other rank.
 template <typename Run>
 void ForEachExport(bool is_long, const Run& run) {
   int next = 0;

@@ -109,6 +109,7 @@ struct Shards : DeviceRanks {
 int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   const bool gathers = kind.gathers();
   const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
+  // If comm_bucket_bytes divides the updates, the model of SpecOfRanks() has two or three buckets.
   const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
   // Copies exchange the updates of each bucket. If blocks are gathered or updates are divided, copies first agree on
   // the step in a separate exchange.
@@ -196,8 +197,8 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     }
     if (is_reported) CHECK(ranks.SameParams());
   }
-  // If the exchange is divided, the replicas agree on the step before they compute updates. The faulty rank cannot
-  // report later errors, so it reports fewer errors. An export makes fewer calls of CUDA than a step.
+  // The faulty rank can report an error only until the replicas agree on the step. If the exchange is divided, they
+  // agree before they compute updates, so fewer errors are reported. An export makes fewer calls of CUDA than a step.
   const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);
@@ -271,7 +272,8 @@ void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
     ranks.CheckThatAllEnd(&endings);
   }
   CHECK(n - 1 == CollectivesOf(job.kind, of_shards));
-  // With several copies, ranks of another shard may succeed, because they have already made their last exchange.
+  // If there is one copy, a collective in which the faulty rank does not take part fails on all ranks. If there are
+  // several copies, ranks of another shard may already have made their last exchange and succeed.
   if (!takes_part && job.kind.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
 }
 

@@ -14,7 +14,7 @@
 
 namespace shampoo_test {
 
-constexpr int kReplicas = 3;  // in the tests without shards
+constexpr int kReplicas = 3;  // in kReplicaJobs, and in most other jobs without shards
 
 // How often calls of ranks returned each status. Each test selects the ranks that are counted.
 using Endings = std::map<shampoo_status, int>;

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drops each launch of a step in turn and checks that a result changes. A test that compares these results therefore
-// detects a missing launch.
+// Drops each launch of a step in turn and checks that a result changes, with exceptions such as kSometimes. Apart from
+// the exceptions, a test that compares these results therefore detects a missing launch.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -313,8 +313,8 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
 TEST_CASE("dropping any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
-  // Create runs other kernels and computes roots only to load kernels onto the device. `writes` does not count
-  // writes that serve only this purpose.
+  // Create also makes calls whose results are not used: they only make CUDA load kernels onto the device. `writes` does
+  // not count the writes of these calls.
   const char* const kInitialize = "InitializeFactorsBody";
   const std::map<std::string, int64_t> writes = {{"cudaMemcpyAsync", 7}, {"cudaMemsetAsync", 5}, {kInitialize, 1}};
   const auto run = [&](const char* function, int64_t n) {

@@ -5,8 +5,8 @@
 
     check_script.py BUILD [--long]
 
-BUILD is a build folder with the programs that gpu.sh runs. Without --long, only stages 2 and 3 run with these programs.
-With --long, all stages do. Some checks replace the programs by shell scripts.
+BUILD is a build folder with the programs that gpu.sh runs. Without --long, only stages 2 and 3 of gpu.sh run with these
+programs. With --long, all stages of gpu.sh run with them. Some checks replace the programs by shell scripts.
 """
 import argparse
 import io
@@ -95,7 +95,8 @@ def check_sanitizer(folder: str) -> None:
         require("gemm_kernel" not in log and (kernel == "" or f"at {kernel}" in log), log)
 
 
-# Replaces shampoo_bench. Writes a report with one row, and computes the times in this row from the method and the root.
+# Replaces shampoo_bench. Writes a report with one row. The time in this row depends on the keys root_method and
+# inverse_root_override ("root" in the table below).
 BENCH = """#!/bin/sh
 echo 'library    {"version": "0", "root_methods": ["eigen", "newton", "cans"]}'
 echo 'device     cuda'

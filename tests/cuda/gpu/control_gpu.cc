@@ -54,7 +54,7 @@ void fake_cuda_end_loading(void) {}
 int64_t fake_cuda_cancel_failures(void) { return 0; }
 const char* fake_cuda_leaks(void) { return ""; }
 
-// --- Functions that report problems on a GPU ---
+// --- Problems, and calls in progress ---
 
 const char* fake_cuda_problems(void) {
   AddError("cudaDeviceSynchronize", cudaDeviceSynchronize());

@@ -6,7 +6,8 @@
     kernels_table.py REPORT.csv [COUNT]
 
 The report is the log of ncu with the options --csv and --metrics TIME,SM,MEMORY (constants of this file). The table has
-COUNT kernels (default: 5). The columns SM % and memory % are means over the launches, weighted by time.
+COUNT kernels (default: 5). The columns SM % and memory % are means of the metrics SM and MEMORY over the launches,
+weighted by time.
 """
 import csv
 import sys

@@ -214,7 +214,8 @@ class Probe {
   }
 
   // Prints the workspace that cuSOLVER requests, or -1 if it was not queried or if the query failed. The last column is
-  // empty if n is above 32. The estimates in core/backend/cuda/root_workspace.h are based on these numbers.
+  // empty if n is above 32, and 0 if its query failed. The estimates in core/backend/cuda/root_workspace.h are based on
+  // these numbers.
   void Workspaces() const {
     std::printf("\nworkspace in KiB\n%5s %14s %14s %14s %14s %14s %14s\n", "n", "batch 1, f32", "batch 40, f32",
                 "batch 40, f64", "single, f32", "single, f64", "Jacobi 40, f32");
@@ -328,7 +329,7 @@ class Probe {
   }
 
   void Eigensolver(int64_t n, int64_t count, int algorithm) {
-    // Some versions of cuSOLVER lack this function or CUSOLVER_ALG_1.
+    // Some versions of cuSOLVER lack cusolverDnSetAdvOptions() or CUSOLVER_ALG_1.
     static const auto set = reinterpret_cast<SetOptions>(dlsym(RTLD_DEFAULT, "cusolverDnSetAdvOptions"));
     constexpr auto kSyevBatched = static_cast<cusolverDnFunction_t>(2);
     if (algorithm != 0 && (set == nullptr || set(params_, kSyevBatched, CUSOLVER_ALG_1) != CUSOLVER_STATUS_SUCCESS))

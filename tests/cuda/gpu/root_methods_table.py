@@ -5,8 +5,8 @@
 
     root_methods_table.py REPORTS.json
 
-The file contains a list of reports. A row is ignored unless it has the keys root_method and inverse_root_override.
-The time is the time of a step with roots minus the time of an ordinary step.
+The file contains a list of reports. A row of a report is ignored unless its settings contain the keys root_method and
+inverse_root_override. The printed time is the time of a step with roots minus the time of an ordinary step.
 """
 import json
 import sys

@@ -6,8 +6,8 @@
     torch_reference.py [--device cuda] [--block 1024] [--shapes 768x2304,768] [--runs 5]
 
 The program updates one block at a time, without batched calls, as optimizers in Python usually do. It computes inverse
-roots with torch.linalg.eigh, and uses Adam grafting. An ordinary step computes no inverse roots. Without --shapes, the
-shapes are those of GPT-2 124M.
+roots with torch.linalg.eigh, and uses Adam grafting without bias corrections. An ordinary step computes no inverse
+roots. Without --shapes, the shapes are those of GPT-2 124M.
 """
 import argparse
 import time

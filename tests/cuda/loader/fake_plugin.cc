@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake libshampoo_cuda.so. The only function in its table is `describe`, which reports the number of GPUs and the
-// CUDA versions. If FAKE_INTERFACE, FAKE_BLOCK_BYTES or FAKE_SYMBOL is defined, the plugin does not match the library,
-// and the library must reject the plugin.
+// CUDA versions. If the build sets FAKE_INTERFACE, FAKE_BLOCK_BYTES or FAKE_SYMBOL, the plugin does not match the
+// library, and the library must reject the plugin. Otherwise, the plugin matches.
 #include "tests/cuda/loader/fake_plugin.h"
 
 #ifndef FAKE_INTERFACE

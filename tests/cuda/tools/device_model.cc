@@ -170,7 +170,7 @@ Model::Model(const ModelSpec& spec, cudaStream_t of_stream) : stream(of_stream),
   if (on_device()) fake_cuda_begin_loading();
   const shampoo_status created = shampoo_optimizer_create(&optimizer, plan.get(), &desc);
   if (on_device()) fake_cuda_end_loading();
-  shampoo_comm_destroy(desc.replica_comm);  // keeps the error message of a failed creation
+  shampoo_comm_destroy(desc.replica_comm);  // does not change the error message of a failed creation
   shampoo_comm_destroy(desc.shard_comm);
   Must(created);
   FillParams(1);

@@ -32,7 +32,7 @@ class DeviceRanks {
   void OnEvery(const Work& work);
   void Step();
   void Status();       // calls Model::Status() on all ranks
-  void MustSucceed();  // calls Status(), and requires that no step was rejected
+  void MustSucceed();  // calls Status(), and requires SHAMPOO_OK on all ranks
   // Makes a step, and checks that DifferencesFrom() returns "" for this status and these words.
   void CheckStep(shampoo_status status = SHAMPOO_OK, const std::vector<std::string>& words = {});
   // Creates an optimizer with `plan` on a rank whose optimizer has been destroyed. All ranks must call this function in

@@ -11,8 +11,8 @@
 
 namespace shampoo_test {
 
-// A communicator whose collectives only enqueue copies in the stream, as those of NCCL do. Its collectives can
-// therefore be captured into a CUDA graph. Only rank 0 exists: a collective acts as if the other ranks sent the same
+// A communicator whose collectives are copies that are only enqueued in the stream. Such collectives, like those of
+// NCCL, can be captured into a CUDA graph. Only rank 0 exists: a collective acts as if the other ranks sent the same
 // data.
 class StreamComm {
  public:

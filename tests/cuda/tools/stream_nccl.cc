@@ -112,7 +112,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ncclSuccess;
 }
 
-// Needed only to link shampoo_nccl_split() of shampoo_nccl.h, which no test calls.
+// shampoo_nccl_split() of shampoo_nccl.h needs this symbol. No test that uses this fake calls shampoo_nccl_split().
 ncclResult_t ncclCommSplit(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*) { return ncclInvalidUsage; }
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,

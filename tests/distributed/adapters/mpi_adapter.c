@@ -181,8 +181,8 @@ static void check_failing_exchange(const shampoo_comm_ops* ops) {
   const int error = failing_exchange(ops);
   if (rank == 0) MPI_Error_class(error, &class_of_error);
   REQUIRE(rank == 0 ? class_of_error == MPI_ERR_TRUNCATE : error == 0);
-  // If the last rank has not sent the expected message, its next message belongs to a later exchange. Rank 0 must
-  // receive this message only in that exchange.
+  // If there are more than two ranks, rank 0 has not received the message that it expected from the last rank. The next
+  // message of the last rank belongs to a later exchange, and rank 0 must receive it only in that exchange.
   gather(ops, 0, 0, 1, 1);
   exchange_often(ops, 0);
 }

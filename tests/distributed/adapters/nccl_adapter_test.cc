@@ -40,6 +40,7 @@ shampoo_comm_ops AbortableOpsOf(ncclComm_t* comm) {
 }
 
 // Returns byte i of the data that a sender sends in a round. The data differs between senders and between rounds.
+// For an all-to-all, `sender` is the number 10 * (sending rank) + (receiving rank).
 char SentByte(int sender, int round, size_t i) {
   return static_cast<char>(sender * 41 + round * 7 + static_cast<int>(i));
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Checks that shampoo_nccl.h compiles with NCCL 2.14, the oldest version that this header supports. NCCL 2.14 has no
- * ncclCommSplit, so the header must not use this function.
+ * ncclCommSplit, so the header must not use this function with that version.
  */
 #include <nccl.h>
 

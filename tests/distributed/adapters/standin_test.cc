@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the stand-in for NCCL: functions that shampoo_nccl.h does not call, such as ncclAllReduce, and details that
-// nccl_adapter_test.cc does not check, such as the order of messages.
+// Tests the code that replaces NCCL in tests (tests/distributed/standin): functions that shampoo_nccl.h does not call,
+// such as ncclAllReduce, and details that nccl_adapter_test.cc does not check, such as the order of messages.
 #include <doctest/doctest.h>
 #include <nccl.h>
 

@@ -8,7 +8,8 @@
 namespace standin {
 namespace {
 
-// Requests that are posted together on one communicator: a collective, or consecutive messages of a group.
+// Requests that are posted together on one communicator: a collective, or consecutive messages (sends and receives) of
+// a group of calls (ncclGroupStart).
 struct RequestBatch {
   RequestBatch(ncclComm_t to, const Request& request)
       : comm(to), meeting(to->meeting), rank(to->rank), non_blocking(to->non_blocking), requests{request} {}
@@ -45,8 +46,9 @@ void Defer(ncclComm_t comm, const Request& request) {
   }
 }
 
-// Posts the first batch of each communicator, then waits until all these batches are complete and removes them from
-// `batches`. Posts all of them first, because some of them complete only after other ranks have posted batches.
+// Posts the first batch of each communicator, then waits until these batches are complete (except on non-blocking
+// communicators) and removes them from `batches`. Posts all of these batches before it waits, because some of them
+// complete only after other ranks have posted batches.
 ncclResult_t RunRound(std::vector<RequestBatch>& batches) {
   std::vector<RequestBatch> round, rest;
   for (const RequestBatch& batch : batches) {

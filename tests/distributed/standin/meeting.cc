@@ -45,7 +45,7 @@ void Meeting::End(int rank, ncclResult_t result) {
   changed_.notify_all();
 }
 
-// Runs on the thread of the rank that posts last, which holds the lock and accesses the memory of all ranks.
+// Runs on the thread of the rank that posts last. This thread holds the lock and accesses the memory of all ranks.
 void Meeting::ExecuteForAll() {
   std::vector<Request> requests;
   for (const Seat& seat : seats_) requests.push_back(seat.request);

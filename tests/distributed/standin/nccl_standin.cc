@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Implements the functions of nccl_standin.h and nccl.h. Only ncclGroupStart and ncclGroupEnd are in group.cc.
+// Implements the functions of nccl_standin.h and nccl.h, except ncclGroupStart and ncclGroupEnd (see group.cc).
 #include "nccl_standin.h"
 
 #include <cstring>

@@ -15,7 +15,7 @@ extern "C" {
 void ncclStandinSetNonBlocking(ncclComm_t comm);
 
 // Breaks one rank's communicator: later collectives, ncclSend, ncclRecv and ncclCommGetAsyncError return `error`. As
-// with NCCL, other ranks that wait for this rank continue to wait until a rank calls ncclCommAbort.
+// with NCCL, other ranks that wait for this rank continue to wait. A call of ncclCommAbort on any rank ends all waits.
 void ncclStandinBreak(ncclComm_t comm, ncclResult_t error);
 
 }  // extern "C"

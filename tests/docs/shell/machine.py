@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Creates a folder with everything that the commands of a page need.
+"""Creates a folder with everything that the commands of a page of the documentation need.
 
 The folder contains a copy of the repository (clone), a home folder, a Python environment, and the folder `root`, into
 which commands with sudo install files.
@@ -24,7 +24,7 @@ class Machine:
         self.clone, self.home, self.root, self.venv = (folder / name for name in ("clone", "home", "root", "venv"))
 
     def make(self, source: Path) -> None:
-        """Creates the folder again, but keeps build/ of the clone, because compiling its files takes minutes."""
+        """Creates the folder again, but keeps build/ of the clone, because compiling the library takes minutes."""
         for old in (self.home, self.root, self.venv):
             shutil.rmtree(old, ignore_errors=True)
         for new in (self.clone, self.home, self.root):

@@ -9,11 +9,11 @@ from shell.rules import Edit, Ends, Instead, Page, Skip, Then
 GUIDE = "docs/getting_started.md"  # its commands install the library into $HOME/shampoo
 NO_GPU = "^skipped: libshampoo cannot use a GPU here: "
 WHY_77 = "on a machine without a GPU, the program reports this and exits with status 77"
-NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # as printed by %g; does not match "nan" or "inf"
+NUMBER = r"-?[0-9.]+(e-?[0-9]+)?"  # as %g prints a number below 1e6; does not match "nan" or "inf"
 
 
 def nccl(machine):
-    """Returns the folder in which NCCL is installed, or a folder with the stand-in for NCCL and the same layout."""
+    """Returns the folder in which NCCL is installed, or a folder of the same layout that has the stand-in for NCCL."""
     for folder in ("/usr/local/cuda", "/usr/local", "/usr"):
         if all(Path(folder, name).exists() for name in ("include/nccl.h", "lib/libnccl.so")):
             return folder
@@ -48,8 +48,8 @@ def needs_installed(**options):
     return Page(needs=(GUIDE, *options.pop("needs", ())), **options)
 
 
-# Examples with this rule load images with scikit-learn, which the tests do not install. The section "Needs" of their
-# pages describes --data, which makes scikit-learn unnecessary.
+# The examples with this rule load images with scikit-learn, which the tests do not install. The section "Requirements"
+# in the README.md of each example describes --data, which makes scikit-learn unnecessary.
 IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
 # Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache is
 # removed, because it has options that another page has passed to pip.

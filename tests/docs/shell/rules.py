@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of rules that change, skip or check commands of a page. Each rule of a page must match something."""
+"""Kinds of rules for running the commands of a page. Each rule of a page must match a command or a file."""
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -59,7 +59,7 @@ class Page(NamedTuple):
     needs: tuple[str, ...] = ()  # pages that run before this one
     wants: tuple[str, ...] = ()  # features of the machine without which the page is skipped
     before: str = ""  # the reader's preparations: commands that run before those of the page, in the same folder
-    program: str = ""  # the file to which the first program of README.md is written
+    program: str = ""  # the file to which the first C program of README.md is written
     rules: tuple[Rule, ...] = ()
 
 

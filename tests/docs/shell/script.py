@@ -26,7 +26,7 @@ says() { grep -qE -e "$1" "$said" || { echo "$at: the output has no line that ma
 
 class Script(NamedTuple):
     text: str
-    files: dict[str, str]  # files of the clone that rules change, with their new contents
+    files: dict[str, str]  # {path: new content} for each file that a rule changes in the clone
     problems: list[str]
 
 

@@ -56,7 +56,8 @@ thread_local int group_depth = 0;
 thread_local std::vector<Message> group_messages;
 thread_local ncclResult_t group_error = ncclSuccess;
 
-// Executes messages as one group of the stand-in. Reads all data to send before it writes received data.
+// Executes messages as one group of the stand-in. Received data is written to the devices at the end, when the data of
+// all sends has been read.
 ncclResult_t Exchange(const std::vector<Message>& messages) {
   static const auto kStart = Next<decltype(&ncclGroupStart)>("ncclGroupStart");
   static const auto kEnd = Next<decltype(&ncclGroupEnd)>("ncclGroupEnd");

@@ -11,8 +11,9 @@ from roots import Keys
 
 Shapes = list[tuple[int, ...]]
 
-# Default values of the cases, for every key that model.py reads, and for "preset" and "root_dtype", which only the
-# library reads. Numbers that multiply parameters, gradients or states, such as lr and beta1, are exact in float32.
+# Default values of the cases, for every key that model.py or roots.py reads, and for "preset" and "root_dtype", which
+# only the library reads. Numbers that multiply parameters, gradients or states, such as lr and beta1, are exact in
+# float32.
 BASE: Keys = {
     "preset": "shampoo_2024",
     "lr": 0.125,
@@ -54,7 +55,7 @@ BASE: Keys = {
 
 
 class Case:
-    """A trajectory. gradients: for each step, a dict from the position of a parameter to its gradient.
+    """A sequence of steps. gradients: for each step, a dict from the position of a parameter to its gradient.
 
     missing: pairs (position of a parameter, the steps in which this parameter has no gradient).
     silent: pairs (position of a parameter, the steps in which its gradient is 0).
@@ -161,7 +162,7 @@ def of_epsilon() -> list[Case]:
              root_tolerance=0.02, refresh_growth=0.3),
         Case("higher_order_5", "f32", [(5, 4)], 20, root_method="higher_order", root_order=5,
              root_relative_epsilon=1e-2, root_tolerance=0.02, refresh_growth=0.3, grafting="sgd"),
-        # Without grafting the direction of a matrix grows when its gradient shrinks, so lr is scaled with the gradient.
+        # Without grafting, the direction of a matrix grows if its gradient shrinks, so lr is scaled with the gradient.
         Case("scaled_1e-6", "f32", [(6, 4), (3, 2)], 20, scale=1e-6, refresh_growth=0.5, lr=2.0**-22),
         Case("scaled_1e6", "f32", [(6, 4), (3, 2)], 20, scale=1e6, refresh_growth=0.5, lr=2.0**16),
         Case("scaled_1e-6_newton", "f32", [(6, 4)], 16, scale=1e-6, refresh_growth=0.5, root_method="newton",

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes the steps of method shampoo in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
-Keys have no defaults. Arrays of states have the dtype of the weights, even if stored() rounds the elements.
+The dict of keys must contain all keys, because this file has no defaults. Arrays of states have the dtype of the
+weights, even if stored() rounds the elements.
 make_cases.py uses weights in float64 for the recorded results, and in the dtype of the case to measure rounding errors.
 """
 from __future__ import annotations
@@ -144,8 +145,8 @@ class Block:
 class Group:
     """Parameters with the same keys.
 
-    weights: {position: parameter}; steps change the arrays in place. move: perturbs a factor matrix before its root is
-    computed.
+    weights: {position: parameter}; step() changes the arrays in place. move: perturbs a factor matrix before its root
+    is computed.
     """
 
     def __init__(self, k: Keys, weights: dict[int, np.ndarray], steps: int, move: Callable = lambda a: a) -> None:

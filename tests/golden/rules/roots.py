@@ -18,7 +18,8 @@ def norm(x: np.ndarray) -> float:
 def newton(a: np.ndarray, r: int, k: Keys, margins: list[float]) -> np.ndarray:
     """Return A^(-1/r), computed by the coupled inverse Newton iteration.
 
-    For each iteration, append |log(error / root_tolerance)| to margins.
+    Append |log(error / root_tolerance)| to margins in each iteration, where error is the largest element of |Y - I|. If
+    a margin is near 0, rounding could decide when the iteration stops.
     """
     one = np.eye(len(a), dtype=a.dtype)
     z = (r + 1) / (2 * norm(a))

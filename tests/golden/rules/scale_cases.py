@@ -5,10 +5,10 @@
 
     scale_cases.py FOLDER
 
-A factor matrix scales with the square of the gradient. With a relative epsilon, its inverse r-th root scales by a power
-of two if the factor matrix scales by a power of 2^r. The direction then scales by a power of two, and the learning rate
-is scaled by the inverse of that power. Replays of FOLDER/as_is, FOLDER/up and FOLDER/down must therefore write equal
-files.
+A factor matrix scales with the square of the gradient. If the epsilon is relative and the factor matrix scales by a
+power of 2^r, the inverse r-th root of the factor matrix scales by a power of two. The direction then scales by a power
+of two, and the learning rate is scaled by the inverse of that power. Replays of FOLDER/as_is, FOLDER/up and FOLDER/down
+must therefore write equal files.
 """
 from __future__ import annotations
 

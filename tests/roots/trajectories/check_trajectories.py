@@ -309,7 +309,7 @@ class Result:
     margin: float = math.inf
 
     def distance(self, other: Result) -> float:
-        """Return the largest relative error max |W - V| / max |V| of a parameter, or infinity if one is not finite.
+        """Return the largest relative error max |W - V| / max |V|, or infinity if any W or V is not finite.
 
         W is the parameter in `self`, and V is the same parameter in `other` after the same step.
         """

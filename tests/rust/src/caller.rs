@@ -97,6 +97,7 @@ fn over_addresses(bind_other: bool) {
     let start = |arena: &mut Vec<u8>| unsafe { arena.as_mut_ptr().add(arena.as_ptr().align_offset(64)) };
     let (created, other) = (start(&mut arenas[0]), start(&mut arenas[1]));
     let (mut values, lr) = (model(), 0.1f64);
+    let grads: Vec<_> = (0..4).map(|t| gradients(&model(), t)).collect();
     // SAFETY: all bound memory outlives the optimizer, which is dropped at the end of the block.
     unsafe {
         let mut opt = Optimizer::builder(&plan).state(created.cast(), bytes).build().unwrap();
@@ -107,9 +108,8 @@ fn over_addresses(bind_other: bool) {
             opt.bind_state(other.cast(), other.cast()).unwrap();
             std::ptr::write_bytes(created, 0xff, bytes); // the steps must not read this arena any more
         }
-        for t in 0..4 {
-            let grads = gradients(&model(), t);
-            let buffers = values.iter_mut().zip(&grads).map(|(value, grad)| {
+        for grads in &grads {
+            let buffers = values.iter_mut().zip(grads).map(|(value, grad)| {
                 let mut buffers = libshampoo::sys::shampoo_buffers::new();
                 buffers.param = value.as_ptr().cast();
                 buffers.out = value.as_mut_ptr().cast();

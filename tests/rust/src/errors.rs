@@ -71,7 +71,11 @@ fn wrong_parameters_and_plan_options_are_rejected() {
     expect(plan.param(Param::new("large", &[usize::MAX])), Code::Invalid, &["large", "18446744073709551615"]);
     expect(plan.param(Param::new("i", &[2]).dtype(libshampoo::Dtype::I32)), Code::Invalid, &["i"]);
     let rectangle = Shard::Rectangle { offset: vec![0], shape: vec![1, 3] };
-    expect(plan.param(Param::new("r", &[2, 3]).shard(rectangle)), Code::Invalid, &["1 offsets", "expected 2 of each"]);
+    expect(
+        plan.param(Param::new("r", &[2, 3]).shard(rectangle)),
+        Code::Invalid,
+        &["an offset of length 1", "expected the length 2"],
+    );
     let flat = Shard::Flat { offset: 4, count: 3 };
     expect(plan.param(Param::new("f", &[2, 3]).shard(flat.clone())), Code::Invalid, &["f"]);
     expect(plan.shard(7, 0, &flat), Code::Invalid, &["parameter 7", "index below 1"]);
@@ -124,7 +128,7 @@ fn a_gradient_that_is_not_finite_changes_nothing() {
 }
 
 #[test]
-fn wrong_numbers_and_counters_are_rejected() {
+fn wrong_keys_values_and_counters_are_rejected() {
     let mut opt = optimizer();
     expect(opt.set(0, "grafting", 1.0), Code::Invalid, &["grafting"]);
     expect(opt.set(5, "lr", 1.0), Code::Invalid, &["5"]);

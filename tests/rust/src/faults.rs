@@ -99,7 +99,7 @@ fn a_communicator_with_wrong_results_causes_no_undefined_behaviour() {
     assert!(rejected >= 18, "{rejected} calls were rejected; expected at least 18, one for each optimizer");
 }
 
-/// The caller can write any values to a state. The next step must either reject the values or succeed.
+/// The caller can write any values to a state. Each later step must either reject the values or succeed.
 #[test]
 fn a_state_with_wrong_values_causes_no_undefined_behaviour() {
     let mut rejected = 0;

@@ -84,7 +84,7 @@ fn log_messages_reach_the_callback() {
 }
 
 #[test]
-fn an_inverse_root_is_computed_in_place() {
+fn an_inverse_root_is_written_to_the_output() {
     let mut config = Config::new().unwrap();
     config.set("epsilon", 0.0).unwrap();
     // A matrix with the eigenvalues 1 and 3.

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that shampoo-ckpt verify finds all damage, and names each damaged file, entry and parameter."""
+"""Checks that the command `shampoo-ckpt verify` finds all damage, and names each damaged file, entry and parameter."""
 import re
 
 from checkpoints import Case, Checkpoint, ckpt, flip, main, make
@@ -10,7 +10,7 @@ WEIGHT = "encoder/layer.0/weight"
 
 class Verify(Case):
     def damage(self):
-        """Runs verify. Returns the lines that report damage, and the last line, which counts the damage."""
+        """Runs `verify`. Returns the lines that report damage, and the last line, which counts the damage."""
         lines = self.run_tool(1, "verify", self.folder).splitlines()
         self.assertTrue(lines[-1].startswith("not ok: "), lines)
         return lines[:-1], lines[-1]
@@ -137,7 +137,7 @@ class Verify(Case):
                                  "1 are in several blocks: 8"])
 
     def test_a_parameter_that_is_checked_in_several_windows(self):
-        # verify checks 2^22 elements at a time (kWindow in coverage.cc).
+        # The tool checks 2^22 elements at a time (kWindow in coverage.cc).
         make(self.folder, "--steps", 1, "--shape", "wide=2500x2500", "--set", "max_preconditioner_dim=1250",
              "--set", "precondition_frequency=100")
         checkpoint = Checkpoint(self.folder)

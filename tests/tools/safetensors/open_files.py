@@ -57,7 +57,7 @@ def expected_tensors(dump, shapes):
     entries = [entry for entry in json.loads((dump / "entries.json").read_text(encoding="utf-8"))
                if not entry["key"].startswith("group.")]
     first = {}  # {(block, rank): index of the block's first element in the flattened parameter}
-    held = {}  # {(parameter, rank): how many of the parameter's elements the rank holds}
+    held = {}  # {(parameter, rank): number of elements of the parameter's blocks whose states the rank keeps}
     for entry in entries:
         block, _ = entry["key"].rsplit("/", 1)
         if entry["key"].endswith("/filtered_grad"):
@@ -69,7 +69,8 @@ def expected_tensors(dump, shapes):
         block, state = entry["key"].rsplit("/", 1)
         param = block.rsplit("/", 1)[0]
         # In the key of a state entry, blocks of a shard are numbered from 0 on each rank. In the name of a tensor in a
-        # file, the index of the block's first element replaces this number.
+        # file, the index of the block's first element replaces this number, unless the shard is the whole parameter.
+        # entry["piece"] is shampoo_state_entry.of_shard.
         is_part = held[param, entry["rank"]] < int(np.prod(shapes[param], dtype=np.int64))
         if entry["piece"] and is_part:
             block = f"{param}/@{first[block, entry['rank']]}"

@@ -257,7 +257,7 @@ pub struct shampoo_block_info {
     pub param: i32,
     /// Replica rank that keeps its state and computes its update, in \[0, replica_world) (key "balance").
     pub owner: i32,
-    /// Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, it can be any of them.
+    /// Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, any shard rank.
     pub shard_owner: i32,
     /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
     pub of_shard: i32,
@@ -282,8 +282,8 @@ pub struct shampoo_plan_desc {
     pub struct_size: usize,
     /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
-    /// Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If that is 0,
-    /// too, at most as many as the affinity mask and the CPU quota of the control group allow; small steps use fewer.
+    /// Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0,
+    /// as many as the work justifies, but not more than the affinity mask and the control group's CPU quota allow.
     pub threads: i32,
     /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
@@ -317,11 +317,11 @@ pub struct shampoo_comm_ops {
     /// make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
     /// message. Runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
-    /// All-to-all, for a shard_comm with "shard_mode" gather: sends send_bytes\[r\] bytes to each rank r, including this
-    /// one, and receives recv_bytes\[r\] bytes from it. In send and recv the data of rank 0 is first, then that of rank 1,
-    /// and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the same sequence,
-    /// device_type determines memory and stream, and 0 means success. Either all ranks have this callback, or none. NULL
-    /// (default): all_gather is used instead, which takes more memory and sends more.
+    /// All-to-all, for a shard_comm with "shard_mode" gather: for each rank r, including this one, sends send_bytes\[r\]
+    /// bytes to rank r and receives recv_bytes\[r\] bytes from rank r. In send and recv the data of rank 0 is first, then
+    /// that of rank 1, and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the
+    /// same sequence, device_type determines memory and stream, and 0 means success. Either all ranks have this callback,
+    /// or none. NULL (default): all_gather is used instead, which takes more memory and sends more.
     pub all_to_all: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const usize, *mut c_void, *const usize, *mut c_void) -> i32>,
     /// Returns the error of an earlier collective, if it was detected only after the callback of that collective had
     /// returned; otherwise 0. It is called before each all_gather and all_to_all. Default: NULL.
@@ -336,10 +336,10 @@ pub struct shampoo_comm_ops {
 
 /// Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
 ///
-/// On the CPU they allocate the arena of the state (unless one is passed) and the workspace; small tables and scratch
-/// memory of the solver stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
-/// cuBLAS and cuSOLVER allocate their own memory. Only shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over
-/// a communicator of device memory, shampoo_save() and shampoo_load() call them, on the calling thread.
+/// On the CPU they allocate the arena of the state (unless one is passed) and the workspace except the scratch memory of
+/// OpenBLAS; small tables stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
+/// cuBLAS and cuSOLVER allocate their own memory. These functions are called only on the calling thread, by
+/// shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over device memory, shampoo_save() and shampoo_load().
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -471,14 +471,14 @@ pub struct shampoo_root_info {
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance; methods 0, 1, 2 and 5 always report 1. 0: stopped at root_max_iterations: x is the
+    /// 1: converged to root_tolerance (always so with methods 0, 1, 2 and 5). 0: stopped at root_max_iterations; x is the
     /// last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved.
     pub converged: i32,
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
     /// Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is
     /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
-    /// directions. NaN if x^p cannot be computed; 0 if the exponent is 0.
+    /// directions. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0.
     pub residual: f64,
 }
 
@@ -683,16 +683,16 @@ extern "C" {
     ///
     /// - `plan` not finished yet.
     /// - returns `SHAMPOO_E_INVALID`: one of:
-    ///   - a block with factor matrices has a dim above 32750, a block has more than 2^31 - 1 elements, or there are more
-    ///   than 2^20 blocks: choose another "max_preconditioner_dim";
+    ///   - a factor matrix would have a size above 32750, a block more than 2^31 - 1 elements, or the plan more than 2^20
+    ///   blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter;
-    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN: it
-    ///   has no factor matrices, and without grafting nothing updates it;
+    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN:
+    ///   neither preconditioning nor grafting would apply to it;
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
-    ///   - a key such as "norm_control" needs norms of whole tensors, but shards are local, or a tensor has several
-    ///   blocks;
-    ///   - with method muon, a tensor is not a matrix and "route" is off, or shards are local and "muon_local" is false;
+    ///   - a key such as "norm_control" needs norms of whole tensors, but shards are local or a tensor has several blocks;
+    ///   - with method muon, a tensor has fewer than two dims and "route" is off, both dims of a matrix are above 32750,
+    ///   or shards are local and "muon_local" is false;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
     ///   or leave gaps, unless each is the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
@@ -852,7 +852,7 @@ extern "C" {
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
     /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
     ///   epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
-    ///   root_rank_handling pseudo_inverse, both must stay 0. With grafting adagrad, grafting_beta2 must stay 1.
+    ///   root_rank_handling pseudo_inverse, both must stay 0 instead. With grafting adagrad, grafting_beta2 must stay 1.
     /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
     ///   the plan with a value above 0, and set the key to 0 until it is needed.
@@ -884,8 +884,7 @@ extern "C" {
     ///
     /// A step first checks its inputs:
     /// - all parameters are bound, and factor matrices whose inverse roots are due are finite;
-    /// - no gradient (with coupled weight decay, also no parameter) contains a NaN, an infinity or a magnitude that would
-    ///   overflow a state.
+    /// - no gradient (with coupled weight decay, also no parameter) has NaN, infinity or a value that overflows a state.
     ///
     /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
     /// example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
@@ -895,10 +894,11 @@ extern "C" {
     /// Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
     /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
     ///   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
-    /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy. The update of
-    ///   the block is skipped (counter "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
+    /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy; or, only with
+    ///   several ranks, a state would overflow. The update of the block is skipped (counter "nonfinite_blocks"). If
+    ///   "on_nonfinite" is error, the default, the next step fails.
     ///
-    /// With several ranks the call is collective, and if one rank fails, all ranks return an error (docs/many_ranks.md). On
+    /// With several ranks the call is collective, and if one fails, all return an error (but see docs/many_ranks.md). On
     /// the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
     /// inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
     ///
@@ -971,8 +971,8 @@ extern "C" {
     ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
-    ///   time that all steps together spent in this phase, in seconds; 0 unless "track_times" is true. On the CPU, the times
-    ///   of all threads are added. On CUDA, the time is measured in the stream.
+    ///   time that all steps together spent in the named phase, in seconds; 0 unless "track_times" is true. On the CPU, the
+    ///   times of all threads are added. On CUDA, the time is measured in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
     ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
     ///   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
@@ -1062,7 +1062,8 @@ extern "C" {
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
     ///   the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
-    ///   hyper-parameters. If ranks hold one parameter but share no replica_comm, plans and states must be equal.
+    ///   hyper-parameters. If several ranks keep states of the same elements, for example replicas without a
+    ///   replica_comm, these ranks must have equal plans and states.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
     ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
@@ -1100,7 +1101,7 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong, or the checkpoint does not match; the error names a difference.
     /// - returns `SHAMPOO_E_IO`: there is no checkpoint, or a file is missing, unreadable or damaged. All ranks report the error.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the format is too new, or world takes device memory and a rank has no CUDA optimizer.
-    /// - returns `SHAMPOO_E_COMM`: as for shampoo_save().
+    /// - returns `SHAMPOO_E_COMM`: a collective failed. Other ranks may keep waiting, as described for shampoo_save().
     pub fn shampoo_load(
         opts: *const *mut shampoo_optimizer,
         count: i32,
@@ -1112,8 +1113,8 @@ extern "C" {
     /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
     /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
     /// zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
-    /// eigenvalues and root_rank_handling pseudo_inverse. If an iteration does not converge, this function returns its last
-    /// iterate (info-\>converged is 0), whereas a step uses it only if its residual is small.
+    /// eigenvalues and root_rank_handling pseudo_inverse. If newton or higher_order stops at root_max_iterations, this
+    /// function returns the last iterate (info-\>converged is 0), whereas a step uses it only if its residual is small.
     ///
     /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
     ///   "root_dtype" is auto, dtype is used.

@@ -71,8 +71,8 @@ impl<'a> OptimizerBuilder<'a> {
         self
     }
 
-    /// Sets the allocator for the arena of the state and for the workspace. On CUDA it also allocates the exchange
-    /// buffers. Small tables stay on the library's heap.
+    /// Sets the allocator for the arena of the state and for the workspace, which includes the exchange buffers. Small
+    /// tables stay on the library's heap.
     ///
     /// # Safety
     ///

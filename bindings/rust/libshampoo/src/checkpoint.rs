@@ -56,8 +56,8 @@ pub fn save(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: 
 /// describes later failures.
 ///
 /// - [`Code::Io`](crate::Code::Io): there is no checkpoint, or a file is missing or damaged.
-/// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint differs from the optimizers in parameters, dtypes,
-///   grafting or blocks.
+/// - [`Code::Invalid`](crate::Code::Invalid): the checkpoint does not match the optimizers, for example in parameters,
+///   dtypes, method, grafting or blocks.
 pub fn load(optimizers: &mut [&mut Optimizer], world: Option<&Comm>, directory: impl AsRef<Path>) -> Result<()> {
     call(sys::shampoo_load, optimizers, world, directory.as_ref())
 }

@@ -15,8 +15,8 @@ use std::slice;
 /// A call of [`all_gather`](Communicator::all_gather) or [`all_to_all`](Communicator::all_to_all) is an *exchange*. All
 /// ranks make the same sequence of exchanges, on the threads that call their optimizers. If an exchange or
 /// [`async_error`](Communicator::async_error) returns an error or panics, the call of the optimizer fails with
-/// [`Code::Comm`](crate::Code::Comm). This [`Error`] has the communicator's error or panic message in its message and
-/// as its source. Later steps of the optimizer fail, too.
+/// [`Code::Comm`](crate::Code::Comm). The source of the returned [`Error`] is the communicator's error or panic
+/// message, and the message of the [`Error`] quotes this source. Later steps of the optimizer fail, too.
 pub trait Communicator: Send + Sync {
     /// Returns the rank of this process. [`Comm::new`] calls this method once.
     fn rank(&self) -> usize;
@@ -70,9 +70,9 @@ pub trait Communicator: Send + Sync {
 
     /// Returns whether [`abort`](Communicator::abort) is implemented. [`Comm::new`] calls this method once.
     ///
-    /// Without `abort`, an optimizer on the CPU reports a failed collective to the other ranks in one more exchange:
-    /// the next exchange of the same step or, if there is none, the first exchange of its next step. Until then, the
-    /// other ranks wait.
+    /// Without `abort`, an optimizer on the CPU reports a failed exchange to the other ranks in one more exchange: the
+    /// next exchange of the same step or, if there is none, the first exchange of its next step. Until then, the other
+    /// ranks wait.
     fn has_abort(&self) -> bool {
         false
     }
@@ -155,7 +155,7 @@ unsafe extern "C" fn async_error(user: *mut c_void) -> i32 {
 
 unsafe extern "C" fn abort(user: *mut c_void) {
     let user = &*user.cast::<User>();
-    // The library call in progress reports the failed collective. A panic of abort() is not reported.
+    // The library call in progress reports the failure that made it call abort(). A panic of abort() is not reported.
     let _ = callback::run(|| user.communicator.abort());
 }
 

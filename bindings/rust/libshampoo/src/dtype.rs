@@ -44,7 +44,7 @@ impl Dtype {
         Dtype::ALL[self as usize].2
     }
 
-    /// Returns the name of the dtype in values of keys, such as "f32" or "bf16".
+    /// Returns the name of the dtype: "f32", "f64", "f16", "bf16", "i32" or "i64".
     pub fn name(self) -> &'static str {
         Dtype::ALL[self as usize].3
     }

@@ -86,8 +86,8 @@ impl Error {
         &self.message
     }
 
-    /// Returns the number of the step on CUDA that failed, if [`Optimizer::status`](crate::Optimizer::status) returned
-    /// this error. The first step has number 1.
+    /// Returns the number of the step on CUDA whose failure [`Optimizer::status`](crate::Optimizer::status) reported
+    /// with this error, counted from 1. Returns `None` for all other errors.
     pub fn step(&self) -> Option<i64> {
         self.step
     }

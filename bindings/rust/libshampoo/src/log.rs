@@ -48,7 +48,7 @@ fn replace(callback: Option<Callback>) {
     let mut current = CALLBACK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     let previous = std::mem::replace(&mut *current, callback);
     drop(current);
-    drop(previous); // after the lock was released, because the destructor may log, too
+    drop(previous); // after the lock was released, because dropping a callback may log, too
 }
 
 /// Sets the callback that receives log messages, and replaces the previous callback. Messages that are less severe

@@ -199,7 +199,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: the value is out of range for "lr" or the "computation_dtype" of a group. No group changes.
+    /// [`Code::Invalid`]: the value is outside the range of "lr", or too large for the "computation_dtype" of a group.
+    /// No group changes.
     pub fn set_lr(&mut self, lr: f64) -> Result<()> {
         let groups = 0..self.info.updates.len();
         let before = groups.map(|group| self.get(group, "lr")).collect::<Result<Vec<f64>>>()?;

@@ -26,7 +26,7 @@ pub enum Shard {
     },
 }
 
-/// Role of a parameter in the model. With the methods shampoo, soap and kl_shampoo, only parameters with the role
+/// Role of a parameter in the model. With the methods `shampoo`, `soap` and `kl_shampoo`, only parameters with the role
 /// `Hidden` have factor matrices, unless the key `route` is off. A bias or a scale that is stored as a vector needs no
 /// role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,13 +123,13 @@ impl Param {
         self
     }
 
-    /// Sets the dtype of the memory from [`Buffers::with_out`](crate::Buffers::with_out).
+    /// Sets the dtype of the memory that is passed to [`Buffers::with_out`](crate::Buffers::with_out).
     pub fn out_dtype(mut self, dtype: Dtype) -> Self {
         self.out_dtype = Some(dtype);
         self
     }
 
-    /// Sets the dtype of the memory from [`Buffers::with_copy`](crate::Buffers::with_copy).
+    /// Sets the dtype of the memory that is passed to [`Buffers::with_copy`](crate::Buffers::with_copy).
     pub fn copy_dtype(mut self, dtype: Dtype) -> Self {
         self.copy_dtype = Some(dtype);
         self
@@ -237,7 +237,7 @@ impl Shard {
             Shard::Rectangle { offset, shape } => {
                 if offset.len() != ndim || shape.len() != ndim {
                     return Err(Error::invalid(format!(
-                        "{who} the shard has {} offsets and {} extents; expected {ndim} of each, one for each dim",
+                        "{who} the shard has an offset of length {} and a shape of length {}; expected the length {ndim} for both",
                         offset.len(),
                         shape.len()
                     )));

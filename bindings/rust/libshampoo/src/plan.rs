@@ -192,9 +192,9 @@ impl PlanBuilder {
 pub struct Block {
     /// Index of its parameter.
     pub param: usize,
-    /// Replica rank that stores its state and computes its update.
+    /// Replica rank of the process that stores its state and computes its update.
     pub owner: usize,
-    /// Shard rank that stores its state and computes its update.
+    /// Shard rank of the same process.
     pub shard_owner: usize,
     /// True for a block of this rank's shard, false for a block of the whole parameter.
     pub of_shard: bool,

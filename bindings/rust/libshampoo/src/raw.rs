@@ -44,9 +44,10 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// The same as for [`step`](Optimizer::step), except that [`Code::State`] means that a parameter has not been bound
-    /// or that a communicator is in use by another call. On CUDA, a later call, such as [`status`](Optimizer::status),
-    /// returns errors that the device detects.
+    /// The same as for [`step`](Optimizer::step), except for [`Code::State`]: a parameter has not been bound, a
+    /// communicator is in use by another call, or there is another of the causes that the C header lists for
+    /// `shampoo_optimizer_step`. On CUDA, a later call, such as [`status`](Optimizer::status), returns errors that the
+    /// device detects.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;
         check(sys::shampoo_optimizer_step(self.as_ptr(), self.stream))
@@ -90,9 +91,9 @@ impl Optimizer {
     ///
     /// # Safety
     ///
-    /// Both arenas must have the size that [`Plan::bytes`] returns for "state". `state_in` must contain the state of an
-    /// optimizer with an equal plan. No other code may use the arenas until other arenas are bound or the optimizer is
-    /// dropped.
+    /// Arenas that are not NULL must have the size that [`Plan::bytes`] returns for "state". `state_in` must contain
+    /// the state of an optimizer with an equal plan. No other code may use the arenas until other arenas are bound or
+    /// the optimizer is dropped.
     ///
     /// # Errors
     ///
@@ -112,7 +113,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: there is no such group, the key is not supported, or `T` is neither `f32` nor `f64`.
+    /// [`Code::Invalid`]: there is no such group, the key is not supported, `T` is neither `f32` nor `f64`, or `value`
+    /// is misaligned (on CUDA).
     pub unsafe fn bind_scalar<T: crate::Element>(&mut self, group: usize, key: &str, value: *const T) -> Result<()> {
         let (group, key) = (to_i32("group", group)?, c_string("key", key)?);
         let dtype = T::DTYPE.code();

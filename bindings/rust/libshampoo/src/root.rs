@@ -40,7 +40,7 @@ pub struct RootInfo {
     /// Largest element of |A X^p - I|, computed in f64. A is `a + e I` (see [`inverse_root`]), X is the inverse root,
     /// and p is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of `inverse_root`. If the key
     /// "root_rank_handling" is "pseudo_inverse", I is replaced by the projector onto the eigenvectors that the
-    /// pseudo-inverse keeps. NaN if X^p cannot be computed; 0 if `exponent_multiplier` is 0.
+    /// pseudo-inverse keeps. NaN if X^p or the projector cannot be computed; 0 if `exponent_multiplier` is 0.
     pub residual: f64,
 }
 

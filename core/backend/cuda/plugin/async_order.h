@@ -40,7 +40,7 @@ class AsyncOrder {
   //
   // Makes later work in the stream of the roots wait until the job may start (RecordStart).
   Status WaitForStart(cudaStream_t roots, int64_t job) const;
-  // Records the end of the job after all its work has been enqueued. If recording fails, waits for this work.
+  // Records the end of the job, all of whose work must already be enqueued. If recording fails, waits for this work.
   Status RecordEnd(cudaStream_t roots, int64_t job) const;
 
  private:
@@ -49,7 +49,7 @@ class AsyncOrder {
   }
 
   // Job j uses the events at index j modulo the number of events. If an event has been recorded again for a later job,
-  // waiting for the event also waits for the later job. This wait is longer than necessary, but correct.
+  // waiting for the event lasts until the start or the end of the later job: longer than necessary, but correct.
   std::vector<OwnedEvent> start_, done_;
   std::vector<int64_t> last_job_;  // by block; 0: the block has had no job
   int64_t started_ = 0;            // the number of the last job whose start was recorded

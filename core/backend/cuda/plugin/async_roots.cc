@@ -57,7 +57,8 @@ Status AsyncRoots::Submit(const StepArgs& args, const PlanView& plan) {
 
 Status AsyncRoots::Run(const Job& job) {
   const CaptureModeScope mode;
-  // Do not use a DeviceScope: its destructor would make device 0 current again, and thus create a context on device 0.
+  // Do not use a DeviceScope: its destructor would make device 0, the initial device of each thread, current again, and
+  // thus create a context on device 0.
   SHAMPOO_CUDA_TRY(cudaSetDevice(device_));
   SHAMPOO_RETURN_IF_ERROR(order_.WaitForStart(handles().stream, job.number));
   Status status = enqueue_(*this, job);

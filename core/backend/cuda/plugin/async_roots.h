@@ -15,16 +15,16 @@
 
 namespace shampoo::cuda {
 
-// Computes inverse roots while steps continue with the old roots (root_async). Owns a stream of the lowest priority and
-// a thread that enqueues the computations in this stream. The thread is needed because some root methods wait for the
-// device while they are being enqueued (RootSolver::Compute).
+// Computes inverse roots while steps continue with the old roots (key `root_async`). Owns a stream of the lowest
+// priority and a thread that enqueues the computations in this stream. The thread is needed because some root methods
+// wait for the device while they are being enqueued (RootSolver::Compute).
 class AsyncRoots {
  public:
   // A job: the computation of the roots of all snapshots that one step takes.
   struct Job {
     int64_t number = 0;
     std::vector<DeviceSettings> groups;  // the settings in that step
-    std::vector<RootTask> tasks;         // by block; only blocks with kTakeSnapshot belong to the job
+    std::vector<RootTask> tasks;         // by block; the job computes only the roots of blocks with kTakeSnapshot
   };
   // Enqueues the computation of a job. The thread calls this function, possibly while this object is being destroyed.
   using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;
@@ -42,7 +42,7 @@ class AsyncRoots {
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() const { return solver_.get(); }
-  // Returns the number of slots for jobs.
+  // Returns the largest possible number of jobs that wait to be enqueued or are being enqueued (see JobThread).
   size_t slots() const { return order_.size(); }
 
   // Waits until the thread has enqueued the last job that computes the roots of a block. Call this before

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels for the averages of the keys averaging and weight_ema (core/rules/averages.h). If a step updates a block,
-// ApplyDirections() in direction.cu writes the average of the block.
+// Kernels for the averages that the keys `averaging` and `weight_ema` add (core/rules/averages.h). If a step updates a
+// block, ApplyDirections() in direction.cu writes the average of the block.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 
@@ -15,7 +15,8 @@ SHAMPOO_DEVICE inline bool MovesIterate(const Tables& tables, int32_t b) {
          IsFinite(work.scale.size);
 }
 
-// Writes the old parameter minus the new one. For each tile, computes the sum of the squares of this difference.
+// Writes the difference between the old and the new parameter: old minus new, where the new parameter is not rounded
+// yet. For each tile, computes the sum of the squares of this difference.
 template <typename Real>
 struct AveragedDifferenceBody {
   Tables tables;
@@ -58,9 +59,9 @@ struct AveragedDirectionBody {
 };
 
 // Returns the weight of this step's iterate in the average of a block (averaging=schedule_free). is_routed: whether
-// adam updates the block although the group has method muon. Such blocks have scalars of their own, which are not set
-// if only other shard ranks have gradients of the group. Therefore this function reads the settings of the group
-// instead.
+// `adam` updates the block although the group has method `muon`. A routed block has its own row of Tables::groups. This
+// row is not set if only other shard ranks have gradients of the group, so the weight is computed from the settings in
+// the row of the group.
 SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
   const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
   return WeightOfIterate(settings, settings.lr);

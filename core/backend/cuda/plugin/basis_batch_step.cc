@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A batch uses four buffers of tensors. The table shows their contents after each operation of a step with
-// basis_order=after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP and
-// KL-Shampoo whiten the gradient (UpdateKlFactors). With other methods, the operation `factors` leaves `third`
-// unchanged. The operation soap_post orthogonalizes the direction if the key of the same name is set.
+// basis_order=after. An operation uses the buffer marked (between) for its intermediate results. Only KL-SOAP (method
+// soap with factor_correction=kl) and KL-Shampoo whiten the gradient (UpdateKlFactors). With other methods, the
+// operation `factors` leaves `third` unchanged. The operation soap_post orthogonalizes the direction if the key of the
+// same name is set.
 //
 //             first                   second                  third                   fourth
 //   rotate    gradient                (between)               rotated gradient
@@ -62,7 +63,7 @@ auto BasisBatchStep::WorkOf(const Call* call, cudaStream_t stream, const Tables&
   basis.fourth = workspace_ + at.fourth;
   basis.moved = workspace_ + at.moved;
   basis.bases = workspace_ + at.bases;
-  basis.turns = workspace_ + at.turns;
+  basis.rotations = workspace_ + at.rotations;
   basis.products = workspace_ + at.products;
   basis.rotated = workspace_ + at.rotated;
   const auto group = static_cast<size_t>(batch.items[0].block->group);
@@ -169,7 +170,7 @@ Status BasisBatchStep::Preload(const Tables& tables, const BatchTables& batch_ta
   // Load the kernels for the products of orthogonal iteration, and the kernels of the eigensolver for one matrix.
   return ForEachFactor(work, kOnlyInitialize, [&](const BasisSolver::Factors& factors) -> Status {
     SHAMPOO_RETURN_IF_ERROR(
-        BasisSolver::Multiply(streams_.first(), factors, false, basis.turns, basis.bases, basis.products));
+        BasisSolver::Multiply(streams_.first(), factors, false, basis.rotations, basis.bases, basis.products));
     return solver_.PreloadSingle(streams_.first(), factors);
   });
 }
@@ -192,8 +193,8 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(Filter(work));
   SHAMPOO_RETURN_IF_ERROR(UpdateFactors(work));
   SHAMPOO_RETURN_IF_ERROR(CompleteDirection(work));
-  // The first gradient of a block initializes the block, and may also be its first update. In this case, a refresh may
-  // be due, too.
+  // The first gradient of a block initializes the block. Unless SkipsFirst() is true, this gradient is then also used
+  // for the first update of the block, in which a refresh may be due.
   const TaskSelection refreshed{.computes = true, .initializes = IsBasisDue(work.settings, 1)};
   if (HasTask(work, RootTask::kCompute) || (refreshed.initializes && has_first)) {
     SHAMPOO_RETURN_IF_ERROR(Refresh(work, refreshed, tensors.first));
@@ -347,7 +348,7 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
 
 // With kl_eigenvalues=ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
 // k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). To whiten a gradient is
-// to contract it with the matrices that LoadBases() writes to `turns`. These matrices and the next eigenvalues are
+// to contract it with the matrices that LoadBases() writes to `rotations`. These matrices and the next eigenvalues are
 // computed from the old bases and eigenvalues.
 Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
@@ -368,7 +369,7 @@ Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
                                        {.from = work.args.batch.first,
                                         .to = basis.third,
                                         .other = work.args.batch.second,
-                                        .matrices = basis.turns,
+                                        .matrices = basis.rotations,
                                         .without = k}));
       // With only one factor matrix, the gradient is not whitened. The step has already checked this gradient.
       const bool is_whitened = block.present_factors() > 1;
@@ -400,7 +401,8 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
     const bool uses_eigen = is_first && settings.basis_init == BasisInit::kEigen;
     SHAMPOO_RETURN_IF_ERROR(
         solver_.Compute(handles, factors, settings, uses_eigen ? BasisMethod::kEigen : settings.basis_method));
-    SHAMPOO_RETURN_IF_ERROR(BasisSolver::Multiply(handles, factors, true, basis.bases, tensors.matrices, basis.turns));
+    SHAMPOO_RETURN_IF_ERROR(
+        BasisSolver::Multiply(handles, factors, true, basis.bases, tensors.matrices, basis.rotations));
     SHAMPOO_CUDA_TRY(FixTurns(work.stream, work.args, factors.run));
     return {};
   };
@@ -410,18 +412,19 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
   const bool permutes = settings.basis_transport == BasisTransport::kPermute &&
                         settings.basis_method == BasisMethod::kQr && settings.basis_sort == BasisSort::kBefore;
   if (rotates || permutes) {
-    const auto turn = [&](const BasisSolver::Factors& factors) -> Status {
-      SHAMPOO_CUDA_TRY(TurnMoments(work.stream, work.args, factors.run));
+    const auto rotation = [&](const BasisSolver::Factors& factors) -> Status {
+      SHAMPOO_CUDA_TRY(RotateMoments(work.stream, work.args, factors.run));
       return {};
     };
-    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, turn));
+    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, rotation));
     SHAMPOO_RETURN_IF_ERROR(Transport(work, selection, RotatedState::kSecondMoment, spare));
   }
   SHAMPOO_CUDA_TRY(StoreBases(work.stream, work.args, selection));
   if (work.is_kl() && settings.kl_eigenvalues == KlEigenvalues::kBasis) {
-    SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, selection, basis.turns));
+    SHAMPOO_CUDA_TRY(LoadFactors(work.stream, work.args, selection, basis.rotations));
     const auto take = [&](const BasisSolver::Factors& factors) -> Status {
-      SHAMPOO_RETURN_IF_ERROR(BasisSolver::Multiply(handles, factors, false, basis.turns, basis.bases, basis.products));
+      SHAMPOO_RETURN_IF_ERROR(
+          BasisSolver::Multiply(handles, factors, false, basis.rotations, basis.bases, basis.products));
       SHAMPOO_CUDA_TRY(TakeEigenvalues(work.stream, work.args, factors.run));
       return {};
     };
@@ -431,7 +434,7 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
   return {};
 }
 
-// Converts a state of the selected blocks to the new bases: contracts the state with the matrices in `turns`.
+// Converts a state of the selected blocks to the new bases: contracts the state with the matrices in `rotations`.
 Status BasisBatchStep::Transport(const Work& work, TaskSelection selection, RotatedState state, void* spare) const {
   const BasisTables& basis = work.args.basis;
   const bool exists = std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -441,7 +444,7 @@ Status BasisBatchStep::Transport(const Work& work, TaskSelection selection, Rota
   SHAMPOO_CUDA_TRY(LoadRotatedState(work.stream, work.args, selection, state, basis.third));
   SHAMPOO_RETURN_IF_ERROR(ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) {
     return Contract(work, streams_.first(), group, {first, count, -1},
-                    {.from = basis.third, .to = basis.fourth, .other = spare, .matrices = basis.turns});
+                    {.from = basis.third, .to = basis.fourth, .other = spare, .matrices = basis.rotations});
   }));
   SHAMPOO_CUDA_TRY(StoreRotatedState(work.stream, work.args, selection, state, basis.fourth));
   return {};

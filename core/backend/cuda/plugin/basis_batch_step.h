@@ -23,7 +23,7 @@ class BasisBatchStep {
  public:
   struct Call {
     const StepArgs& args;
-    int64_t ticket;
+    int64_t ticket;  // the number of the step; becomes RootStatus::ticket of each eigenbasis that the step refreshes
     const StepPhases& phases;
   };
 
@@ -51,13 +51,13 @@ class BasisBatchStep {
   };
   // How Contract() contracts tensors with the matrices of several dims, one dim after another.
   struct Chain {
-    void* from;
+    void* from;      // the tensors; not overwritten
     void* to;        // receives the result of the last contraction
     void* other;     // a buffer for intermediate results
     void* matrices;  // a buffer of matrices
     bool transposed = false;
     bool may_use_tf32 = false;  // whether products use TF32 if precondition_math is tf32
-    int without = -1;           // the dim that is not contracted; -1: all dims are contracted
+    int without = -1;           // a dim that is left out; -1: all dims that have a factor matrix are contracted
   };
 
   Work WorkOf(const Call* call, cudaStream_t stream, const Tables& tables, const BatchTables& work,

@@ -54,7 +54,8 @@ struct LoadBasesBody {
     const int64_t d = part.d;
     const auto* const q = reinterpret_cast<const Real*>(args.tables.state_out + block.basis[tile.dim].offset);
     Real* const to = static_cast<Real*>(args.basis.bases) + block.matrix_at[tile.dim];
-    Real* const whitened = static_cast<Real*>(args.basis.turns) + block.matrix_at[tile.dim];
+    // Outside of a refresh, the buffer of the rotations holds Q diag(s).
+    Real* const whitened = static_cast<Real*>(args.basis.rotations) + block.matrix_at[tile.dim];
     const bool is_stepped = IsStepped(args.tables, tile.block);
     const bool is_first = is_stepped && args.basis.work[tile.block].is_first != 0;
     ForEachOfBoth(cta, part, [&](int64_t r, int64_t c) {
@@ -131,8 +132,8 @@ struct StoreRotatedBody {
     if (!IsSelected(args, tile.block, selection) || !slot.present() || FactorCount(part.block) == 0) return;
     const Real* const tensor = part.In(from);
     const Rounding rounding(args.tables, tile.block,
-                            state == RotatedState::kFilteredGradient ? RoundedState::kTurnedFilteredGrad
-                                                                     : RoundedState::kTurnedSecondMoment);
+                            state == RotatedState::kFilteredGradient ? RoundedState::kRotatedFilteredGrad
+                                                                     : RoundedState::kRotatedSecondMoment);
     cta.ForEach(part.size, [&](int64_t i) {
       const int64_t at = part.begin + i;
       rounding.Write(args.tables.state_out + slot.offset, slot.dtype, at, at, tensor[i]);

@@ -61,7 +61,8 @@ struct BasisFactor {
   SHAMPOO_DEVICE RootStatus& Status(const BasisArgs& args) const { return args.tables.roots[block.root_at[dim]]; }
 };
 
-// Returns the inverse square roots of the eigenvalues of dim k.
+// Returns the state kl_scale of dim k (factor_correction kl, which method kl_shampoo always uses): the inverse square
+// root of the eigenvalue for each column of the basis of this dim.
 template <typename Real>
 SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& block, int k) {
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);

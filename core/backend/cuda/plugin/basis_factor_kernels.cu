@@ -161,7 +161,7 @@ struct StoreEigenvaluesBody {
     }
   }
 
-  // Returns whether the gradient has changed the average of any eigenvalue.
+  // Returns whether the gradient has contributed to the moving average of any eigenvalue of a dim.
   SHAMPOO_DEVICE bool HasAnyTerm(const Cta& cta, int32_t b, int64_t d, const double* next, const Real* scales) const {
     const double decay = args.basis.work[b].eigenvalue_decay;
     return cta.First(d, [&](int64_t i) { return HasTerm(decay, static_cast<double>(scales[i]), next[i]); }) < d;

@@ -6,7 +6,8 @@
 #include "core/backend/cuda/plugin/kernel_tables.h"
 
 // The kernels for methods that work in eigenbases (soap, kl_shampoo). core/backend/cpu/basis_step.cc contains the same
-// step for the CPU. basis_batch_step.cc shows the order of the kernels and the contents of the buffers.
+// step for the CPU. basis_batch_step.cc shows the order of the kernels and the contents of the buffers. In this file,
+// `first` and `second` are the buffers BatchTables::first and second; "the batch's matrices" is BatchTables::matrices.
 namespace shampoo::cuda {
 
 // Records of all blocks, and buffers in device memory (DeviceLayout::BasisLayout). Each batch reuses the buffers of the
@@ -21,10 +22,10 @@ struct BasisTables {
   void* fourth;
   void* moved;  // see tensor_products.h; empty if no block has more than two dims
   // Buffers of matrices. In a refresh, Q is the previous basis, and Q' is the new one.
-  void* bases;     // Q; after StoreBases(): Q'
-  void* turns;     // Q^T Q', which converts states; outside of a refresh: see LoadBases()
-  void* products;  // intermediate results
-  void* rotated;   // q^T A q, to check a basis (CompareBases); empty if basis_tolerance is 0
+  void* bases;      // Q; after StoreBases(): Q'
+  void* rotations;  // Q^T Q', which rotates states; later, see RotateMoments(); outside of a refresh: see LoadBases()
+  void* products;   // intermediate results
+  void* rotated;    // input of CompareBases(), which checks bases; empty if basis_tolerance is 0
 };
 
 struct BasisArgs {
@@ -55,8 +56,9 @@ struct TaskSelection {
 // Increases gradient_count of each block that the step updates, and computes the scalars of the block's step. With
 // grafting, selects the direction of the grafting method for blocks before start_preconditioning_step.
 cudaError_t BeginBases(cudaStream_t stream, const BasisArgs& args);
-// Copies Q from the state to `bases`. whitens: whether to also write Q diag(s) to `turns`, where s are the inverse
-// square roots of the eigenvalues. For a block that the gradient initializes, writes the identity to `turns` instead.
+// Copies Q from the state to `bases`. whitens: whether to also write Q diag(s) to `rotations`, where s are the inverse
+// square roots of the eigenvalues. For a block that the gradient initializes, writes the identity to `rotations`
+// instead.
 cudaError_t LoadBases(cudaStream_t stream, const BasisArgs& args, bool whitens);
 // For the selected blocks, writes both triangles of F / BasisWork::divisor to a buffer of matrices. For all other
 // blocks, writes the identity.
@@ -100,9 +102,10 @@ cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool 
 cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 
 // basis_refresh_kernels.cu
-// Scales the factor matrices of a run in the batch's matrices, and adds basis_epsilon to their diagonals. Initializes
-// the BasisMember of each matrix. Replaces matrices that are not finite by the identity. keeps_zeros: whether
-// negligible matrices and 1 x 1 matrices are treated like all other matrices; if false, their bases are the identity.
+// Scales the factor matrices of a run, which are in the batch's matrices, and adds basis_epsilon to their diagonals.
+// Initializes the BasisMember of each matrix. Replaces matrices that are not finite by the identity. keeps_zeros:
+// whether negligible matrices and 1 x 1 matrices are treated like all other matrices; if false, their bases are the
+// identity.
 cudaError_t ScaleFactors(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool keeps_zeros);
 // Sets BasisMember::is_reached for the bases of a run that are accurate enough (basis_tolerance). `rotated` contains
 // q^T A q for each basis q, where A is the matrix that ScaleFactors() has computed. is_previous: whether q is the
@@ -112,16 +115,16 @@ cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const Basis
 // basis was computed. Also completes the root statuses. is_solved: whether an eigensolver has already written these
 // statuses.
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
-// If a previous basis is kept, replaces Q^T Q' in `turns` by the identity.
+// If a previous basis is kept, replaces Q^T Q' in `rotations` by the identity.
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
-// Replaces `turns` by the matrices that convert the second moment. With basis_transport=rotate and kl_eigenvalues=ema,
-// also converts the eigenvalues.
-cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
+// Replaces `rotations` by the matrices that convert the second moment. With basis_transport=rotate and
+// kl_eigenvalues=ema, also converts the eigenvalues.
+cudaError_t RotateMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Stores the new bases of the selected blocks, and copies them to `bases`.
 cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection);
 // Sets the eigenvalues of a run to the diagonal of Q'^T F Q' (kl_eigenvalues=basis). `products` contains F Q'.
 cudaError_t TakeEigenvalues(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
-// Writes the ticket to the root statuses of all selected blocks.
+// Writes `ticket`, the number of the step, to the root statuses of all selected blocks.
 cudaError_t MarkBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection, int64_t ticket);
 
 // basis_qr.cu
@@ -136,8 +139,9 @@ cudaError_t PermuteColumns(cudaStream_t stream, const BasisArgs& args, const Bas
 // Replaces each matrix in the buffer `a` by the orthonormal factor of its QR decomposition. If BasisMember::is_reached
 // is set, replaces the matrix by the matrix in the buffer `q` instead.
 cudaError_t Orthogonalize(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, void* a);
-// Copies the last iterates from the buffer `q` to the batch's matrices. sorts: whether the columns are written in the
-// order that OrderColumns() has computed. If so, a previous basis whose columns are not in this order is not kept.
+// Copies the results of orthogonal iteration, which are in the buffer `q`, to the batch's matrices. sorts: whether the
+// columns are written in the order that OrderColumns() has computed. If so, a previous basis whose columns are not in
+// this order is not kept.
 cudaError_t FinishIteration(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, const void* q, bool sorts);
 
 }  // namespace shampoo::cuda

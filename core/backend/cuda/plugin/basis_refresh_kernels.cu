@@ -124,32 +124,32 @@ struct FinishBasisBody {
 };
 
 template <typename Real>
-struct FixTurnBody {
+struct FixRotationBody {
   BasisArgs args;
   BasisRun run;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const BasisFactor<Real> factor(args, run, cta.index());
-    if (factor.member.is_kept != 0) SetIdentity(cta, factor.d, factor.In(args.basis.turns));
+    if (factor.member.is_kept != 0) SetIdentity(cta, factor.d, factor.In(args.basis.rotations));
   }
 };
 
 template <typename Real>
-struct TurnMomentBody {
+struct RotateMomentBody {
   BasisArgs args;
   BasisRun run;
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const BasisFactor<Real> factor(args, run, cta.index());
-    if (factor.member.is_kept != 0) return;  // the matrix in `turns` is I
+    if (factor.member.is_kept != 0) return;  // the matrix in `rotations` is I
     const int64_t d = factor.d;
     const GroupSettings& settings = args.tables.groups[factor.block.group].settings;
-    Real* const turn = factor.In(args.basis.turns);
+    Real* const rotation = factor.In(args.basis.rotations);
     if (settings.basis_transport == BasisTransport::kPermute) {
       const int32_t* const order = factor.Order(args);
-      return cta.ForEach(d * d, [&](int64_t i) { turn[i] = i / d == order[i % d] ? Real{1} : Real{0}; });
+      return cta.ForEach(d * d, [&](int64_t i) { rotation[i] = i / d == order[i % d] ? Real{1} : Real{0}; });
     }
-    cta.ForEach(d * d, [&](int64_t i) { turn[i] *= turn[i]; });
+    cta.ForEach(d * d, [&](int64_t i) { rotation[i] *= rotation[i]; });
     const bool averages = settings.kl_eigenvalues == KlEigenvalues::kEma;
     if (settings.factor_correction != FactorTerm::kKl || !averages) return;
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
@@ -158,7 +158,7 @@ struct TurnMomentBody {
       next[j] = 0;
       for (int64_t i = 0; i < d; ++i) {
         const auto s = static_cast<double>(scales[i]);
-        next[j] += TransportedTerm(static_cast<double>(turn[i * d + j]), s);
+        next[j] += TransportedTerm(static_cast<double>(rotation[i * d + j]), s);
       }
     });
     cta.ForEach(d, [&](int64_t j) { scales[j] = static_cast<Real>(TransportedScale(next[j])); });
@@ -200,7 +200,7 @@ struct TakeEigenvaluesBody {
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
     // This kernel runs only with kl_eigenvalues=basis, which requires basis_order=before. With this order, kl_init auto
-    // means 0.1, so StartsFromGradient() is false, and KlCap() ignores the mean.
+    // means 0.1, so StartsFromGradient() is false, and KlCap() ignores its last argument.
     const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {
@@ -243,11 +243,11 @@ cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisR
 }
 
 cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run) {
-  return LaunchBasis<FixTurnBody>(stream, run.count, args, run);
+  return LaunchBasis<FixRotationBody>(stream, run.count, args, run);
 }
 
-cudaError_t TurnMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run) {
-  return LaunchBasis<TurnMomentBody>(stream, run.count, args, run);
+cudaError_t RotateMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run) {
+  return LaunchBasis<RotateMomentBody>(stream, run.count, args, run);
 }
 
 cudaError_t StoreBases(cudaStream_t stream, const BasisArgs& args, TaskSelection selection) {

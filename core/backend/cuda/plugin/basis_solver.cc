@@ -37,8 +37,9 @@ Status BasisSolver::Compute(const Handles& handles, const Factors& factors, cons
     SHAMPOO_RETURN_IF_ERROR(Iterate(handles, factors, settings));
   } else {
     if (settings.basis_tolerance > 0) {
-      SHAMPOO_RETURN_IF_ERROR(Multiply(handles, factors, false, factors.args.batch.matrices, basis.bases, basis.turns));
-      SHAMPOO_RETURN_IF_ERROR(Compare(handles, factors, basis.bases, basis.turns, true));
+      SHAMPOO_RETURN_IF_ERROR(
+          Multiply(handles, factors, false, factors.args.batch.matrices, basis.bases, basis.rotations));
+      SHAMPOO_RETURN_IF_ERROR(Compare(handles, factors, basis.bases, basis.rotations, true));
     }
     SHAMPOO_RETURN_IF_ERROR(Solve(handles, factors, settings.basis_sort == BasisSort::kAscending, false));
   }
@@ -81,7 +82,7 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
 }
 
 // Computes bases by orthogonal iteration. The first iterate is the previous basis, in the buffer `bases`. Later
-// iterates and the products A q alternate between the buffers `turns` and `products`. A is the matrix that
+// iterates and the products A q alternate between the buffers `rotations` and `products`. A is the matrix that
 // ScaleFactors() has computed, and q is the current iterate.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
@@ -89,7 +90,7 @@ Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, cons
   const BasisRun& run = factors.run;
   void* const a = args.batch.matrices;
   void* q = basis.bases;
-  void* product = basis.turns;
+  void* product = basis.rotations;
   void* spare = basis.products;
   for (int64_t i = 0; i < settings.basis_iterations; ++i) {
     SHAMPOO_RETURN_IF_ERROR(Multiply(handles, factors, false, a, q, product));
@@ -105,7 +106,7 @@ Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, cons
   }
   const bool sorts = settings.basis_sort == BasisSort::kAfter || settings.basis_sort == BasisSort::kAscending;
   if (sorts) {
-    // Sort the columns even if the previous basis is accurate enough.
+    // Sort the columns of q even if q is accurate enough for basis_tolerance.
     SHAMPOO_RETURN_IF_ERROR(Multiply(handles, factors, false, a, q, product));
     SHAMPOO_CUDA_TRY(OrderColumns(
         handles.stream, args, run, q, product,

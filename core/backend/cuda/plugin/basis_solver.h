@@ -33,8 +33,8 @@ class BasisSolver {
   Status Compute(const Handles& handles, const Factors& factors, const DeviceSettings& settings,
                  BasisMethod method) const;
 
-  // Makes cuSOLVER load the kernels of the solver for one matrix, which Compute() uses if the solver for batches
-  // refuses a batch.
+  // Makes cuSOLVER load the kernels of its solver for a single matrix. Compute() uses this solver if the solver for
+  // batches refuses a batch.
   Status PreloadSingle(const Handles& handles, const Factors& factors) const;
 
   // Returns the position of a run's matrices in a buffer of matrices.

@@ -53,7 +53,7 @@ struct BeginStepBody {
       // No step is made after a rejection that the host has not acknowledged.
       const bool is_unseen = report.rejections > known;
       // If an earlier attempt to enqueue this step failed, that attempt may already have rejected the step and counted
-      // the rejection. The other ranks may not know of this rejection.
+      // the rejection. It is possible that the other ranks do not know of this rejection.
       const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
       state.counted = is_own ? 1 : is_unseen ? 2 : 0;
       state.failure = failure;
@@ -188,7 +188,7 @@ struct EndStepBody {
       StepReport& report = tables.state->report;
       // If all ranks export (exports is 1), every host waits for this report and returns the rejection as an error. The
       // rejection is therefore acknowledged here. If another rank makes a step (exports is 2), the host of that rank
-      // may read the rejection later. The rejection is then not acknowledged here.
+      // may read the rejection later. In that case, the rejection is not acknowledged here.
       if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
         tables.state->acknowledged_rejections = report.rejections;
       }

@@ -6,9 +6,10 @@
 
 namespace shampoo::cuda {
 
-// Returns whether P, the direction of a block, is in the second of the two buffers of tensors. This depends on the
-// direction rule (DeviceBlock::direction_in_second). It also depends on whether the key norm_control, update_floor or
-// averaging has replaced P by the old parameter minus the new one, because this difference is in the other buffer.
+// Returns whether P, the direction of a block, is in BatchTables::second. Otherwise P is in BatchTables::first. The
+// direction rule writes P to `second` if the rule is kPrecondition and direction_in_second is 1, and otherwise to
+// `first`. If the old parameter minus the new one has replaced P (BlockWork::is_difference), the difference is in the
+// other buffer.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);

@@ -245,7 +245,7 @@ class BlockCheck {
     return largest;
   }
 
-  // Factor matrices that steps compute are finite, but the caller may have written other matrices to the state.
+  // Factor matrices that steps compute are finite, but the caller may have written NaN or infinity to the state.
   SHAMPOO_DEVICE void CheckFactors() const {
     const uint64_t* tiles = tables_.scanned_factors + block_.first_matrix_tile;
     for (int k = 0; k < block_.factors; ++k) {

@@ -19,7 +19,7 @@ std::string SupportedText(std::string_view built_for);
 
 // Returns an error if the plugin has no kernels for a device.
 Status CheckComputeCapability(int device);
-// Returns this error without checking. Called if CUDA reports that there are no kernels for a device.
+// Returns the error of CheckComputeCapability() without a check, for devices for which CUDA reports missing kernels.
 Status NoKernelsFor(int device);
 
 }  // namespace shampoo::cuda

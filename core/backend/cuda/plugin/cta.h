@@ -9,9 +9,9 @@
 #include "core/backend/cuda/plugin/kernel_list.h"
 
 // A kernel is written as a body: a struct whose call operator does the work of one cooperative thread array (CTA). The
-// operator consists of reductions, and of loops whose iterations may run in any order. nvcc compiles a body for a GPU.
-// For the fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE is the name of
-// the header that defines Cta, LoadKernel() and LaunchKernel() for the fake.
+// operator calls functions of Cta: reductions, loops whose iterations may run in any order, and Once(). nvcc compiles a
+// body for a GPU. For the fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE
+// is the name of the header that defines Cta, LoadKernel() and LaunchKernel() for the fake.
 //
 //   struct Scale {
 //     float* data;

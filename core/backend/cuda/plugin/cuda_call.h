@@ -11,7 +11,7 @@
 namespace shampoo::cuda {
 
 // Converts a result of CUDA, cuBLAS or cuSOLVER to a Status whose message names the called function. call: the name of
-// the called function, or the source code of the whole call. If memory is exhausted, the code is kNoMemory.
+// the called function, or the source code of the whole call. If memory is exhausted, the Status has Code::kNoMemory.
 Status StatusOf(cudaError_t error, const char* call);
 Status StatusOf(cublasStatus_t status, const char* call);
 Status StatusOf(cusolverStatus_t status, const char* call);

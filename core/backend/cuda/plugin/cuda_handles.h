@@ -52,7 +52,7 @@ class OwnedStream {
 struct Handles {
   cudaStream_t stream = nullptr;
   cublasHandle_t blas = nullptr;
-  cusolverDnHandle_t solver = nullptr;  // nullptr: no roots are computed on the stream
+  cusolverDnHandle_t solver = nullptr;  // nullptr: the stream runs no work of cuSOLVER
 };
 
 class OwnedHandles {

@@ -91,7 +91,8 @@ SHAMPOO_DEVICE inline double MagnitudeOf(uint64_t pattern, Dtype dtype) {
   }
 }
 
-// Returns the position in the caller's buffers of element i of a block. Elements are counted in row-major order.
+// Returns the position of an element in the caller's buffers, in elements. i: row-major index of the element in its
+// block.
 SHAMPOO_DEVICE inline int64_t PlaceOf(const DeviceBlock& block, int64_t i) {
   if (block.dense) return block.offset + i;
   int64_t place = block.offset;

@@ -6,8 +6,8 @@
 
 // Functions that enqueue the kernels of a step or an export on a stream, grouped by source file. In a rejected step,
 // all kernels run, but they write neither outputs nor state. They still write the report, and the headers that report
-// the rejection to other ranks. If a step is skipped but not rejected (StepState::go is 0), the kernels write outputs
-// that leave the parameters unchanged.
+// the rejection to other ranks. If a step is skipped but not rejected (StepState::rejected and StepState::go are 0),
+// the kernels write outputs that leave the parameters unchanged.
 namespace shampoo::cuda {
 
 // begin.cu
@@ -18,10 +18,10 @@ cudaError_t SetTasks(cudaStream_t stream, const Tables& tables, const RootTask* 
 // Begins a step. Rejects the step if the host reports a failure (StepArgs::failure), or if the host has not
 // acknowledged an earlier rejection (StepArgs::acknowledged_rejections).
 cudaError_t BeginStep(cudaStream_t stream, const Tables& tables, int64_t ticket, const StepArgs& args);
-// Computes the scalars of the groups. Rejects the step if a step counter or the value of a bound key is out of range.
-// expected: by group, the step number for which the host has prepared the launches; 0: the group is not active. Also
-// rejects the step if the actual step number of a group may require other root tasks or direction rules than the
-// expected one. narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
+// Computes the scalars of the groups. Rejects the step if a step counter or the value of a bound key is out of range,
+// or if the actual step number of a group may require other root tasks or direction rules than the expected one.
+// expected: by group, the step number for which the host has prepared the launches; 0: the group is not active.
+// narrowest: by group, the narrowest computation dtype of its blocks. any_task: see StepArgs.
 cudaError_t BeginGroups(cudaStream_t stream, const Tables& tables, const DeviceSettings* settings,
                         const int64_t* expected, const Dtype* narrowest, bool any_task);
 // Ends a step or an export: writes the step counters, the report and, if `refreshed` is true, the statuses of the
@@ -45,8 +45,8 @@ cudaError_t InitializeFactors(cudaStream_t stream, const Tables& tables, char* a
 // Computes for each tile the largest magnitude of its gradient and, with coupled weight decay, of its parameter.
 cudaError_t ScanGradients(cudaStream_t stream, const Tables& tables);
 // Checks each block. Then decides which blocks are skipped and whether the step is rejected. any_task: see StepArgs; if
-// true, factor matrices are scanned. has_tasks: whether SetTasks() was called for this step. If has_tasks is false, the
-// host has prepared no task for blocks with root_async or with a method that works in eigenbases.
+// true, factor matrices are scanned. has_tasks: whether SetTasks() was called for this step. If false, the
+// prepared task of each block with root_async or with a method that works in eigenbases is RootTask::kNone.
 cudaError_t CheckBlocks(cudaStream_t stream, const Tables& tables, bool any_task, bool has_tasks);
 
 // agree.cu
@@ -134,8 +134,8 @@ cudaError_t ControlNorms(cudaStream_t stream, const Tables& tables, const BatchT
 // With averaging: replaces P by the old parameter minus the new one. CheckDirections() calls this function.
 cudaError_t MoveIterates(cudaStream_t stream, const Tables& tables, const BatchTables& batch, Dtype computation);
 // Adds the weight of the step's iterates to the states lr_sum. If the step has not updated a block, moves the average
-// of weight_ema of this block towards the parameter. Called only if some group has averaging schedule_free or
-// weight_ema.
+// of weight_ema of this block towards the parameter. Called only if some group sets weight_ema, or sets
+// averaging to schedule_free.
 cudaError_t AdvanceAverages(cudaStream_t stream, const Tables& tables);
 // In an export of several ranks: for the blocks that this rank owns in a bucket, writes the differences that the export
 // adds to the parameters. The exchange buffers receive these differences instead of updates.

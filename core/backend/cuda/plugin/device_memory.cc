@@ -24,6 +24,7 @@ DeviceScope::DeviceScope(int device) {
   if (before_ == device) {
     before_ = -1;
   } else {
+    call_ = "cudaSetDevice";
     error_ = cudaSetDevice(device);
   }
 }
@@ -32,7 +33,7 @@ DeviceScope::~DeviceScope() {
   if (before_ >= 0) (void)cudaSetDevice(before_);
 }
 
-Status DeviceScope::status() const { return StatusOf(error_, "cudaSetDevice"); }
+Status DeviceScope::status() const { return StatusOf(error_, call_); }
 
 Status DeviceMemory::Allocate(const Source& source, Access access, int64_t bytes, const char* what) {
   const HostAllocator& allocator = source.allocator;
@@ -45,7 +46,7 @@ Status DeviceMemory::Allocate(const Source& source, Access access, int64_t bytes
       return NoMemory(
           "your shampoo_allocator returned NULL for ", bytes, " bytes of ", what, " on device ", device,
           "; query shampoo_plan_bytes beforehand, and use smaller blocks (max_preconditioner_dim) or narrower "
-          "states");
+          "state dtypes");
     }
     if (reinterpret_cast<uintptr_t>(made) % kAlignment != 0) {
       allocator.deallocate(allocator.user, made, static_cast<size_t>(bytes), kDeviceType, device, source.stream);
@@ -59,7 +60,7 @@ Status DeviceMemory::Allocate(const Source& source, Access access, int64_t bytes
     if (!status.ok()) {
       return std::move(status).Within(Cat(bytes, " bytes of ", what, " on device ", device,
                                           " (query shampoo_plan_bytes beforehand, and use smaller blocks or narrower "
-                                          "states)"));
+                                          "state dtypes)"));
     }
   }
   data_ = static_cast<char*>(made);

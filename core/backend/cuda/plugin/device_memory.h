@@ -41,6 +41,7 @@ class DeviceScope {
  private:
   CaptureModeScope mode_;
   int before_ = -1;
+  const char* call_ = "cudaGetDevice";  // the call that returned error_
   cudaError_t error_ = cudaSuccess;
 };
 
@@ -49,7 +50,8 @@ class DeviceScope {
 class DeviceMemory {
  public:
   enum class Access {
-    kOwnDevice,  // memory that only its own device accesses, from CUDA's stream-ordered pool
+    // Memory that only its own device accesses. If CUDA allocates it, it is from a stream-ordered pool.
+    kOwnDevice,
     // Memory that NCCL reads or writes. Other devices of the process access this memory directly. They can do so with
     // memory from cudaMalloc, but not with memory from a stream-ordered pool.
     kPeers,

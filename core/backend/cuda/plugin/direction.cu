@@ -59,8 +59,9 @@ struct FilterBody {
   }
 };
 
-// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient. If so,
-// BatchTables::first contains the filtered gradient when NormBody runs.
+// Returns whether the length of a block's direction is multiplied by the dual norm of the filtered gradient: the
+// inner product of direction and filtered gradient. If so, BatchTables::first contains the filtered gradient when
+// NormBody runs.
 SHAMPOO_DEVICE inline bool ScalesByDualNorm(const DeviceGroup& group, const BlockWork& work) {
   return group.settings.dual_norm_scale && work.rule == DirectionRule::kPrecondition &&
          group.grafting == Grafting::kNone;
@@ -264,7 +265,8 @@ struct DecideSkipBody {
   }
 };
 
-// Updates the average of a block (core/rules/averages.h) while a step writes the parameter.
+// Updates the state average_offset() of a block while a step writes the parameter. With weight_ema, the state is the
+// average minus W; with averaging, it is the iterate minus W (core/rules/averages.h).
 template <typename Real, typename Rounding>
 class AverageTracker {
  public:
@@ -281,7 +283,7 @@ class AverageTracker {
         is_needed_(MovesAverage(part.group.settings, part.group.t, part.block.iterate_offset.present(),
                                 part.block.ema_offset.present())) {}
 
-  // w: the old element i of the parameter. applied: the update of the element, and the new element.
+  // i: the index of an element in the tile. w: the old element. applied: the update, and the new element.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
     const int64_t at = part_.begin + i;

@@ -125,7 +125,8 @@ Status Engine::Build(const EngineDesc& desc) {
   std::vector<BlockBatch> batches = MakeBatches(owned, plan_.groups);
   handles_.resize(HandleCount(batches));
   for (size_t i = 0; i < handles_.size(); ++i) {
-    // Only handles_[0], which is bound to the caller's stream, needs cuSOLVER: roots are computed in that stream.
+    // Steps compute roots in the caller's stream, to which handles_[0] is bound. The other handles therefore do not
+    // need cuSOLVER. AsyncRoots has its own stream and handles.
     SHAMPOO_RETURN_IF_ERROR(
         i == 0 ? handles_[i].Create(OwnedHandles::Stream::kBoundLater, OwnedHandles::Libraries::kBlasAndSolver)
                : handles_[i].Create(OwnedHandles::Stream::kOwnHighPriority, OwnedHandles::Libraries::kBlas));

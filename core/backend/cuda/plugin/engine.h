@@ -26,8 +26,8 @@
 
 namespace shampoo::cuda {
 
-// The plugin's part of one optimizer: tables, working memory, streams and handles, and the functions that use them.
-// Table (interface.h) describes the public functions.
+// The plugin's part of one optimizer: data for kernels (Tables), working memory, streams and handles, and the functions
+// that use them. The comments in the struct Table (interface.h) describe the public functions.
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
@@ -137,7 +137,7 @@ struct Engine {
   OwnedEvent forked_;
   std::vector<OwnedEvent> joined_;
   ShapeGroupStreams streams_{handles_, forked_, joined_};
-  OwnedEvent done_;
+  OwnedEvent done_;  // recorded after the newest work that uses the engine's memory; see RecordWork()
   std::unique_ptr<RootSolver> roots_;
   std::unique_ptr<ShampooProducts> shampoo_products_;
   std::unique_ptr<Orthogonalizer> orthogonalizer_;

@@ -140,8 +140,9 @@ Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockB
   return {};
 }
 
-// Computes one chunk of roots of every size, for PreloadLibraries(). The matrices are not finite, so the solver
-// works on identity matrices instead. StepState::go is 0, so no root or status is written.
+// For PreloadLibraries(): computes the roots of one chunk (RootsPerChunk) of matrices for each combination of method,
+// size and dtype. The matrices are not finite, so the solver works on identity matrices instead. StepState::go is 0, so
+// no root or status is written.
 Status Engine::PreloadRoots() {
   std::vector<DeviceSettings> groups = planned_;
   // The second and all later iterations use the same kernels, so two iterations suffice.

@@ -3,9 +3,9 @@
 //
 // Steps and exports. A step enqueues kernels and matrix products in the order of the caller's stream. Products of
 // blocks of different shapes run in parallel: the first cuBLAS handle uses the caller's stream, and the other handles
-// use the engine's own streams. Events order the streams. The host does not allocate memory. The host waits only in the
-// caller's collectives, for copies between the device and host memory that a collective uses (HostExchange), and in
-// refreshes whose root method waits for results of the device (docs/adr/0027).
+// use the engine's own streams. Events order the streams. In a step, the host does not allocate memory. The host waits
+// only in the caller's collectives, for copies between the device and host memory that a collective uses
+// (HostExchange), and in refreshes whose root method waits for results of the device (docs/adr/0027).
 #include <algorithm>
 
 #include "core/backend/cuda/plugin/cuda_call.h"
@@ -43,7 +43,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   if (status.ok()) status = std::move(joined);
   lost_work_ = lost_work_ || !status.ok();
   if (args.captured != 0) return status;
-  // Record the event after a failure, too, because part of the step is already enqueued.
+  // Record the work after a failure, too, because part of the step is already enqueued.
   Status recorded = RecordWork(stream);
   if (!status.ok()) return status;
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
@@ -115,8 +115,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   return phases.End();
 }
 
-// Enqueues an export of several ranks. An export makes the exchanges of a step, so that failures are reported in the
-// same way. No group is active and no parameter has a gradient, so no gradients are collected.
+// Enqueues an export of several ranks. An export makes all exchanges of a step, so that failures are reported in the
+// same way. No group is active and no parameter has a gradient, so this rank sends placeholders instead of gradients.
 Status Engine::EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const StepPhases phases(nullptr, stream);  // an export belongs to no phase of a step

@@ -76,7 +76,8 @@ DeviceBlock TableOf(const PlanView& plan, int64_t index) {
           ? 1
           : 0;
   made.direction_moment = block.direction_moment;
-  // The methods muon, sign, soap and kl_shampoo always leave P in the second buffer.
+  // If the direction rule of a block is kPrecondition (block_tile.h), methods `muon`, `sign`, `soap` and `kl_shampoo`
+  // leave P in the second buffer.
   const bool always = block.gradient_count.present() || IsSteepestDescent(plan.groups[block.group].method);
   // With other methods, each multiplication by an inverse root reads P from one buffer and writes the product to the
   // other buffer.
@@ -260,7 +261,6 @@ Status Engine::FillTables(cudaStream_t stream) {
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
-    if (counts_blocks()) SHAMPOO_RETURN_IF_ERROR(clear(layout_.tasks, TableBytes<RootTask>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.work, TableBytes<BlockWork>(plan_.block_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(2 * plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
@@ -270,6 +270,8 @@ Status Engine::FillTables(cudaStream_t stream) {
     // replaces matrices with such elements by the identity.
     SHAMPOO_CUDA_TRY(
         cudaMemsetAsync(base + layout_.first, 0xff, static_cast<size_t>(layout_.blas - layout_.first), stream));
+    // After the fill, whose range includes `tasks`.
+    if (counts_blocks()) SHAMPOO_RETURN_IF_ERROR(clear(layout_.tasks, TableBytes<RootTask>(plan_.block_count)));
     return {};
   };
   Status status = all();

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the exchange between replicas. They write the header of this rank's segment, compare the headers of all
-// ranks (core/rules/rank_difference.h), and write outputs from the exchanged data.
+// Kernels of the exchange between replicas. A segment is what one rank sends: a header and updates. The kernels write
+// the header of this rank's segment, compare the headers of all ranks (core/rules/rank_difference.h), and write outputs
+// from the exchanged data.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
 #include "core/backend/cuda/plugin/parameter_hash.h"
@@ -36,9 +37,9 @@ struct WriteHeaderBody {
       header.round = {static_cast<int32_t>(CodeOf(state)), FlagsOf(state), args.place};
       header.parameters = parameters;
       header.failing_root = -1;
-      // With gathered blocks, only the owner of a block checks the gradient of the block, and may decide to skip the
-      // step. The other replicas skip the step after they have compared the headers. So `go` may still differ between
-      // replicas here.
+      // With gathered blocks, only the owner of a block checks the gradient of the block. If the owner skips the step
+      // (`go` is 0), the other replicas skip the step only after they have compared the headers. So `go` may still
+      // differ between replicas here.
       const bool compares_go = state.rejected == 0 && tables.gathers == 0;
       header.inputs = Mixed(Mixed(args.inputs_hash, compares_go ? static_cast<uint64_t>(state.go) : 0),
                             static_cast<uint64_t>(skipped));
@@ -91,9 +92,9 @@ struct CompareHeadersBody {
         if ((HeaderOf(rank).round.flags & kSkipsStep) != 0) return SkipStep(tables.state);
       }
     });
-    // If the parameters differ between replicas, report the hashes. Later steps are also rejected until the host
-    // acknowledges the rejection, and report the hashes again. Rejected steps compute no hashes, so the reported hashes
-    // do not change.
+    // If the parameters differ between replicas, report the hashes. Until the host acknowledges the rejection, later
+    // steps are also rejected. They report the hashes again, and compute no new ones, so the reported hashes do not
+    // change.
     const StepState& state = *tables.state;
     const bool differs = state.rejected != 0 && state.report.difference == RankDifference::kParameters;
     cta.ForEach(differs && tables.verify_replicas > 0 ? tables.param_count : 0,

@@ -37,7 +37,7 @@ class ExchangeStream {
  private:
   OwnedStream stream_;
   OwnedEvent begun_;
-  std::array<OwnedEvent, 2> ended_;  // by set of exchange buffers: bucket % 2
+  std::array<OwnedEvent, 2> ended_;  // [bucket % 2]: the end of the exchange of `bucket`
   int running_ = 0;                  // number of exchanges that the caller's stream does not wait for yet
 };
 

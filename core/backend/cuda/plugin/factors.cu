@@ -287,8 +287,8 @@ SHAMPOO_DEVICE inline void RecordTask(const Tables& tables, int32_t b) {
   *step = SnapshotStepAfter(tables.work[b].task, *step, tables.groups[block.group].t);
 }
 
-// See RecordSnapshots(). Sets Tables::async_divisors even for a block that is not stepped, because all blocks of a run
-// (Engine::RootRun) use the divisor of the first block.
+// See RecordSnapshots(). Sets Tables::async_divisors even for a block whose states this step does not update,
+// because roots of several blocks are computed together (Engine::RootRun), with the divisor of the first block.
 struct RecordSnapshotsBody {
   Tables tables;
   BatchTables batch;

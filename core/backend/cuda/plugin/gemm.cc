@@ -26,7 +26,7 @@ Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_
   if (std::max({m, n, k, a.ld, b.ld, c.ld}) > std::numeric_limits<int32_t>::max()) {
     return Unsupported("a product of ", m, " x ", k, " and ", k, " x ", n,
                        " matrices is too large for cuBLAS: expected at most 2147483647 rows and columns; set a smaller "
-                       "value of max_preconditioner_dim");
+                       "value of max_preconditioner_dim, or divide the tensor with row_splits or stack_dims");
   }
   const auto element = static_cast<int64_t>(SizeOf(options.dtype));
   const bool f64 = options.dtype == Dtype::kF64;

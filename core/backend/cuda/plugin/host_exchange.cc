@@ -19,7 +19,7 @@ Status HostExchange::Create(int64_t bytes, std::unique_ptr<HostExchange>* out) {
 }
 
 Status HostExchange::Fetch(int64_t offset, const void* from, int64_t bytes, cudaStream_t stream) {
-  // The copy that Return() enqueued for the last exchange may still be reading this memory, in another stream.
+  // For the last exchange, Return() may have enqueued a copy in another stream. That copy may still read this memory.
   SHAMPOO_CUDA_TRY(cudaEventSynchronize(returned_.get()));
   if (bytes > 0) {
     SHAMPOO_CUDA_TRY(

@@ -17,12 +17,12 @@ namespace shampoo::cuda {
 // The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
 // priority copies factor matrices to pinned memory, and copies roots back to the device. Events order the work of this
 // stream and the work of steps. A job computes a set of roots, usually those of all snapshots that one step has taken.
-// The library calls this class from the thread that makes the steps and, for each job, from another thread.
+// The library calls this class from the thread that makes the steps, and from one other thread, which runs all jobs.
 class HostRootTransfer {
  public:
   // The device memory of one root.
   struct Place {
-    char* matrix = nullptr;   // first the factor matrix, later its root: both triangles, in the computation dtype
+    char* matrix = nullptr;   // both triangles, in the computation dtype: first the factor matrix, later its root
     int32_t* flag = nullptr;  // HostRootHeader::may_be_diagonal
     RootStatus* status = nullptr;
     int64_t bytes = 0;  // size of the matrix
@@ -47,7 +47,7 @@ class HostRootTransfer {
   // See Table::start_host_roots.
   Status Start(const HostRootStart& start, int64_t* job);
 
-  // Called for each job by another thread of the library; see the functions of Table.
+  // Called for each job by the thread that runs the jobs; see the functions of Table.
   Status Begin(int64_t job);
   Status Fetch(const HostRoot* roots, int64_t count, int32_t buffer);
   Status WaitForFetch(int32_t buffer);
@@ -65,7 +65,7 @@ class HostRootTransfer {
   OwnedStream stream_;  // destroyed before the buffers, which its work uses
   std::array<OwnedEvent, 2> fetched_;
   AsyncOrder order_;
-  std::vector<int64_t> first_root_;  // by block
+  std::vector<int64_t> first_root_;  // by block: the index in places_ of its first root
   std::vector<Place> places_;        // by root, in the order of the plan
 };
 

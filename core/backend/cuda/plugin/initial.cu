@@ -31,7 +31,8 @@ struct InitializeFactorsBody {
     if (block.factors == 0) return;
     if (block.is_rotated()) return InitializeBases(cta, block, initial_by_group[block.group]);
     if (!block.diagonal.present()) return;
-    // The state of a block begins with its factor matrices, inverse roots and snapshots. The diagonal flags follow.
+    // The state of a block begins with its factor matrices, inverse roots and snapshots. The state `diagonal`, which
+    // has a flag for each dim, follows.
     int64_t begin = block.diagonal.offset;
     for (int k = 0; k < block.factors; ++k) {
       if (block.factor[k].present() && block.factor[k].offset < begin) begin = block.factor[k].offset;

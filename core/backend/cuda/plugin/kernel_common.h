@@ -8,12 +8,12 @@
 // Functions that several kernels use.
 namespace shampoo::cuda {
 
-// Returns whether the step writes the states of a block.
+// Returns whether the step updates a block, according to the checks before the first write.
 SHAMPOO_DEVICE inline bool IsStepped(const Tables& tables, int32_t block) {
   return tables.state->go != 0 && tables.work[block].go != 0;
 }
 
-// Like IsStepped(), but returns false if a kernel of this step has found that a state of the block would overflow.
+// Like IsStepped(), but also returns false if a kernel that runs after these checks has cleared BlockWork::states_fit.
 SHAMPOO_DEVICE inline bool UpdatesStates(const Tables& tables, int32_t block) {
   return IsStepped(tables, block) && tables.work[block].states_fit != 0;
 }
@@ -27,7 +27,8 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
-// Rejects the step because of a group. value: the `value` in the comments of Rejection. key: the `dim` there.
+// Rejects the step because of a group. The report stores `value` as StepReport::value, and `key` as StepReport::dim.
+// The comments of Rejection describe these two members.
 SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
                                        int32_t key = 0) {
   if (state->rejected != 0) return;
@@ -64,7 +65,7 @@ class UnchangedOutputs {
   SHAMPOO_DEVICE bool any() const { return buffers_.param != nullptr && (writes_ || buffers_.copy != nullptr); }
   // place: position in the caller's buffers.
   SHAMPOO_DEVICE void Write(int64_t place) const {
-    // float64 represents every value of every dtype, so each value is rounded only once.
+    // float64 represents every value of the four floating-point dtypes, so each value is rounded only once.
     const double value = ReadAs<double>(buffers_.param, param_.param_dtype, place);
     if (buffers_.copy != nullptr) WriteAs(buffers_.copy, param_.copy_dtype, place, value);
     if (writes_) WriteAs(buffers_.out, param_.out_dtype, place, updates_ ? 0.0 : value);

@@ -19,7 +19,7 @@ struct Tables {
   const DeviceParam* params;
   Buffers* buffers;  // by parameter; with shard_mode gather, followed by the buffers of whole blocks, by block
   // The first group_count rows are the rows of the groups. They are followed by a second row for each group. If the
-  // method of the group is muon, the second row is for the blocks of the group that adam updates.
+  // method of a group is `muon`, the second row of the group is for those of its blocks that `adam` updates.
   DeviceGroup* groups;
   BlockWork* work;  // by block
   StepState* state;
@@ -74,7 +74,7 @@ struct Tables {
 
 // Tables of a batch (block_batches.h).
 struct BatchTables {
-  const int32_t* blocks;  // by item: index in the plan
+  const int32_t* blocks;  // by item of the batch: index of its block in the plan
   int64_t block_count;
   const DeviceTile* tiles;
   int64_t tile_count;
@@ -84,7 +84,7 @@ struct BatchTables {
   void* second;
   void* matrices;
   void* async_matrices;  // buffer of matrices for async roots; nullptr if the batch has none
-  // `sums`, by tile: |D|^2, where D is the direction of the grafting method, and |P|^2. `products`, by tile: with
+  // `sums`, two for each tile: |D|^2 and |P|^2. D is the direction of the grafting method. `products`, by tile: with
   // dual_norm_scale, the inner product of the filtered gradient and P. Some kernels use these arrays for other sums,
   // which the next kernel reads.
   double* sums;

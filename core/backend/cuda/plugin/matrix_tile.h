@@ -7,8 +7,8 @@
 
 namespace shampoo::cuda {
 
-// The position and size of a tile of a symmetric matrix. A tile has few elements, so 32-bit divisions suffice, which
-// are faster than 64-bit ones.
+// A tile of a symmetric d x d matrix: its first row and column, and its numbers of rows and columns. A tile has few
+// elements, so 32-bit divisions suffice, which are faster than 64-bit ones.
 struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
@@ -79,8 +79,8 @@ struct MatrixTile {
   }
 };
 
-// Computes F <- decay F + weight C for the elements of a tile on and below the diagonal. factor: the stored F. product:
-// the whole matrix C.
+// Computes F <- decay F + weight C for the elements of a tile on and below the diagonal. C is the new
+// product of gradients. factor: the stored F. product: C as a d x d matrix; only its lower triangle is read.
 template <typename Real>
 SHAMPOO_DEVICE void AverageFactor(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* factor,
                                   double decay, double weight, const Real* product) {

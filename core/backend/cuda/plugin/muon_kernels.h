@@ -12,13 +12,13 @@ namespace shampoo::cuda {
 struct MuonArgs {
   Tables tables;
   BatchTables batch;
-  double* divisors;  // one vector for each block of the batch
+  double* divisors;  // for each block of the batch, the divisors of its rows or of its columns
   Dtype computation;
 };
 
-// Updates the second moments of the orthogonalized directions in batch.second, and divides the directions by the
-// square roots of the moments plus epsilon. lines: at least the number of rows of each block, and at least its number
-// of groups of kColumnsOfLine columns.
+// batch.second contains the orthogonalized directions. Updates their second moments, and divides the directions by
+// sqrt(second moment) + epsilon. lines: the number of CTAs per block that update moments of rows or columns. It must be
+// at least the number of rows of each block, and at least its number of groups of kColumnsOfLine columns.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
 // The number of columns in a group of columns. One CTA processes one such group.
 inline constexpr int64_t kColumnsOfLine = 256;

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The contents of the two buffers of tensors of a batch (BatchTables) during each stage of a step:
+// A batch has two buffers, each for one tensor per block (BatchTables). Their contents during each stage of a step:
 //
 //                    first                second
 //   filter           gradient, then H
-//   orthogonalizer   overwritten, or H    direction
-//   moments          overwritten, or H    direction
+//   orthogonalizer   H, or overwritten    direction
+//   moments          H, or overwritten    direction
 //
 // H is the filtered gradient. With dual_norm_scale, the orthogonalizer does not overwrite H (orthogonalizer.cc).
 #include "core/backend/cuda/plugin/muon_step.h"

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the keys norm_control and update_floor (core/rules/norms.h). For each block, they compute the old
-// parameter minus the new one, and write this difference to OtherBuffer() (block_tile.h). The difference then replaces
-// the direction.
+// Kernels of the keys norm_control and update_floor (core/rules/norms.h). For each block with one of these keys, they
+// compute the old parameter minus the new one, and write this difference to OtherBuffer() (block_tile.h). The
+// difference then replaces the direction.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/rules/norms.h"
@@ -21,7 +21,8 @@ SHAMPOO_DEVICE inline bool ControlsRowsOf(const Tables& tables, const DeviceBloc
   return ControlsRows(tables.groups[block.scalars].settings);
 }
 
-// A view of one block. Its functions read elements of the parameter W and of the direction P, which is not scaled yet.
+// A view of one block, for elements of the parameter before weight decay (W()), the parameter after weight decay
+// (Decayed()), and the direction before scaling (p).
 template <typename Real>
 struct ControlledBlock {
   const Tables& tables;
@@ -80,8 +81,8 @@ SHAMPOO_DEVICE inline bool NeedsParamNorm(const Tables& tables, const DeviceBloc
   return IsOnHyperball(block) && KnownRadius(tables, block) == 0;
 }
 
-// Computes the NormSums of a tile, unless update_floor_rows is set (see RowSumsBody). Also computes |W|^2 of the tile
-// if norm_control is `hyperball` and the norm to maintain is not known yet.
+// Computes the NormSums of a tile, unless update_floor_rows is set (see RowSumsBody). Also computes the sum of squares
+// of W() in the tile if norm_control is `hyperball` and the norm to maintain is not known yet.
 template <typename Real>
 struct TileSumsBody {
   Tables tables;
@@ -214,7 +215,8 @@ struct RatioBody {
   }
 };
 
-// Writes the old parameter minus the new one to OtherBuffer(), and computes the squared norm of this difference.
+// Writes the old parameter minus the new one to OtherBuffer(), and computes the sum of squares of this difference for
+// each tile.
 template <typename Real>
 struct DifferenceBody {
   Tables tables;

@@ -64,7 +64,7 @@ struct BlockMagnitudeBody {
   }
 };
 
-// Kernels load elements of type `Stored` and compute with them in type `Real`.
+// Kernels load elements of type `Stored` and compute with them in type `ArithmeticOf<Stored>::Real`.
 template <typename Stored>
 struct ArithmeticOf {
   using Real = Stored;
@@ -88,8 +88,8 @@ struct ScaleMatrixBody {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.source);
     const Dtype dtype = part.block.iteration_dtype;
-    // If the iteration does not use the computation dtype, its buffer (`third` or `wide`) has room for two tensors for
-    // each tensor of the batch. The iteration begins in the first of the two.
+    // If the dtype of the iteration is not the computation dtype, `third` (bfloat16) or `wide` (float64) has room for
+    // two tensors for each tensor of the batch. The iteration begins in the first of these two tensors.
     const int64_t at = 2 * part.block.at + part.begin;
     if (dtype == Dtype::kBf16) return Write(cta, part, h, static_cast<__nv_bfloat16*>(args.third) + at);
     if (dtype != args.computation) return Write(cta, part, h, static_cast<double*>(args.wide) + at);
@@ -101,9 +101,9 @@ struct ScaleMatrixBody {
   template <typename Stored>
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
-    // The batched products process all blocks of a shape group. If the step does not orthogonalize a block, `x`
-    // therefore gets zeros. Exception: blocks of method muon that make a step without the rule kPrecondition
-    // (DirectionRule). All blocks of their shape group have the same rule, so no product is computed. `x` keeps its
+    // The batched products process all blocks of a shape group. If this step does not orthogonalize one of them, `x`
+    // gets zeros for this block. Exception: if a block of method muon makes a step without the rule kPrecondition
+    // (DirectionRule), the step computes no products for the shape group (muon_step.cc). `x` then keeps its
     // contents, because these may be the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();

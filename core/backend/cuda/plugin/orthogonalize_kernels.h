@@ -13,7 +13,7 @@ struct OrthogonalizeArgs {
   Tables tables;
   BatchTables batch;
   void* source;  // contains the matrices to orthogonalize, one for each block of the batch
-  void* spare;   // a buffer of the same layout that may be overwritten; may be `source`
+  void* spare;   // a buffer of the same layout, or `source` itself; may be overwritten, except with dual_norm_scale
   void* third;   // `third` and `wide`: see DeviceLayout::OrthogonalLayout
   void* wide;
   Dtype computation;

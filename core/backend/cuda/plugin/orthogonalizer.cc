@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The matrix X of the iteration alternates between two buffers of tensors, and ends in the buffer `second`. The other
-// buffer is `spare`. With dual_norm_scale, the other buffer is `third`, because method muon still needs the filtered
-// gradient in `spare`:
+// Each step of the iteration (Newton-Schulz, or that of ExactEntryOf()) multiplies a matrix X by a polynomial. X
+// alternates between two buffers of tensors, and ends in the buffer `second`. The other buffer is `spare`. With
+// dual_norm_scale, the other buffer is `third`, because method muon still needs the filtered gradient in `spare`:
 //
 //              spare, or third        second
 //   iteration  X                      X

@@ -12,9 +12,9 @@
 
 namespace shampoo::cuda {
 
-// Orthogonalizes the directions of a batch, for method muon and for the key soap_post. Each product of the iteration is
-// computed for all matrices of a shape group at once. With the key orthogonalization set to exact, the iteration has
-// kExactSteps steps and runs in float64 (ExactEntryOf).
+// Orthogonalizes the directions of a batch by an iteration (orthogonalizer.cc), for method muon and for the key
+// soap_post. Each product of the iteration is computed for all matrices of a shape group at once. If the key
+// `orthogonalization` is `exact`, the iteration has kExactSteps steps and runs in float64 (ExactEntryOf).
 class Orthogonalizer {
  public:
   // The matrices are read from the buffer `source`. The results are written to BatchTables::second.
@@ -23,7 +23,7 @@ class Orthogonalizer {
     const BatchTables& work;
     const BlockBatch& batch;
     void* source;
-    void* spare;  // a buffer of tensors that may be overwritten; it may be `source`
+    void* spare;  // a buffer that Run() may overwrite, except with dual_norm_scale; may be `source`
   };
 
   // workspace: device memory with the layout `layout`. All arguments except tf32 must outlive the object.
@@ -31,8 +31,9 @@ class Orthogonalizer {
                  bool tf32)
       : plan_(plan), layout_(layout), workspace_(workspace), streams_(streams), tf32_(tf32) {}
 
-  // Orthogonalizes the direction of each block if selects(group) is true for the group of the block. If such a block
-  // does not have the rule DirectionRule::kPrecondition, the step must ignore the result for this block in `second`.
+  // Orthogonalizes the direction of each block for which has_orthogonal_direction() and selects(block.group) are true.
+  // If the rule of a block in this step is not DirectionRule::kPrecondition, the step must ignore the result for this
+  // block in `second`.
   template <typename Selects>
   Status Run(cudaStream_t stream, const Call& call, const Selects& selects) const {
     const OrthogonalizeArgs args = ArgsOf(call);

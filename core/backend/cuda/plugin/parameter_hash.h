@@ -22,9 +22,9 @@ SHAMPOO_DEVICE inline uint64_t Scrambled(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Returns the term of one element in the hash of a parameter. The hash is the sum of the terms of all elements, modulo
-// 2^64, so the order of the additions does not matter. place: the index of the element. bits: the bits of its
-// value.
+// Returns the term of one element in the hash of an array. The hash is the sum of the terms of all elements, modulo
+// 2^64, so the order of the additions does not matter. The array is a parameter, or the array of the hashes of all
+// parameters. place: the index of the element. bits: the bits of its value.
 SHAMPOO_DEVICE inline uint64_t HashTerm(int64_t place, uint64_t bits) {
   return Scrambled(Scrambled(static_cast<uint64_t>(place) + 0x9e3779b97f4a7c15u) ^ bits);
 }

@@ -29,7 +29,7 @@ void PhaseTimer::Begin() {
 
 Status PhaseTimer::Change(cudaStream_t stream, int phase) {
   if (used_ > 0 && phases_[used_ - 1] == phase) return {};
-  if (used_ == events_.size()) return Internal("a step has more phases than events to measure them");
+  if (used_ == events_.size()) return Internal("a step has more phase changes than events to measure them");
   SHAMPOO_CUDA_TRY(cudaEventRecord(events_[used_].get(), stream));
   phases_[used_++] = phase;
   return {};

@@ -65,8 +65,8 @@ void Describe(Description* out) noexcept {
     if (error != cudaSuccess) {
       return SetUnavailable(out, Cat("the CUDA runtime failed to start: ", cudaGetErrorString(error)));
     }
-    // Devices for which this library has no kernels are counted, too, so that the numbers of the other devices do not
-    // change. Engine::Create rejects devices without kernels.
+    // device_count includes devices for which the plugin has no kernels, so that CUDA's device numbers remain valid.
+    // Engine::Create rejects devices without kernels. If no device has kernels, the backend cannot be used.
     Status unusable;
     for (int device = 0; device < count; ++device) {
       Status status = CheckComputeCapability(device);

@@ -34,8 +34,9 @@ SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   }
 }
 
-// Returns the flags of this rank's header. If this rank exports but knows that another rank makes a step, kExports is
-// not set. The ranks that receive the header then also know that some rank makes a step.
+// Returns the flags of this rank's header. If this rank exports averages but knows that another rank makes a step
+// (StepState::exports is 2), kExports is not set. A header without kExports shows its receivers that some rank makes a
+// step.
 SHAMPOO_DEVICE inline uint32_t FlagsOf(const StepState& state) {
   const bool skips = state.rejected == 0 && state.go == 0;
   return (skips ? kSkipsStep : 0) | (state.exports == 1 ? kExports : 0);

@@ -9,10 +9,10 @@
 namespace shampoo::cuda {
 namespace {
 
-// One allocation contains these buffers, in this order:
-// - PlanView::exchange_sets sets of the segments that replicas exchange
+// One allocation contains these buffers, in this order, where n is PlanView::exchange_sets:
+// - n sets of the segments that replicas exchange
 // - the segments with which shard ranks agree on a step
-// - with shard_mode gather: PlanView::exchange_sets sets of the messages between shard ranks, and the whole blocks
+// - with shard_mode gather: n sets of the messages between shard ranks, and one buffer for whole blocks
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
@@ -114,7 +114,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   return {};
 }
 
-// number: the index of this exchange among the exchanges between replicas in this step.
+// at, segment_bytes: as in ExchangeArgs. number: the index of this exchange among those of replicas in this step.
 ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const {
   return {at, segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
 }

@@ -29,8 +29,8 @@ class RankExchanges {
 
   // With shard_mode gather, collects whole blocks at their owners. Call this before the gradients are checked.
   Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases);
-  // Makes the shard ranks agree on the step. If PlanView::replicas_agree_first is set, makes the replicas agree, too;
-  // otherwise Receive() compares their headers. Call this after the gradients have been checked, and before the step
+  // Makes the shard ranks agree on the step and, if PlanView::replicas_agree_first is set, the replicas, too. If it is
+  // not set, the replicas agree in Receive(). Call this after the gradients have been checked, and before the step
   // writes anything.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
   // Computes the updates of each bucket by calling compute(bucket), and sends and receives these updates.

@@ -11,7 +11,7 @@ SHAMPOO_DEVICE inline double* RowsOf(const RootChunk& chunk, const RootPiece& pi
   return MatrixOf<double>(chunk, matrices, piece.member) + piece.first * chunk.n;
 }
 
-// Returns the rows of a piece in the matrices of the chunk.
+// Returns the rows of a piece in RootChunk::matrices.
 template <typename Real>
 SHAMPOO_DEVICE inline const Real* RowsOfChunk(const RootChunk& chunk, const RootPiece& piece) {
   return static_cast<const Real*>(chunk.matrices) + piece.member * chunk.stride + piece.first * chunk.n;
@@ -124,7 +124,7 @@ struct RecordResidualBody {
       RootStatus& status = chunk.status[cta.index()];
       const bool exists = measured.statuses[cta.index()].failure == RootFailure::kNone;
       status.residual = exists ? Relative(difference, largest) : INFINITY;
-      // By definition, the root of a negligible matrix is the identity, so this root is exact.
+      // With a relative epsilon, the root of a negligible matrix is defined as the identity, so this root is exact.
       if (chunk.spec.relative_epsilon == 0 || !IsNegligible(magnitude, chunk.computation)) return;
       status.error = 0;
       status.residual = 0;

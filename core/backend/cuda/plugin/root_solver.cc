@@ -60,12 +60,12 @@ RootBuffers Place(const RootLayout& layout, void* workspace, RootChunk* chunk) {
   return buffers;
 }
 
-// The inputs and the status of a root in device memory, for RootSolver::Retry().
+// Device memory of RootSolver::Retry(): the inputs of a root and its status.
 struct RetryInputs {
   double divisor;
   RootStatus status;
-  const int32_t* flag_address;
-  int32_t flag;
+  const int32_t* flag_address;  // of `flag` on the device
+  int32_t flag;                 // RootSpec::may_be_diagonal of this root
   int32_t active;
 };
 static_assert(sizeof(RetryInputs) <= kRetryInputBytes);

@@ -29,13 +29,13 @@ struct RootBatch {
   // In: the matrices F, exactly symmetric, with both triangles. Out: each root X in the same form, or F if the status
   // reports a failure.
   void* matrices = nullptr;
-  const double* divisor = nullptr;                  // on the device: F is divided by *divisor, then by TraceDivisor()
+  const double* divisor = nullptr;                  // on the device: F is first divided by *divisor
   const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of a flag as in RootSpec
   const int32_t* active = nullptr;                  // on the device; if 0, the step was rejected: nothing is written
   RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
   // On the device, by matrix: the statuses of earlier roots of the same matrices; or nullptr. If there are such
-  // statuses, this batch uses the epsilons and the diagonal shortcuts of the earlier roots, so that the roots can be
-  // compared. may_be_diagonal is then ignored.
+  // statuses, this batch uses the epsilons and the diagonal shortcuts of the earlier roots, so that its roots can be
+  // compared with the earlier roots. may_be_diagonal is then ignored.
   const RootStatus* compared = nullptr;
 };
 
@@ -67,7 +67,7 @@ class RootSolver {
   RootSolver(const RootSolver&) = delete;
   RootSolver& operator=(const RootSolver&) = delete;
 
-  // Returns the bytes of device memory, aligned to 256 bytes, that suffice for any of the batches.
+  // Returns how many bytes of device memory suffice for any of the batches. A workspace must be aligned to 256 bytes.
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
   // cuSOLVER waits. Unless the stream is being captured, the coupled methods (newton, higher_order) wait after every
@@ -78,7 +78,8 @@ class RootSolver {
   // decreasing eigenvalue or, with `ascending`, by increasing eigenvalue. A matrix whose status reports a failure is
   // not replaced. one_by_one: if true, each matrix is decomposed by a separate call of cuSOLVER.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
-  // Like the other Compute(), but uses this spec instead of the group's settings, and measures no roots.
+  // Like the other Compute(), but uses this spec instead of the group's settings, and never compares the roots with
+  // roots in float64.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
   // Uses the method `how` to retry a root that Compute() could not compute, and waits for the result. The batch
   // `matrix` has one matrix. Its fields from RootBatch::divisor to RootBatch::status are ignored. The matrix is

@@ -19,8 +19,9 @@ Status RootSolver::Decompose(const RootChunk& chunk, const Handles& handles, con
   SHAMPOO_CUDA_TRY(LoadScaled(handles.stream, chunk, q, false));
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {av, 1, n}, chunk.count));
   SHAMPOO_RETURN_IF_ERROR(SolveEigen(chunk, handles, buffers, kind));
-  // The rows of q are now the eigenvectors. Compute q^T q v and q^T diag(l) q v for the vector v of signs. To check the
-  // decomposition, the callers compare the first result with v and the second with av (DecompositionFits).
+  // The rows of q are now the eigenvectors, and l contains the eigenvalues. v is the vector of signs, and av is the
+  // matrix times v. Compute q^T q v and q^T diag(l) q v. To check the decomposition, the callers compare the first
+  // result with v and the second with av (DecompositionFits).
   SHAMPOO_RETURN_IF_ERROR(Gemm(handles.blas, plain, n, 1, n, matrix, signs, {qv, 1, n}, chunk.count));
   SHAMPOO_CUDA_TRY(PairProbe(handles.stream, chunk, qv, l, pair));
   return Gemm(handles.blas, transposed, n, 2, n, matrix, {pair, 2, 2 * n}, {back, 2, 2 * n}, chunk.count);

@@ -63,8 +63,8 @@ class CansIteration {
     return Status();
   }
 
-  // Checks X, which should be B^(-1/power). B is the scaled matrix with its shift. The check multiplies the vector of
-  // signs kCansProducts times by I - X^(power/2) B X^(power/2). Overwrites Y.
+  // Checks X, which should be B^(-1/power), with power = -1 / exponent. B is the scaled matrix with its shift.
+  // Multiplies the vector of signs repeatedly, kCansProducts times, by I - X^(power/2) B X^(power/2). Overwrites Y.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     const int64_t n = chunk_.n;

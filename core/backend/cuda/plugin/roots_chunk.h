@@ -15,8 +15,8 @@
 // chunk is called a member.
 namespace shampoo::cuda {
 
-// What is recorded about a member while its root is computed. B, X, Y and Z are those of core/rules/coupled_scalars.h
-// and core/rules/cans_scalars.h.
+// What is recorded about a member while its root is computed. B, X, Y, Z and p are those of
+// core/rules/coupled_scalars.h and core/rules/cans_scalars.h.
 struct RootMember {
   double divisor;  // A is the matrix divided by this number, which is *RootChunk::divisor times TraceDivisor()
   double epsilon;  // RootSpec::epsilon for this matrix (ResolvedEpsilon)
@@ -156,8 +156,9 @@ cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, v
 cudaError_t CansFactor(cudaStream_t stream, const RootChunk& chunk, void* p, void* z, double a, double b);
 // Computes x <- (z + z^T) / 2. with_factor: if true, also multiplies x by RootMember::start.
 cudaError_t Symmetrize(cudaStream_t stream, const RootChunk& chunk, const void* z, void* x, bool with_factor);
-// Computes r <- v - w. v is the old r or, if is_first is true, the vector of signs. If is_last is true, a member fails
-// if |r| / |v| is above the chunk's largest_residual.
+// Computes r <- v - w, where w is X^(power/2) B X^(power/2) v and power is -1 / exponent. v is the old r or, if
+// is_first is true, the vector of signs. If is_last is true, a member fails if |r| / |v| is above the chunk's
+// largest_residual.
 cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r, const void* w, bool is_first,
                             bool is_last);
 
@@ -176,7 +177,7 @@ cudaError_t DeliverRoots(cudaStream_t stream, const RootChunk& chunk, const void
 // The number of iterations after which the host queries again whether any member is still running.
 inline constexpr int64_t kIterationsPerPoll = 8;
 // Returns a number of iterations after which every eigenvalue of Y that float64 can represent has converged to 1.
-// root: p. order: the order of the iteration, which is 2 for method newton.
+// root: p (see RootMember). order: the order of the iteration, which is 2 for method newton.
 int64_t MaxUsefulIterations(int64_t root, int64_t order);
 // Computes the roots of a chunk with a coupled iteration.
 Status CoupledRoots(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,

@@ -7,14 +7,14 @@
 namespace shampoo::cuda {
 namespace {
 
-// The matrix is symmetric, so a thread sums a column instead of a row; neighboring threads then read neighboring
-// elements.
+// Records the largest row sum of the magnitudes in `a`. `a` is symmetric, so a thread sums a column instead of a row:
+// neighboring threads then read neighboring elements.
 template <typename Root>
 struct SumRowsBody {
   RootChunk chunk;
   int64_t strips;
   const void* a;
-  bool fourth;
+  bool fourth;  // `a` is the fourth power of the scaled matrix
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const int64_t index = cta.index() / strips;
@@ -198,7 +198,7 @@ struct FinishIterateBody {
 // Decides which members continue. The decision about a member does not depend on the other members of the chunk.
 struct UpdateRunningBody {
   RootChunk chunk;
-  int64_t number;  // of the iteration that has ended
+  int64_t number;  // of the iteration that has ended; 0: no iteration has begun
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double error = LargestOfPieces(cta, chunk, chunk.pieces);

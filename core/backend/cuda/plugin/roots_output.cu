@@ -102,7 +102,8 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    // The solver got the identity instead of a negligible matrix, whose root is the identity by definition.
+    // The matrix is negligible (IsNegligible), so its root is the identity by definition. The solver got the identity
+    // instead of the matrix.
     if (member.zero != 0) {
       member.failure = RootFailure::kNone;
       member.largest = 1;

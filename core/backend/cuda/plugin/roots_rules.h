@@ -74,7 +74,7 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
 }
 
 // Returns whether the computed Q and l are an eigendecomposition A = Q^T diag(l) Q of a member's matrix A. Verifies
-// this by applying them to the vector of signs v (RootChunk::signs). CTA i of the kernel processes member i.
+// this by applying them to the vector of signs v (RootChunk::signs). CTA m of the kernel processes member m.
 //   eigenvalues  l, which must be ascending
 //   product      A v
 //   returned     for each i a pair: element i of Q^T Q v, and element i of Q^T diag(l) Q v

@@ -74,8 +74,8 @@ Status ShampooProducts::UpdateKlFactors(cudaStream_t stream, const Tables& table
   return {};
 }
 
-// Whitens the gradients for dim k: contracts them with the inverse roots of all other dims. Then writes C_k of the
-// whitened gradients to the matrices of dim k.
+// Whitens the gradients for dim k: contracts them with the inverse roots of all other dims. Then writes C_k
+// (shampoo_products.h) of the whitened gradients to the matrices of dim k.
 Status ShampooProducts::MultiplyWhitened(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                                          int k) const {
   const Block& block = BlockOf(batch, shape_group);

@@ -25,9 +25,10 @@ class ShapeGroupStreams {
 
   const Handles& first() const { return handles_[0].get(); }
 
-  // Calls work(handles, shape_group) for one shape group after another, until a call fails. `work` must enqueue only on
-  // the stream of `handles`. The device runs the enqueued work after all earlier work on the caller's stream, and
-  // before all later work on that stream. stream: the caller's stream.
+  // Calls work(element, shape_group) for one shape group after another, until a call fails. The first argument is an
+  // element of the constructor's `handles`, and `work` must enqueue only on the stream of this element. The device runs
+  // the enqueued work after all earlier work on the caller's stream, and before all later work on the caller's stream.
+  // stream: the caller's stream.
   template <typename Work>
   Status ForEach(cudaStream_t stream, const BlockBatch& batch, const Work& work) const {
     const size_t streams = std::min(batch.shape_groups.size(), handles_.size());

@@ -30,7 +30,7 @@ Status ContractDim(const Handles& handles, const TensorDim& dim, const Contracti
     return Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, b, {to.data, u.d, to.stride},
                 dim.count);
   }
-  // Move dim k to the front, multiply, and move dim k back.
+  // Move the dim (dim.dim) to the front, multiply, and move it back.
   SHAMPOO_CUDA_TRY(MoveDim(handles.stream, dim.computation, from.data, to.data, dim.count, from.stride, u, false));
   SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to.data, moved));
   SHAMPOO_CUDA_TRY(MoveDim(handles.stream, dim.computation, moved, to.data, dim.count, to.stride, u, true));
@@ -46,7 +46,7 @@ Status MultiplyDim(const Handles& handles, const TensorDim& dim, const EqualArra
     SHAMPOO_CUDA_TRY(
         MoveDim(handles.stream, dim.computation, tensors.data, moved, dim.count, tensors.stride, u, false));
   }
-  // Viewed as a row-major matrix, a tensor is `other` x d if k is the last of several dims, otherwise d x `other`.
+  // Viewed as a row-major matrix, a tensor is `other` x u.d if is_last is true, otherwise u.d x `other`.
   const int64_t other = u.before * u.after;
   return LowerProductWithTransposed(handles.blas, {.dtype = dim.computation, .transpose_a = is_last}, u.d, other,
                                     {is_between ? moved : tensors.data, is_last ? u.d : other, tensors.stride},

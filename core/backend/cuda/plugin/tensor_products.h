@@ -9,7 +9,7 @@
 #include "core/base/status.h"
 #include "core/plan/block.h"
 
-// Products along one dim of all tensors of a shape group (block_batches.h). One batched call of cuBLAS computes them,
+// Products along one dim of all tensors of a shape group (block_batches.h). Batched calls of cuBLAS compute them,
 // because consecutive tensors are equally spaced in memory, and so are consecutive matrices.
 namespace shampoo::cuda {
 

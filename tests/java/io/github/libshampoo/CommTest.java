@@ -68,7 +68,10 @@ class CommTest {
     }
   }
 
-  /** allGather fails if {@code failing}, and asyncError if {@code failingLater}. abort and release always fail. */
+  /**
+   * {@code allGather} fails if {@code failing} is true. {@code asyncError} fails if {@code failingLater} is true.
+   * {@code abort} and {@code release} always fail.
+   */
   private static final class Fails extends Mirror {
     final RuntimeException failure = new RuntimeException("the network is gone");
     boolean failing;

@@ -5,7 +5,7 @@ package io.github.libshampoo;
 /** Native methods, which foreign.c implements. */
 final class Foreign {
   static {
-    Shampoo.version(); // loads the library of the jar, which foreign.c needs
+    Shampoo.version(); // loads the library in the jar; foreign.c calls this library
     System.load(System.getProperty("shampoo.foreign"));
   }
 

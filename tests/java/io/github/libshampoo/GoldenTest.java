@@ -14,7 +14,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** Checks that recorded trajectories give bit-identical results in Java and in C. */
+/**
+ * Checks that recorded trajectories give bit-identical results in Java and in C. A tape is a file with a recorded
+ * trajectory (tests/golden/tapes.py).
+ */
 class GoldenTest {
   static List<String> tapes() throws IOException {
     try (Stream<Path> files = Files.list(Path.of(System.getProperty("shampoo.tapes")))) {

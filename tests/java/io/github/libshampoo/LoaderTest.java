@@ -114,7 +114,7 @@ class LoaderTest {
     assertEquals("other", Library.explain("other", Path.of("/tmp/x/libshampoo_java.so"), ""));
   }
 
-  /** Mounts a folder in a new mount namespace. The test is skipped if the machine does not allow this. */
+  /** Mounts a noexec file system in a new mount namespace. The test is skipped if the machine does not allow this. */
   @Test
   void theErrorExplainsAFolderMountedNoexec() throws Exception {
     Path mounted = Files.createDirectories(folder.resolve("mounted"));

@@ -76,7 +76,7 @@ class OptimizerTest {
     }
   }
 
-  /** Returns the loss of a linear model, and writes the gradients. The minimum is 0, at parameters in [-1/2, 1/2]. */
+  /** Returns the loss of a linear model. Writes the gradients of w and b to ofW and ofB. The smallest loss is 0. */
   private static double lossOf(FloatBuffer w, FloatBuffer b, FloatBuffer ofW, FloatBuffer ofB) {
     double loss = 0;
     for (int i = 0; i < 3; ++i) {
@@ -123,7 +123,7 @@ class OptimizerTest {
       assertArrayEquals(new float[] {0, 1}, Buffers.copy(average));
 
       assertRejected("blend is 1.5", () -> optimizer.export(1.5, List.of(Memory.of(average))));
-      assertRejected("weights: 0 elements; expected 1", () -> optimizer.export(1, List.of()));
+      assertRejected("weights has length 0; expected 1", () -> optimizer.export(1, List.of()));
       assertRejected("overlaps the parameter \"w\"", () -> optimizer.export(1, List.of(Memory.of(w))));
       FloatBuffer small = Buffers.filled(1, 0);
       assertRejected("weights of", () -> optimizer.export(1, List.of(Memory.of(small))));
@@ -199,8 +199,8 @@ class OptimizerTest {
         optimizer.bind(0, List.of(new Binding(memory, Memory.of(grad), memory, memory)));
       });
       assertRejected("\"none\"", () -> optimizer.bind("none", w, grad));
-      assertRejected("below 2", () -> optimizer.bind(2, w, grad));
-      assertRejected("below 2", () -> optimizer.bind(-1, w, grad));
+      assertRejected("[0, 2)", () -> optimizer.bind(2, w, grad));
+      assertRejected("[0, 2)", () -> optimizer.bind(-1, w, grad));
       assertThrows(NullPointerException.class, () -> optimizer.bind(0, (Buffer) null, grad));
       assertThrows(ShampooException.State.class, () -> optimizer.bindGrad(0, grad));
       assertRejected("expected 0 to 1", () -> optimizer.bindGrad(2, grad));

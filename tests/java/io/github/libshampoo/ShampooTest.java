@@ -56,7 +56,7 @@ class ShampooTest {
   }
 
   @Test
-  void generatedClassesAreNotPublic() throws IOException {
+  void internalClassesAreNotPublic() throws IOException {
     List<String> visible = new ArrayList<>();
     for (Class<?> type : List.of(Raw.class, RawConstants.class, RawJNI.class, shampoo_plan_desc.class, Handle.class)) {
       if (java.lang.reflect.Modifier.isPublic(type.getModifiers())) {
@@ -201,8 +201,10 @@ class ShampooTest {
       assertThrows(ShampooException.Invalid.class, () -> plan.addParam(new Param("x", 4).dtype(DType.I32)));
       assertContains(message(ShampooException.Invalid.class, () -> new Param("nine", 1, 1, 1, 1, 1, 1, 1, 1, 1)), "nine");
       Param cut = new Param("cut", 4, 6).rectangle(new long[] {0, 2}, new long[] {3});
-      assertContains(message(ShampooException.Invalid.class, () -> plan.addParam(cut)), "2 offsets and 1 extents");
-      assertContains(message(ShampooException.Invalid.class, () -> plan.addShard(0, 0, cut)), "the parameter has 1 dims");
+      assertContains(
+          message(ShampooException.Invalid.class, () -> plan.addParam(cut)),
+          "the number of offsets of the rectangle is 2, and the number of its extents is 1; expected 2 for both");
+      assertContains(message(ShampooException.Invalid.class, () -> plan.addShard(0, 0, cut)), "expected 1 for both");
       assertThrows(ShampooException.Invalid.class, () -> plan.addShard(9, 0, new Param("w", 4).flatShard(0, 4)));
       assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new PlanOptions().replica(2, 2)));
       assertThrows(ShampooException.Invalid.class, () -> new Plan(config, new PlanOptions().threads(-1)));

@@ -10,7 +10,8 @@ import java.util.List;
  * @param param index of the parameter.
  * @param owner replica rank that stores the state of the block.
  * @param shardOwner shard rank that stores the state of the block.
- * @param ofShard true if the block is a part of this rank's shard, false if it is a part of the whole parameter.
+ * @param ofShard true for a block of this rank's shard, which is only a part of the parameter. False for a block of the
+ *     whole parameter.
  * @param shape shape of the block. If dim k has a factor matrix, the matrix is shape[k] x shape[k].
  * @param stride stride of each dim, in elements of the flattened parameter or, if ofShard is true, of this rank's
  *     buffer.

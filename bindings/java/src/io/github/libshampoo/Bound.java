@@ -47,8 +47,8 @@ final class Bound {
   void bind(long opt, int first, List<Binding> added) {
     if (first < 0 || added.size() > params.size() - first) {
       throw new ShampooException.Invalid(
-          "parameters " + first + " to " + (first + added.size() - 1) + ": expected indices of at least 0 and below "
-              + params.size() + ", the number of parameters");
+          "first is " + first + " and the number of bindings is " + added.size() + ": expected a range within [0, "
+              + params.size() + "), the indices of the parameters");
     }
     long[] addresses = new long[4 * added.size()];
     for (int number = 0; number < added.size(); ++number) {
@@ -74,7 +74,7 @@ final class Bound {
   void export(long opt, double blend, List<Memory> weights) {
     if (weights.size() != params.size()) {
       throw new ShampooException.Invalid(
-          "weights: " + weights.size() + " elements; expected " + params.size() + ", one for each parameter");
+          "weights has length " + weights.size() + "; expected " + params.size() + ", one element for each parameter");
     }
     long[] addresses = new long[weights.size()];
     for (int index = 0; index < addresses.length; ++index) {
@@ -100,7 +100,10 @@ final class Bound {
 
   void bindGrad(long opt, int index, Memory grad) {
     if (index < 0 || index >= bindings.length) {
-      throw new ShampooException.Invalid("index of the parameter is " + index + ": expected 0 to " + (bindings.length - 1));
+      throw new ShampooException.Invalid(
+          "index of the parameter is " + index + ": expected "
+          + (bindings.length == 0 ? "none, because the plan has no parameters"
+              : bindings.length == 1 ? "0" : "0 to " + (bindings.length - 1)));
     }
     if (binding(index) == null) {
       throw new ShampooException.State(

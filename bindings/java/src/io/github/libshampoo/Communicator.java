@@ -8,7 +8,7 @@ import java.nio.ByteBuffer;
  * Exchanges data between ranks, in host memory. A class that implements this interface connects
  * the optimizers of several ranks.
  *
- * <p>Methods run on the thread that calls the optimizer. A call of {@link #allGather}, or of
+ * <p>Methods run on the thread that calls the library. A call of {@link #allGather}, or of
  * {@link AllToAllCommunicator#allToAll}, is an exchange. If an exchange or {@link #asyncError} throws an exception E,
  * the call of the optimizer throws {@link ShampooException.Collective}, whose cause is E. Later calls that use the
  * communicator fail, too. After E, the library calls {@link #abort} if the class implements abort. If the class does

@@ -120,7 +120,7 @@ public final class Config implements AutoCloseable {
     Objects.requireNonNull(key, "key");
     String value = handle.read(this, config -> Raw.shampoo_config_get(config, key));
     if (value == null) {
-      throw new ShampooException.Invalid("there is no key \"" + key + "\"; call Shampoo.keys() for all keys");
+      throw new ShampooException.Invalid("there is no key \"" + key + "\"; Shampoo.keys() returns all keys");
     }
     return value;
   }

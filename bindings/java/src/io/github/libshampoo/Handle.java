@@ -29,7 +29,7 @@ final class Handle implements Runnable {
   private volatile Thread user;
   private long address;
 
-  /** Objects that must live as long as the handle, such as bound buffers. Only calls with all permits change them. */
+  /** Keeps alive what the library's object uses, such as bound buffers. Replacing a buffer needs all permits. */
   Object held;
 
   Handle(Object owner, String what, long address, LongConsumer destroy) {

@@ -80,7 +80,10 @@ final class Library {
     }
   }
 
-  /** Returns the dynamic linker's message and `from`. If the file system is mounted noexec, adds the remedy. */
+  /**
+   * Returns the dynamic linker's message, then the suffix `from`. If the message means that the file is on a file
+   * system that is mounted noexec, adds the remedy.
+   */
   static String explain(String message, Path file, String from) {
     String text = message + from;
     if (message.contains("failed to map segment")) {

@@ -70,7 +70,7 @@ public final class Memory {
       dtypes = EnumSet.of(DType.I64);
     } else {
       throw new ShampooException.Invalid(
-          buffer + "; expected a buffer of bytes, floats, doubles, shorts, ints or longs");
+          "buffer is a CharBuffer: expected a buffer of bytes, floats, doubles, shorts, ints or longs");
     }
     if (order != ByteOrder.nativeOrder()) {
       throw new ShampooException.Invalid(
@@ -124,10 +124,11 @@ public final class Memory {
   }
 
   /**
-   * Throws if the buffer cannot contain elements of this type, the size is not exactly that of the elements, or the
-   * buffer is in host memory but the device is a GPU. Throws if written is true and the buffer is read-only.
+   * Throws if the buffer cannot contain elements of the dtype, the size is not exactly that of the elements, or the
+   * memory is a buffer but the device is a GPU. Throws if written is true and the buffer is read-only.
    *
    * @param what description of the memory, with which the error message begins.
+   * @param written whether the library writes to the memory.
    */
   void check(String what, DType dtype, long elements, DeviceType device, boolean written) {
     if (!dtypes.contains(dtype)) {

@@ -249,7 +249,8 @@ public final class Optimizer implements AutoCloseable {
    * Runs one step. On CUDA, the step is enqueued on a stream.
    *
    * @param stream the cudaStream_t, as an integer. 0 is the legacy default stream. On the CPU, stream must be 0.
-   * @throws ShampooException as in {@link #step()}. If the device detects an error, a later call throws the exception.
+   * @throws ShampooException as in {@link #step()}. By default, a later call throws the errors that the device
+   *     detects (key "status_lag").
    */
   public void step(long stream) {
     exchange(opt -> Raw.shampoo_optimizer_step(opt, stream));
@@ -502,7 +503,8 @@ public final class Optimizer implements AutoCloseable {
    * @param directory directory in which checkpoints were saved.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. The state does not
    *     change, unless the load fails after it has begun to write states (docs/checkpoints.md).
-   * @throws ShampooException.Invalid if checkpoint and optimizer differ in parameters, dtypes, grafting or blocks.
+   * @throws ShampooException.Invalid if the checkpoint does not match the optimizer, for example in parameters,
+   *     dtypes, method, grafting or blocks.
    */
   public void load(Path directory) {
     Shampoo.load(List.of(this), directory, null, 0);

@@ -231,12 +231,16 @@ public final class Param implements Cloneable {
   private void checkRectangle(int dims) {
     if (shardForm == 2 && (localOffset.length != dims || localShape.length != dims)) {
       throw new ShampooException.Invalid(
-          "parameter \"" + name + "\": the rectangle has " + localOffset.length + " offsets and " + localShape.length
-              + " extents, but the parameter has " + dims + " dims; pass an offset and an extent for each dim");
+          "parameter \"" + name + "\": the number of offsets of the rectangle is " + localOffset.length
+              + ", and the number of its extents is " + localShape.length + "; expected " + dims
+              + " for both, the number of dims of the parameter");
     }
   }
 
-  /** Returns the struct that describes the parameter. {@code dims} is the number of dims of the whole parameter. */
+  /**
+   * Returns the struct that describes the parameter. {@code dims} is the number of dims of the parameter in the plan.
+   * For {@link Plan#addShard}, the shape in this object may have another number of dims, because it is not read.
+   */
   shampoo_param_desc toRaw(int dims) {
     checkRectangle(dims);
     shampoo_param_desc desc = new shampoo_param_desc();

@@ -249,7 +249,8 @@ public final class Shampoo {
    * @param directory directory in which checkpoints were saved, or the index file of one checkpoint.
    * @param world communicator of all ranks of the job, or null if there is only one rank.
    * @param stream CUDA stream on which the states are copied; 0 on the CPU.
-   * @throws ShampooException.Invalid if checkpoint and optimizers differ in parameters, dtypes, grafting or blocks.
+   * @throws ShampooException.Invalid if the checkpoint does not match the optimizers, for example in parameters,
+   *     dtypes, method, grafting or blocks.
    * @throws ShampooException.Files if there is no checkpoint, or a file is missing or damaged. States do not change,
    *     unless the load fails after it has begun to write states (docs/checkpoints.md).
    * @throws ShampooException.Collective if an exchange failed.

@@ -34,7 +34,7 @@ public class ShampooException extends RuntimeException {
   }
 
   /**
-   * Returns the number of the step on CUDA that failed, if {@link Optimizer#status} threw this exception.
+   * Returns the number of the step on CUDA whose failure {@link Optimizer#status} reported with this exception.
    *
    * @return the number of the step, at least 1; empty for all other errors.
    */

@@ -18,8 +18,8 @@ import java.util.List;
  * @param symmetric whether the entry is a symmetric matrix. The arena may store only one triangle of such a matrix.
  * @param owner replica rank that stores the entry. It is always the replica rank of this optimizer.
  * @param shardOwner shard rank that stores the entry. It is always the shard rank of this optimizer.
- * @param ofShard true if the block of the entry is a part of this rank's shard, false if it is a part of the whole
- *     parameter.
+ * @param ofShard true if the entry is a state of a block whose {@link Block#ofShard} is true, false for all other
+ *     entries.
  */
 public record StateEntry(
     long index, String key, List<Long> shape, DType dtype, long flatOffset, long storedBytes, boolean symmetric, int owner,
