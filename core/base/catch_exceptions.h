@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Calls work(), and returns its status. If work() throws a std::exception, returns the exception as a status. A rank
-// needs a status because it must join the next exchange even after a failure: the other ranks wait for this rank.
+// Calls work(), and returns its status. If work() throws a std::exception, returns the exception as a status. An
+// exception must not leave a step, because it would skip the next exchange, in which other ranks wait for this rank.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {

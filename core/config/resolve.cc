@@ -267,8 +267,8 @@ Status Resolver::ResolveDirection() {
   if (start > 1 && settings_.grafting == Grafting::kNone) {
     return Invalid("key start_preconditioning_step: the value ", start, " is not allowed with method ",
                    NameOf(settings_.method),
-                   " and grafting none, because only grafting updates parameters before that step: expected at most "
-                   "1, or another value of grafting");
+                   " and grafting none, because earlier steps would use the update of the grafting method: expected "
+                   "at most 1, or another value of grafting");
   }
   if (settings_.dual_norm_scale && settings_.direction_moment != DirectionMoment::kNone) {
     return Invalid(

@@ -157,8 +157,9 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-// The size, as a matrix, of a whole stacked tensor or, with row_splits, of a whole part of one (Block::matrix_rows).
-// This rank may hold only a shard of the matrix. If rows is 0, the tensor has fewer than two dims.
+// The numbers of rows and columns of a stacked tensor as a matrix or, with row_splits, of one of its parts (see
+// Block::matrix_rows). They are those of the whole matrix, even if this rank holds only a shard of it. If rows is 0,
+// the tensor has fewer than two dims.
 struct MatrixSize {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -408,8 +409,8 @@ class PartAppender {
       const int64_t begin = std::max(range.start, first);
       const int64_t end = std::min(range.end, first + part.count * row);
       if (begin >= end) continue;
-      // A part may have fewer rows than the whole tensor, but the number of rows has no influence on the pieces of a
-      // range.
+      // The first argument is the shape of the whole tensor instead of that of the part. The two shapes differ only in
+      // the number of rows, which does not affect the pieces of a range.
       for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
         SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, MatrixOf(part), {start, 1, 1}, blocks_));

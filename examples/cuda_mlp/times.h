@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures how long intervals of work on a CUDA stream take, with a pair of CUDA events for each interval.
+// Measures the durations of intervals of work on a CUDA stream, with a pair of CUDA events for each interval.
 #ifndef CUDA_MLP_TIMES_H
 #define CUDA_MLP_TIMES_H
 

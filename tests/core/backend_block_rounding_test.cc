@@ -64,8 +64,7 @@ uint16_t ExpectedBits(float value, RoundedState state, int64_t place) {
 }
 
 TEST_CASE(
-    "the random number that rounds an element depends on the parameter, the position of the element in it, the kind of "
-    "state and the step") {
+    "the parameter, the position in it, the kind of state and the step determine the bits of stochastic rounding") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep whole;
   // The same block on a rank that holds only rows 1 to 3 of the parameter.
@@ -100,7 +99,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("values are rounded to nearest, except that a key can select stochastic rounding to bfloat16") {
+TEST_CASE("stochastic rounding applies only to bfloat16, and only if param_rounding or state_rounding selects it") {
   const std::vector<float> values = SomeValues(kElements);
   RoundedStep step;
   const auto check = [&](const BlockRounding& rounding, Dtype dtype) {

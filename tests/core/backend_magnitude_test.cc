@@ -59,8 +59,7 @@ struct Inspected {
 };
 
 TEST_CASE(
-    "InspectGradient applies scaling and coupled weight decay, then finds the element of largest magnitude and, for "
-    "each dim, the largest squared norm of a slice") {
+    "after scaling and coupled weight decay, InspectGradient finds the largest magnitude and the largest slice norms") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // a gradient element with the value i becomes 3 - 2 i
@@ -71,9 +70,7 @@ TEST_CASE(
   CHECK(seen.slice_square[1] == 3 * 3 + 11 * 11 + 19 * 19);
 }
 
-TEST_CASE(
-    "the inspection of a gradient finds the first element that is not finite, and whether the gradient or the "
-    "parameter is the cause") {
+TEST_CASE("InspectGradient finds the first element that is not finite, and says whether the parameter is the cause") {
   Inspected inspected;
   inspected.grad[18] = -std::numeric_limits<float>::infinity();
   GradientInspection seen = inspected.Inspect();

@@ -124,7 +124,7 @@ TEST_CASE("an index that was written array by array can be read") {
   CHECK(index.blocks.empty());
 }
 
-TEST_CASE("Create or Finish of IndexWriter returns an error if the index cannot be written") {
+TEST_CASE("if an index cannot be created or written, IndexWriter returns an error") {
   IndexWriter writer;
   CheckError(writer.Create("/dev/null/index.json", "1.2.3", 1), Code::kIo, "/dev/null/index.json");
   CheckOk(writer.Create("/dev/full", "1.2.3", 1));

@@ -101,9 +101,7 @@ void RunOnRanks(ThreadRanks* threads, Work&& work) {
   threads->Run([&](int rank) { work(CommRanks(threads->comm(rank).get()), static_cast<size_t>(rank)); });
 }
 
-TEST_CASE(
-    "FindDuplicates marks items that a lower rank also has, and returns a lower rank on which one of these items has "
-    "other contents") {
+TEST_CASE("FindDuplicates marks items that lower ranks have, and returns a lower rank on which a marked item differs") {
   const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
   ThreadRanks threads(4);
   std::vector<Duplicates> found(4);
@@ -118,7 +116,7 @@ TEST_CASE(
   CHECK(found[3].is_duplicate.empty());
 }
 
-TEST_CASE("duplicates are found among more items than one exchange has room for") {
+TEST_CASE("a duplicate that is last in a full exchange, or alone in a second exchange, is found") {
   constexpr size_t kRoom = 32768;  // one exchange has room for this many items of each of two ranks
   for (const size_t count : {kRoom, kRoom + 1}) {
     ThreadRanks threads(2);
@@ -166,8 +164,8 @@ TEST_CASE("Collect sends the strings of each rank to rank 0 in order, even if th
 }
 
 TEST_CASE(
-    "Collect reports an error only on the rank that cannot make its strings, but on all ranks if a string is too "
-    "long") {
+    "if a string is too long, Collect fails on all ranks; if a rank cannot make strings, only its own status is an "
+    "error") {
   for (const bool too_long : {false, true}) {
     ThreadRanks threads(2);
     std::vector<Status> statuses(2);

@@ -130,7 +130,9 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
   }
 }
 
-TEST_CASE("if a parameter that adam updates in a muon group lacks a state, the error names adam_beta1 or route") {
+TEST_CASE(
+    "in a muon group, an error names adam_beta1 if filtered_grad of adam is missing, and route if second_moment is "
+    "missing") {
   for (const auto& [state, says] :
        {std::pair("filtered_grad", "saved with adam_beta1 0.9, but adam_beta1 is 0.9 in this optimizer"),
         std::pair("second_moment", "set route and the role of the parameter to their saved values")}) {
@@ -161,7 +163,7 @@ TEST_CASE("if no key sets the dtype of a state, an error about the dtype names o
              "saved optimizer computed");
 }
 
-TEST_CASE("a load warns if hyper-parameters or the dtype of a parameter differ, and if it does not use a saved state") {
+TEST_CASE("a load warns if hyper-parameters or the dtype of a parameter differ, and if a saved state is not loaded") {
   Matched matched("lr=0.125 momentum=0");
   matched.index.params[1].dtype = Dtype::kF64;
   CheckOk(matched.Match());

@@ -120,7 +120,7 @@ TEST_CASE("a failed collective calls abort once, and later collectives fail") {
   CheckError(one.comm->PriorFailure(), Code::kComm, "shard rank 1: a collective or a CUDA call failed before");
 }
 
-TEST_CASE("without an abort function, a failure must be reported to the other ranks once") {
+TEST_CASE("without an abort function, only the first TakeFailureToReport after a failure returns true") {
   CallerComm one(/*with_abort=*/false);
   CHECK(!one.comm->TakeFailureToReport());
   one.error = 1;

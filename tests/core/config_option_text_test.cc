@@ -31,7 +31,7 @@ TEST_CASE("option text without pairs of key and value sets no key") {
   }
 }
 
-TEST_CASE("wrong option text sets no key, and the error contains the reason, and the line number unless it is 1") {
+TEST_CASE("wrong option text sets no key, and the error says what is wrong and names any line after the first") {
   struct Case {
     const char* text;
     const char* says;

@@ -353,8 +353,8 @@ TEST_CASE("unsupported combinations of keys for method muon, method sign, norms 
        "key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with method muon: expected "
        "the largest learning rate"},
       {"method=muon start_preconditioning_step=3",
-       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because only "
-       "grafting updates parameters before that step: expected at most 1, or another value of grafting"},
+       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because earlier "
+       "steps would use the update of the grafting method: expected at most 1, or another value of grafting"},
       {"method=sign start_preconditioning_step=2",
        "key start_preconditioning_step: the value 2 is not allowed with method sign and grafting none"},
       {"method=muon dual_norm_scale=true second_moment=row",
@@ -465,7 +465,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("setting epsilon or root_relative_epsilon turns the other key off and setting both above 0 is an error") {
+TEST_CASE(
+    "if epsilon or root_relative_epsilon is set, the default of the other is 0, and values above 0 for both are "
+    "rejected") {
   CHECK(Resolved("epsilon=1e-6").root_relative_epsilon == 0);
   CHECK(Resolved("epsilon=1e-6").epsilon == 1e-6);
   CHECK(Resolved("root_relative_epsilon=1e-3").root_relative_epsilon == 1e-3);

@@ -45,7 +45,7 @@ TEST_CASE("a step updates the bound parameters and fails if no buffers are bound
   CHECK(failed_call == 0);
 }
 
-TEST_CASE("the statistic step.G is the step counter of group G and Stat rejects unknown names") {
+TEST_CASE("Stat returns the step of group G under the name step.G, and rejects unknown names") {
   const auto optimizer = MakeOptimizer(kPlainDescent);
   CheckOk(optimizer->state().WriteSteps(0, 5));
   double value = -1;
@@ -211,7 +211,7 @@ std::vector<Status> CreateOnShards(ThreadRanks* threads, const KeysOf& keys,
   return statuses;
 }
 
-TEST_CASE("shard ranks step together and report errors to each other with both values of shard_mode") {
+TEST_CASE("with both values of shard_mode, shard ranks step together and report errors to each other") {
   for (const char* const mode : {"local", "gather"}) {
     ThreadRanks threads(2);
     std::vector<std::unique_ptr<Optimizer>> optimizers;

@@ -31,7 +31,8 @@ Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   return runs;
 }
 
-TEST_CASE("a block in the whole parameter and a block in a rectangular piece can have the same elements") {
+TEST_CASE(
+    "SamePlace is true if a block of the whole parameter and a block of a rectangular piece have the same elements") {
   for (const BlockPlace& place : {Corner(), RectangularPiece()}) {
     CHECK(place.FindMistake(20) == nullptr);
     CHECK(place.elements() == 4);

@@ -64,8 +64,7 @@ TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE(
-    "a vector that is not preconditioned may be longer than the largest size of a matrix that the eigensolver takes") {
+TEST_CASE("a vector may be longer than the largest matrix that the eigensolver takes, unless precondition_1d is true") {
   for (const char* const precondition_1d : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =
@@ -172,7 +171,7 @@ TEST_CASE("method soap stores the lower triangle of a factor matrix and all elem
   }
 }
 
-TEST_CASE("keys that control norms require one block for each parameter") {
+TEST_CASE("if a key uses norms of whole tensors, a parameter that is divided into several blocks is rejected") {
   for (const char* const key : {"update_norm=rms", "norm_control=hyperball", "max_update_rms=0.5"}) {
     CAPTURE(std::string(key));
     StepFixture::Setup setup{.keys = Cat("method=soap max_preconditioner_dim=8 ", key),

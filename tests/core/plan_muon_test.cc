@@ -74,7 +74,7 @@ TEST_CASE("method muon rejects a vector if route is off, and a matrix that is to
              "is too large for method muon");
 }
 
-TEST_CASE("keys that control norms reject a shard, and method muon rejects a shard unless muon_local is true") {
+TEST_CASE("a shard is rejected by method muon without muon_local, and by keys that use norms of whole tensors") {
   const ParamDesc shard = FlatShardOf({6, 5}, 10, 15);
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
@@ -99,7 +99,7 @@ TEST_CASE("keys that control norms reject a shard, and method muon rejects a sha
 }
 
 TEST_CASE(
-    "second_moment=row and second_moment=short and update_floor_rows reject a divided parameter even with muon_local") {
+    "a divided parameter is rejected by second_moment row and short and by update_floor_rows, even with muon_local") {
   const ParamDesc shard = FlatShardOf({2, 50, 3}, 3, 57);
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
@@ -114,7 +114,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a GPU plan accepts muon and sign and norm_control and keys of later releases of the reference implementation") {
+    "a GPU plan accepts methods muon and sign, norm_control, and keys of later releases of the reference "
+    "implementation") {
   std::vector<OptionKeys> accepted = {"method=muon orthogonalization=exact",
                                       "method=soap soap_post=orthogonalize orthogonalization=exact",
                                       "method=muon muon_math=bf16",
@@ -133,7 +134,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("averages have the same states on GPUs as on the CPU, with several replicas and with gathered shards") {
+TEST_CASE("a GPU plan with averages has as many bytes of state as a CPU plan, for replicas and for gathered shards") {
   for (const char* const average : {"averaging=gpa", "averaging=schedule_free", "weight_ema=0.9"}) {
     for (const bool gathers : {false, true}) {
       CAPTURE(std::string(average));

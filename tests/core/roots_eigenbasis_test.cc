@@ -234,7 +234,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE_TEMPLATE("a basis in which the matrix is diagonal up to basis_tolerance is kept", Real, float, double) {
+TEST_CASE_TEMPLATE("a previous basis is kept if the matrix is diagonal in it up to basis_tolerance", Real, float,
+                   double) {
   const BlasFixture blas;
   // The tolerance is checked in one pass for n = 3, and in several passes for the larger sizes.
   for (const int64_t n : {3, 40, 75}) {

@@ -343,7 +343,9 @@ TEST_CASE("inverse square roots of block diagonal matrices and of matrices with 
   }
 }
 
-TEST_CASE("inverse square roots with LAPACK's reduction to tridiagonal form and with the one-pass reduction agree") {
+TEST_CASE(
+    "inverse square roots are nearly equal with LAPACK's reduction to tridiagonal form and with the one-pass "
+    "reduction") {
   const BlasFixture blas;
   if (BestKernels().tridiagonal.reduce == nullptr)
     MESSAGE("this processor has no one-pass reduction: nothing is compared");

@@ -34,8 +34,8 @@ std::vector<int64_t> TasksOf(const GroupSettings& settings, int64_t gradients) {
 using Numbers = std::vector<int64_t>;
 
 TEST_CASE(
-    "with basis_order=after, the first gradient initializes the eigenbases, and each update whose number is a multiple "
-    "of precondition_frequency refreshes the eigenbases") {
+    "with basis_order=after, eigenbases are computed at the first gradient and at every precondition_frequency-th "
+    "update") {
   // With first_step=skip, update u uses gradient u + 1.
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 3), 11) == Numbers{1, 4, 7, 10});
   CHECK(TasksOf(SettingsOf(BasisOrder::kAfter, FirstStep::kSkip, 1), 4) == Numbers{1, 2, 3, 4});

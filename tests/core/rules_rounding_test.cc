@@ -45,7 +45,7 @@ TEST_CASE("the generator of stochastic rounding gives the known answers of the l
   }
 }
 
-TEST_CASE("the random bits and the numbers that are rounded with these bits equal the recorded values") {
+TEST_CASE("random bits are as recorded, and rounding with these bits gives the recorded numbers") {
   size_t checked = 0;
   const json vectors = Recorded().at("vectors");
   for (const json& vector : vectors) {

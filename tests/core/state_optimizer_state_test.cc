@@ -178,9 +178,7 @@ TEST_CASE("InitializeFactors resets the factor matrices and inverse roots of one
   CHECK(matrix.observer.calls == CallNames{"write"});
 }
 
-TEST_CASE(
-    "a state that was marked unusable stays unusable until it is replaced or a step that reads another arena "
-    "overwrites it") {
+TEST_CASE("an unusable state stays unusable until it is replaced or overwritten by a step that reads another arena") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   CallerArena other(matrix.bytes());

@@ -129,7 +129,7 @@ TEST_CASE("if the owner of a block skips the update, the mark of a skipped updat
   }));
 }
 
-TEST_CASE("a rank that joins a round only to report a failure makes the communicator fail on all ranks") {
+TEST_CASE("if a rank joins a round only to report a failure, the communicator fails on all ranks") {
   enum class In { kCollect, kJoinedCollect, kDeliver };
   for (const bool with_all_to_all : {false, true}) {
     for (const In round : {In::kCollect, In::kJoinedCollect, In::kDeliver}) {

@@ -100,8 +100,7 @@ TEST_CASE("a parameter without a gradient is copied to its output, and the step 
 }
 
 TEST_CASE(
-    "a step copies the parameter of an excluded block to its output, keeps the state of the block and adds the "
-    "block to the count nonfinite_blocks") {
+    "an excluded block keeps its state and is counted in nonfinite_blocks, and its parameter is copied to the output") {
   Descent descent({{2, 2}, {2, 2}}, "momentum=0.5");
   Floats out(4, 9.0F);
   descent.Bind(0, descent.gradients[0].data(), out.data());
@@ -158,7 +157,8 @@ TEST_CASE("a skipped step copies the state and all parameters to their outputs, 
 }
 
 TEST_CASE(
-    "a block whose update would be infinite is unchanged, and the next step fails unless on_nonfinite is skip_block") {
+    "if the update of a block would be infinite, the block is unchanged, and an error follows only with "
+    "on_nonfinite=error") {
   for (const char* const choice : {"error", "skip_block"}) {
     Descent descent({{2, 2}, {2, 2}}, Cat("lr=1e30 on_nonfinite=", choice));
     descent.gradients[0][0] = 1e10F;

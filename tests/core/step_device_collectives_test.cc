@@ -148,7 +148,9 @@ TEST_CASE("an all-to-all in host memory receives its data at an aligned address 
   CHECK(one.device.exchange_streams == std::vector<void*>{&one.stream, &one.stream});
 }
 
-TEST_CASE("the failure of a collective is returned once, and the received data is not copied to the device") {
+TEST_CASE(
+    "if a collective fails, only the first TakeFailure returns its error, and received data is not copied to the "
+    "device") {
   for (const bool takes_device_memory : {true, false}) {
     for (const bool gathers : {true, false}) {
       CAPTURE(takes_device_memory);

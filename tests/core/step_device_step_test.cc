@@ -166,7 +166,7 @@ TEST_CASE("step counters that the caller has written between steps are read befo
 }
 
 TEST_CASE(
-    "the error of a rejected step is returned by the next call or, with status_lag 0, by the call of the step itself") {
+    "with status_lag 0 a rejected step returns its own error, and with status_lag 1 the next step returns the error") {
   for (const char* const lag : {"0", "1"}) {
     OnDevice one(Cat("status_lag=", lag));
     one.RejectNextGradient();
@@ -260,7 +260,7 @@ void CheckRootsAfterSnapshot(OnDevice* one, bool are_used) {
   CHECK(one->last().tasks[0] == (are_used ? RootTask::kAdoptDeviceRoots : RootTask::kFromSnapshot));
 }
 
-TEST_CASE("an error of async roots is returned by the next step that is not captured, and the roots are not used") {
+TEST_CASE("if async roots fail, the next step that is not captured returns the error, and the roots are not used") {
   for (const bool fails : {false, true}) {
     CAPTURE(fails);
     OnDevice one(kAsync);
@@ -363,7 +363,7 @@ struct DeviceReplica : RankOfTwo, OnDevice {
       : RankOfTwo(takes_device_memory), OnDevice(keys, comm.shared()) {}
 };
 
-TEST_CASE("a rank that cannot make a step on a device enqueues a step that reports the failure to the other ranks") {
+TEST_CASE("if a rank cannot make a step on a device, it enqueues a step that reports the failure to the other ranks") {
   DeviceReplica rank;
   CheckOk(rank.StepWithMistake());
   REQUIRE(rank.device.steps.size() == 1);
@@ -400,7 +400,7 @@ TEST_CASE("a rank that cannot make a step still passes the currently bound scala
   }
 }
 
-TEST_CASE("a difference between ranks on devices is an error that names a rank") {
+TEST_CASE("if devices find a difference between ranks, the error names the difference and a rank") {
   struct Case {
     RankDifference difference;
     Code code;
@@ -443,7 +443,7 @@ TEST_CASE("ReportSteps returns the error of a step that the ranks rejected, even
 // After a capture, a replay may have been rejected. The other ranks may then return the error of the replay from the
 // next call, instead of joining the next step.
 TEST_CASE(
-    "a rank that cannot read its step counters reports this in a step, but after a capture it aborts the "
+    "if a rank cannot read its step counters, the step reports this, but after a capture the rank aborts the "
     "communicator") {
   for (const bool captures : {false, true}) {
     CAPTURE(captures);
@@ -461,8 +461,7 @@ TEST_CASE(
 }
 
 // The streams of the other ranks are perhaps not captured. Then the other ranks may already be waiting for this rank.
-TEST_CASE(
-    "a step that fails because of a capture by another thread aborts the communicator, unlike a report that fails") {
+TEST_CASE("during a capture by another thread, a step fails and aborts the communicator, but a report only fails") {
   DeviceReplica rank;
   CheckOk(rank.Step());
   rank.device.capture_error = "a capture does not allow this call";
@@ -475,7 +474,7 @@ TEST_CASE(
         std::vector<std::string>{"rank 0 aborts the communicator: a capture does not allow this call"});
 }
 
-TEST_CASE("a collective that failed while a step was enqueued fails this step and all later ones") {
+TEST_CASE("if a collective fails while a step is enqueued, this step and all later steps and reports fail") {
   DeviceReplica rank;
   CheckOk(rank.Step());
   CHECK(rank.comm.calls == 1);
@@ -567,7 +566,7 @@ TEST_CASE("a shard cannot capture a step before the shard knows which groups too
 }
 
 TEST_CASE(
-    "roots that are due for gathered parameters prevent a capture only if their group had a gradient in the previous "
+    "if roots of gathered parameters are due, a capture fails only if their group had a gradient in the previous "
     "step") {
   struct Case {
     const char* counts;  // count_empty_steps of the group
@@ -656,7 +655,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the hosts determine the error of a step that the devices of the shards rejected") {
+TEST_CASE("if the devices of the shards reject a step, the hosts determine the error") {
   struct Case {
     RankDifference difference;
     Code code;
@@ -701,7 +700,7 @@ TEST_CASE("the error of one shard is returned with the rank of that shard") {
   CheckError(rank.Report(), Code::kNumeric, "shard rank 0: the gradient of");
 }
 
-TEST_CASE("a collective that fails among the shards aborts the communicator of the replicas, and vice versa") {
+TEST_CASE("if a collective among shards or among replicas fails, both communicators are aborted") {
   for (const bool of_shards : {true, false}) {
     CAPTURE(of_shards);
     MirrorComm replicas;
@@ -843,7 +842,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if the devices reject an export, the error names the rank that makes a step instead or is at another step") {
+TEST_CASE("if the devices reject an export, the error names the rank that makes a step or whose step number differs") {
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());
@@ -871,7 +870,7 @@ TEST_CASE("if the devices reject an export, the error names the rank that makes 
              "shard rank 0 exports averages and shard rank 1 makes a step; the step has changed nothing. Call");
 }
 
-TEST_CASE("a shard returns an error that only the replicas of another shard have found") {
+TEST_CASE("if only the replicas of one shard find an error, the other shards return it, too") {
   const MirrorComm replicas(2, 0, kTakesDeviceMemory);
   DeviceShard rank(replicas.shared());
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {

@@ -117,7 +117,7 @@ TEST_CASE("the error of a rejected step fits the reason that the device reports"
   }
 }
 
-TEST_CASE("if a step finds another state than the host expected, the error names the state or the replay") {
+TEST_CASE("if a step finds a state that the host did not expect, the error names the state or reports a replay") {
   StepFixture fixture(kAsyncRoots, {{2, 3}});
   const int64_t expected[] = {5};
   cuda::StepReport report = ReportOf(Rejection::kSchedule, 9);

@@ -113,7 +113,7 @@ void FailEachCollective(const OptionKeys& keys, Work&& work) {
   CHECK(calls > 2);
 }
 
-TEST_CASE("any collective that fails in an export or a step of gathered shards fails all ranks") {
+TEST_CASE("on gathered shards, if one collective of an export or of a step fails, every rank returns an error") {
   const OptionKeys buckets = "comm_bucket_bytes=1";
   FailEachCollective(kWithEma + buckets, [](SteppingRanks<ShardRank>* shards) { return ExportOnAll(shards); });
   const auto step = [](SteppingRanks<ShardRank>* shards) { return shards->Step(); };

@@ -30,7 +30,9 @@ struct TwoMatrices : StepFixture {
   }
 };
 
-TEST_CASE("the next step returns one error for skipped updates, which names the first skipped block in the plan") {
+TEST_CASE(
+    "if updates of several blocks were skipped, one error is returned, and it names the first of these blocks in the "
+    "plan") {
   TwoMatrices two;
   const HyperParameters& hyper_parameters = two.state().hyper_parameters();
   CheckOk(two.history().RaiseSkippedUpdate(hyper_parameters));
@@ -100,9 +102,7 @@ TEST_CASE("a successful root resets the count of failures") {
   CHECK(two.roots().failing_root() == -1);
 }
 
-TEST_CASE(
-    "RaiseRootFailure prefers failures of this rank, and sets is_forwarded if it returns the failure of another rank's "
-    "root") {
+TEST_CASE("RaiseRootFailure prefers a failure of this rank, and sets is_forwarded only for a failure of another rank") {
   TwoMatrices two("root_failure_tolerance=0");
   const LogCapture log;
   bool is_forwarded = false;

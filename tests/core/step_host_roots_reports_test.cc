@@ -38,7 +38,7 @@ TEST_CASE("the status of a root has the iterations of its method") {
   CHECK(status.converged == 1);
 }
 
-TEST_CASE("a matrix with NaN has no root, and the failure is reported for the number of this matrix in the plan") {
+TEST_CASE("if one matrix contains NaN, only its root fails, and the failure is reported for this matrix") {
   RootsOnHost one(2);
   one.host.matrices[{1, 0}][1] = one.host.matrices[{1, 0}][2] = std::nan("");
   one.Run();

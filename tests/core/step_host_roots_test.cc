@@ -24,7 +24,7 @@ TEST_CASE("a rank that owns no block with async roots needs no thread for them")
   }
 }
 
-TEST_CASE("a job computes the roots of all blocks that have its task, and no job starts for a task that no block has") {
+TEST_CASE("a job computes the roots of all blocks that have its task; without such blocks, no job starts") {
   RootsOnHost one(3);
   one.tasks = {RootTask::kFromSnapshot, kTakesSnapshot, kNoTask};
   one.Create();
@@ -43,7 +43,8 @@ TEST_CASE("a job computes the roots of all blocks that have its task, and no job
   CHECK(one.host.started.size() == 1);
 }
 
-TEST_CASE("each factor matrix is divided by the bias correction for the step of its group or of its block") {
+TEST_CASE(
+    "the bias correction of a factor matrix is for the step of its block or, if steps are by group, of its group") {
   for (const bool by_block : {true, false}) {
     RootsOnHost one(2, "beta2=0.5");
     for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
@@ -103,7 +104,7 @@ TEST_CASE("dims without a factor matrix have no root on the host and no memory f
 }
 
 TEST_CASE(
-    "WaitFor waits only for the last job of each block whose task takes a snapshot or uses the roots of a snapshot") {
+    "WaitFor waits for the job of a block only if the next task of the block takes a snapshot or uses pending roots") {
   constexpr size_t kBlocks = 100;  // enough blocks that their job does not end between Release() and WaitFor()
   for (const RootTask task : {kTakesSnapshot, RootTask::kFromSnapshot, RootTask::kAdoptDeviceRoots}) {
     RootsOnHost one(kBlocks);
@@ -124,7 +125,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an error of the thread that computes roots is returned once, and the failed job is ended on the device") {
+TEST_CASE("if a job fails on its thread, the job is ended on the device, and only the next call returns the error") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
     CAPTURE(std::string(call));
     RootsOnHost one(1);
@@ -193,7 +194,7 @@ TEST_CASE(
   CHECK(report.outcome.ok());
 }
 
-TEST_CASE("the roots of the snapshots of a step are computed with the bias corrections for the steps of the groups") {
+TEST_CASE("a job that StartFromStep starts uses the bias correction for the step of the group") {
   RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
   one.steps = {2};
@@ -204,8 +205,7 @@ TEST_CASE("the roots of the snapshots of a step are computed with the bias corre
   for (int64_t b = 0; b < 2; ++b) one.CheckRoot(b, 0, {1 / std::sqrt(2 / 0.75), 0, 0, 1 / std::sqrt(8)});
 }
 
-TEST_CASE(
-    "an error of earlier async roots is returned before the next step, and the tasks of this step do not change") {
+TEST_CASE("if earlier async roots failed, Prepare returns the error and leaves the tasks of the next step unchanged") {
   RootsOnHost one(1);
   one.host.fails = {"fetch"};
   one.Create();

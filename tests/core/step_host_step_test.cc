@@ -93,7 +93,7 @@ TEST_CASE("a step needs a usable state, all buffers, and valid bound scalars") {
   CheckError(step.Step({}, nullptr), Code::kState, "parameter \"p0\" (index 0) has no buffers");
 }
 
-TEST_CASE("the errors of an earlier step are returned once, unless the state is replaced") {
+TEST_CASE("an error that is deferred to the next step makes only that step fail, or no step if the state is replaced") {
   for (const bool replaced : {false, true}) {
     Alone alone;
     alone.history().DeferSkippedUpdate(0, OnNonFinite::kError);

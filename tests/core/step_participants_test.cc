@@ -49,8 +49,7 @@ TEST_CASE("each choice of the parameters of a step replaces the previous choice"
   CHECK(Chosen(four.participants, four.plan()) == std::vector<bool>{false, true, false, true});
 }
 
-TEST_CASE(
-    "the flags that select the parameters of a step are in the order of the parameters, and a caller may set them") {
+TEST_CASE("flags() has one flag for each parameter, in the order of the parameters, and a caller can set the flags") {
   FourParams four;
   REQUIRE(four.participants.flags().size() == 4);
   four.participants.flags()[2] = 1;

@@ -159,9 +159,7 @@ TEST_CASE("a rank's own failure has priority over a failure that another rank fo
   CheckAllFail(statuses, Code::kNumeric, "rank 1: NaN");
 }
 
-TEST_CASE(
-    "a rank that only reports a failure joins the exchange of a bucket, and also reports to the shards if the bucket "
-    "is the first") {
+TEST_CASE("ReportWithShards reports a failure to the replicas and, only at the first bucket, also to the shards") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
     RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);

@@ -120,7 +120,7 @@ TEST_CASE("a flag of a round is set if at least one rank has set it") {
   CHECK(three.rounds.AnyFlags() == (kSkipsStep | kNeedsExactCheck));
 }
 
-TEST_CASE("after a failed collective, Report joins one round; otherwise, it joins a round at each call") {
+TEST_CASE("Report joins a round at each call, but after a failed collective only at the first call") {
   for (const bool failed : {false, true}) {
     CommOps ops;  // there is no abort function, so the other ranks do not fail immediately
     ops.world = 2;

@@ -71,8 +71,7 @@ TEST_CASE("the schedule of refreshes is correct at steps and frequencies near th
 }
 
 TEST_CASE(
-    "with root_spread, the roots of a block are refreshed once in each interval of the group, at a step that the phase "
-    "of the block determines") {
+    "with root_spread, a block is refreshed once in each interval of its group, at a step that its phase determines") {
   const RefreshKeys keys = Grown(1, 20, 0.1, true);
   for (const int64_t phase : {0, 1, 7, 19}) {
     std::vector<int64_t> refreshed;
@@ -91,8 +90,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with root_async, the roots of a refresh are used at once if it is the first refresh or if the next refresh "
-    "follows within root_async steps, and are deferred otherwise") {
+    "with root_async, the roots of a refresh are deferred only if the next refresh is more than root_async steps "
+    "later") {
   const RefreshKeys keys = Grown(1, 20, 0.1, false, 4);
   const std::vector<int64_t> refreshes = RefreshesByRule(keys, 400);
   int64_t snapshot_step = 0;

@@ -123,7 +123,7 @@ TEST_CASE("a group that is active only on other shards gets the step number of t
   CHECK(one.shard.context.group(0).program.t == 7);
 }
 
-TEST_CASE("all shards return the error of one shard and the flag is_forwarded of that shard") {
+TEST_CASE("if one shard has an error, all shards return the error and the flag is_forwarded of this shard") {
   for (const bool is_forwarded : {false, true}) {
     RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
     const std::vector<Status> statuses = two.Run([&](int rank, AgreeingShard& shard) {

@@ -140,8 +140,7 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE(
-    "a replica sends multiples of the stored offsets of its blocks in a bucket, even if the caller wants no weights of "
-    "these blocks") {
+    "a replica sends the scaled offsets of its own blocks of a bucket, even if the caller wants no weights of them") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);
@@ -176,7 +175,7 @@ TEST_CASE("a replica sends nothing for a block without an average") {
   }
 }
 
-TEST_CASE("a replica writes the weights that its caller wants, also in blocks of other ranks, and skips no update") {
+TEST_CASE("a replica writes all weights that its caller wants, also those of blocks of other ranks") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(0, 2));
   std::vector<Floats> weights(4, Floats(4, 9.0F));

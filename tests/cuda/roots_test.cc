@@ -121,7 +121,7 @@ TEST_CASE("roots equal those of the CPU for several iteration orders and exponen
   }
 }
 
-TEST_CASE("an iteration whose error stops decreasing ends as on the CPU") {
+TEST_CASE("if the error of an iteration stops decreasing, the iteration ends, and its root equals that of the CPU") {
   std::mt19937_64 random(12);
   Question question{.tolerance = 0};
   for (const RootMethod method : {RootMethod::kNewton, RootMethod::kHigherOrder}) {
@@ -148,7 +148,7 @@ TEST_CASE("pseudo-inverses equal those of the CPU for several rank tolerances") 
   }
 }
 
-TEST_CASE("the root of a large matrix is computed in panels of rows that omit most elements above the diagonal") {
+TEST_CASE("the root of a large matrix is computed in panels of rows, without most elements above the diagonal") {
   constexpr int64_t kSize = 515;
   Matrix<float> matrix(kSize * kSize);
   for (int64_t i = 0; i < kSize * kSize; ++i) {

@@ -86,7 +86,7 @@ std::vector<float> StateOf(const Rank& rank, const std::string& key) {
   return {};
 }
 
-TEST_CASE("averages follow the parameters that ranks have after an exchange in a narrow communication_dtype") {
+TEST_CASE("with a narrow communication_dtype, averages are computed from the parameters after the exchange") {
   for (const Keys& keys :
        Combinations("method=adam lr=0.1 weight_ema=0.5 communication_dtype=bf16 communicate=updates|params")) {
     CAPTURE(keys);
@@ -159,7 +159,7 @@ TEST_CASE("all ranks return an error if one rank exports while the others make a
   }
 }
 
-TEST_CASE("replicas export the averages of the last step, which wrote them in place or to another arena") {
+TEST_CASE("replicas export equal averages even if only some replicas stepped in place") {
   for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
     Grid grid(AveragingSpec(), kind);

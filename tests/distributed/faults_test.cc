@@ -165,7 +165,7 @@ TEST_CASE("the callback abort ends the waiting for a rank whose collective faile
   }
 }
 
-TEST_CASE("a failure that async_error reports ends the next step before its exchange") {
+TEST_CASE("if async_error reports a failure on any rank, create or a step fails on all ranks") {
   for (const Kind kind : kFailingKinds) {
     for (const bool all : {true, false}) {
       for (int64_t k = 1; k <= kCallsOfCreate + 2; ++k) {

@@ -79,7 +79,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled 
   }
 }
 
-TEST_CASE("with coupled decay, all ranks report the position of NaN in the whole parameter") {
+TEST_CASE("with coupled decay, all ranks report which element of the whole parameter is NaN") {
   for (const Kind kind : kGatheringKinds) {
     GatheredPair pair(GatheredNonfiniteSpec("weight_decay=0.1 weight_decay_type=coupled"), kind);
     pair.SetRandomGradients(1, 0, nullptr);
@@ -93,7 +93,7 @@ TEST_CASE("with coupled decay, all ranks report the position of NaN in the whole
 }
 
 // If a rank skips an update, it sends a mark instead of the update: a NaN in which all bits are set (kSkippedMark).
-TEST_CASE("a parameter that contains the mark of skipped updates is updated as on one rank") {
+TEST_CASE("if a parameter contains the NaN that marks skipped updates, it is updated as on one rank") {
   for (const char* const communicate : {"updates", "params"}) {
     CAPTURE(communicate);
     GatheredPair pair({.keys = {{"communicate", communicate}}, .params = {{"matrix", {8, 8}}}}, kGatheringKinds[0]);
@@ -156,8 +156,7 @@ TEST_CASE("NaN in a gradient of one replica is reported by all ranks as a differ
 // gives vectors factor matrices. After the first step, the f16 factor matrix of this vector contains 200^2. The second
 // step would overflow f16. The gradients of the other vectors are 1.
 TEST_CASE(
-    "if a state would overflow on the owner of a gathered block, all ranks skip the block, and on_nonfinite decides "
-    "whether the next step fails") {
+    "if a state of a gathered block would overflow, all ranks skip the block and report it if on_nonfinite is error") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
       CAPTURE_ALL(choice, kind);

@@ -159,7 +159,8 @@ TEST_CASE("shards that are rectangles, with two dims divided, are bit-identical 
   CHECK(grid.AllHold(one.w));
 }
 
-TEST_CASE("steps without some gradients are bit-identical to one rank, and fail if only one rank lacks a gradient") {
+TEST_CASE(
+    "steps without some gradients are bit-identical to one rank, but a step fails if only one rank lacks a gradient") {
   Rank one(Whole(GatheredSpec()));
   Grid grid(GatheredSpec(), 1, 4);
   StartBoth(&grid, &one);

@@ -84,7 +84,7 @@ RankSpec Transformer() {
   return spec;
 }
 
-TEST_CASE("every rank allocates the predicted bytes when it is created and nothing in steps, and frees all memory") {
+TEST_CASE("every rank allocates the predicted bytes in create, allocates nothing in steps, and frees all memory") {
   for (const Kind kind :
        {Kind{1, 1}, Kind{2, 1}, Kind{4, 1}, Kind{20, 1}, Kind{1, 4}, Kind{2, 2}, Kind{1, 2, "gather"},
         Kind{1, 8, "gather"}, Kind{2, 2, "gather"}, Kind{1, 3, "gather", false}, Kind{2, 2, "gather", false}}) {

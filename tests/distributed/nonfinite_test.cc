@@ -55,7 +55,8 @@ struct LocalPair {
   std::vector<std::unique_ptr<Rank>> alone;
 };
 
-TEST_CASE("an invalid gradient on all ranks is an error, and the parameters stay bit-identical to those of one rank") {
+TEST_CASE(
+    "if a gradient is invalid on all ranks, the step fails, and later steps are bit-identical to those of one rank") {
   const float bad[] = {NAN, INFINITY, 1e30F};
   for (const Kind kind : kLocalKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|600")) {
@@ -312,7 +313,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
   }
 }
 
-TEST_CASE("roots of several owners are reported once if they fail at the same refresh, as on one rank") {
+TEST_CASE("roots of several owners that fail at the same refresh make exactly one step fail") {
   for (const int world : {2, 4}) {
     CAPTURE(world);
     LocalPair pair(FailingRoots({}), {world, 1});

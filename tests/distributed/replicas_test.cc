@@ -45,7 +45,8 @@ TEST_CASE("any number of ranks gives results bit-identical to one rank") {
   }
 }
 
-TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ from one rank by rounding errors") {
+TEST_CASE(
+    "with a narrow communication_dtype, all ranks have equal parameters, within rounding errors of those of one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);
@@ -72,7 +73,7 @@ TEST_CASE("with a narrow communication dtype, ranks are bit-identical and differ
   }
 }
 
-TEST_CASE("a step makes one exchange, or several with a bucket limit, and sends as many bytes as the plan predicts") {
+TEST_CASE("a step makes one exchange without a bucket limit and several with one, and sends the predicted bytes") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);

@@ -173,7 +173,8 @@ void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>
   for (int64_t i = 0; i < block.shape[dim]; ++i) Mark(block, dim + 1, at + i * block.stride[dim], marks);
 }
 
-TEST_CASE("blocks of random shards cover every element once, and are the pieces if nothing is merged or split") {
+TEST_CASE(
+    "blocks of random shards contain each element exactly once, and equal the pieces if nothing is merged or split") {
   int shards = 0;
   for (uint64_t seed = 0; seed < 110; ++seed) {
     RandomShards random(seed);

@@ -215,7 +215,7 @@ TEST_CASE("shapes that do not form a network are rejected") {
 }
 
 // The first loss is computed before the first step, so it does not depend on an optimizer.
-TEST_CASE("the first loss of two recorded training runs is reproduced") {
+TEST_CASE("the first loss of each of two recorded training runs is reproduced") {
   const std::filesystem::path folder = std::filesystem::path(SHAMPOO_GOLDEN_DATA) / "training";
   const TensorFile data = ReadSafetensors(folder / "data.safetensors");
   const Tensor& images = data.At("x_train");

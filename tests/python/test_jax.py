@@ -297,8 +297,7 @@ def test_the_signature_has_every_key() -> None:
     assert libshampoo.jax.Shampoo is libshampoo.jax.shampoo
 
 
-def test_none_is_the_default_of_a_key() -> None:
-    """Checks that the value None selects the default of a key."""
+def test_the_value_none_selects_the_default_of_a_key() -> None:
     params, nothing = draw(1), {name: None for name in Keywords.__annotations__}
     expected = libshampoo.jax.plan(params, preset="shampoo_2024")
     found = libshampoo.jax.plan(params, **{**nothing, "preset": "shampoo_2024"})

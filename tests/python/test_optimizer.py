@@ -393,7 +393,7 @@ def test_messages_name_python_types() -> None:
     assert "(int, " in libshampoo.help_text("precondition_frequency")
 
 
-def test_keys_return_their_values() -> None:
+def test_param_groups_return_the_values_of_keys() -> None:
     opt = libshampoo.Optimizer(
         params(), factor_dtype=np.float64, use_nesterov=True, momentum=0.5, inverse_root_override=[0, 2, 4], threads=1
     )
@@ -497,7 +497,7 @@ def test_values_can_be_numpy_scalars_and_names_must_be_strings() -> None:
             libshampoo.Optimizer(params(), **{key: value})
 
 
-def test_paths_can_have_any_type(tmp_path: Path) -> None:
+def test_paths_can_be_bytes_or_path_objects(tmp_path: Path) -> None:
     opt = libshampoo.Optimizer(params())
     opt.step([np.ones_like(value) for value in params().values()])
     opt.save(os.fsencode(tmp_path))

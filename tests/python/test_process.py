@@ -160,7 +160,7 @@ def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_unavailable_reason_says_why_cuda_cannot_be_used() -> None:
+def test_an_optimizer_on_cuda_fails_if_there_is_an_unavailable_reason() -> None:
     text = libshampoo.cuda.unavailable_reason()
     if text:
         with pytest.raises(NotImplementedError):

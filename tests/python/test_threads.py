@@ -89,7 +89,7 @@ def test_steps_of_four_threads_overlap(meeting: ctypes.CDLL) -> None:
     assert all(w.tobytes() == alone.tobytes() for w in trained)
 
 
-def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> None:
+def test_a_thread_runs_while_three_others_wait_in_a_step(meeting: ctypes.CDLL) -> None:
     seen: list[int] = []
 
     def run(number: int) -> Any:
@@ -106,7 +106,7 @@ def test_other_threads_run_while_three_wait_in_a_step(meeting: ctypes.CDLL) -> N
     assert seen == [3], "this thread must run while three steps wait"
 
 
-def test_one_optimizer_is_used_by_one_thread_at_a_time() -> None:
+def test_an_optimizer_rejects_calls_during_its_step() -> None:
     found: list[str] = []
 
     class Asks(Pair):

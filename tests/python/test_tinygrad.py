@@ -164,7 +164,7 @@ def test_a_step_in_a_jit_is_rejected() -> None:
         nn.optim.OptimizerGroup(opt).step()
 
 
-def test_the_learning_rate_is_a_tensor() -> None:
+def test_the_learning_rate_can_be_set_as_a_tensor_or_a_number() -> None:
     param, twin = Tensor.ones(4).contiguous(), np.ones(4, np.float32)
     opt, other = Shampoo([param], lr=0.5), libshampoo.Optimizer([twin], lr=0.5)
     rates: list[Any] = [0.5, 0.25, 0.125, 0.0625]

@@ -437,7 +437,7 @@ def test_groups_may_have_no_parameters() -> None:
     assert copy.deepcopy(other).param_groups[1]["weight_decay"] == 0.5
 
 
-def test_hooks_see_states() -> None:
+def test_state_dict_hooks_see_the_states_of_all_parameters() -> None:
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
     seen: list[str] = []
@@ -610,7 +610,7 @@ def test_an_optimizer_with_ranks_is_not_copied_and_takes_no_groups() -> None:
     assert len(opt.param_groups) == 1
 
 
-def test_the_state_of_a_parameter_is_current() -> None:
+def test_opt_state_reads_and_writes_the_state_of_a_parameter() -> None:
     model = make()
     opt = Shampoo(model.parameters(), **KEYS)
     weight = model[0].weight
@@ -806,7 +806,7 @@ def test_gradient_scalers_work() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_distributed_checkpoints_run_no_step() -> None:
+def test_getting_or_setting_a_distributed_state_dict_runs_no_step() -> None:
     state_dicts = pytest.importorskip("torch.distributed.checkpoint.state_dict")
     model = make()
     opt = Shampoo(model.parameters(), lr=0.1, **KEYS)

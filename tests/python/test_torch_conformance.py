@@ -225,7 +225,7 @@ def test_maximize_equals_a_step_of_the_negated_objective(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_zero_gradients_change_nothing_without_decay(way: str) -> None:
+def test_zero_gradients_without_decay_change_no_parameters(way: str) -> None:
     model, twin = make(), make()
     opt = Shampoo(model.parameters(), **{"lr": 0.01, **KEYS, **WAYS[way], "weight_decay": 0.0})
     for param in model.parameters():
@@ -589,7 +589,7 @@ def test_wrong_arguments_are_rejected(what: str) -> None:
 # --- Mixed precision, clipping, compiled code
 
 
-def test_a_gradient_scaler_skips_infinity() -> None:
+def test_a_gradient_scaler_skips_the_step_of_an_infinite_gradient() -> None:
     model, twin = make(), make()
     opt = Shampoo(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -623,7 +623,7 @@ def test_autocast_works() -> None:
 
 
 @pytest.mark.parametrize("clip", ["clip_grad_norm_", "clip_grad_value_"])
-def test_clipped_gradients_are_used(clip: str) -> None:
+def test_the_loss_goes_down_with_clipped_gradients(clip: str) -> None:
     model = make()
     opt = Shampoo(model.parameters(), lr=0.02)
     losses = []

@@ -111,7 +111,7 @@ const std::vector<Ladder>& Ladders() {
 }
 
 TEST_CASE(
-    "when a rung fails, the next rung gives the same root and is counted, and one message names the factor matrix") {
+    "when a rung fails, the next rung computes nearly the same root, and one statistic and one message report this") {
   for (const Ladder& ladder : Ladders()) {
     CAPTURE(std::string(ladder.method));
     CAPTURE(std::string(ladder.root_dtype));
@@ -296,7 +296,7 @@ TEST_CASE("if several refreshes in a row cannot compute an eigenbasis, the next 
   }
 }
 
-TEST_CASE("when a rung fails, the next rung gives the same basis and is counted") {
+TEST_CASE("when a rung fails, the next rung computes nearly the same basis, and a statistic counts this") {
   const std::pair<Rung, const char*> rungs[] = {{Rung::kRequested, "root_eigen"},
                                                 {Rung::kFloat64, "root_retried_float64"},
                                                 {Rung::kEigenRrr, "root_retried_dsyevr"},

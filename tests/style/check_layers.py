@@ -55,7 +55,8 @@ def wrong_includes(root: pathlib.Path) -> Iterator[str]:
         for included in re.findall(r'(?m)^#include "(core/[^"]+)"', path.read_text(encoding="utf-8")):
             other = folder_of(included, order)
             if other not in ("", own) and (not own or order.index(other) < order.index(own)):
-                yield f"{name} includes {included}, which is not below {own} in docs/architecture.md"
+                why = f"which is not below {own}" if own else "but the folder of this file is missing"
+                yield f"{name} includes {included}, {why} in docs/architecture.md"
             elif own in allowed and not {other, included} & {own, *allowed[own]}:
                 yield f"{name} includes {included}; docs/architecture.md allows only {', '.join(allowed[own])}"
 

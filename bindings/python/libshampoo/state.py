@@ -71,13 +71,14 @@ def write(handle: _native.shampoo_optimizer, values: Mapping[str, Any], stream: 
         if key not in names:
             raise ValueError(
                 f"state {key!r}: the optimizer has no such entry; expected the state of an optimizer with the same "
-                "parameters and keys"
+                "parameters and hyper-parameters"
             )
     arrays = []
     for entry in wanted:
         if entry.key not in values:
             raise ValueError(
-                f"state {entry.key!r} is missing; expected the state of an optimizer with the same parameters and keys"
+                f"state {entry.key!r} is missing; expected the state of an optimizer with the same parameters and "
+                "hyper-parameters"
             )
         arrays.append(check_entry(entry, values[entry.key]))
     for entry, array in zip(wanted, arrays, strict=True):

@@ -35,8 +35,8 @@ def _check(tensor: Any, what: str) -> Any:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what}: {type(tensor).__name__}; expected a Tensor of tinygrad")
     if tensor.device != "CPU":
-        raise ValueError(f"{what}: on {tensor.device}; expected tinygrad's device CPU, which is the default device "
-                         'with the environment variable DEV=CPU or in Context(DEV="CPU")')  # fmt: skip
+        raise ValueError(f"{what}: on {tensor.device}; expected tinygrad's device CPU. To make CPU the default "
+                         'device, set the environment variable DEV=CPU or use Context(DEV="CPU")')  # fmt: skip
     if tensor.dtype not in _DTYPES:
         raise ValueError(f"{what}: {tensor.dtype}; expected float32, float64, float16 or bfloat16")
     return tensor

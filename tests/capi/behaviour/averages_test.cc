@@ -182,7 +182,7 @@ TEST_CASE("averaging keeps updates that are too small for a bfloat16 parameter b
   CHECK(gpa.Read("w/0/iterate_offset").Get(0) == -4 * lr);
 }
 
-TEST_CASE("weight_ema averages the parameter to which the caller adds the updates that a step writes") {
+TEST_CASE("with output=updates, weight_ema averages the sum of the parameter and its update") {
   const Keys keys = kSgd + "weight_ema=0.5 lr=0.1";
   const std::vector<shampoo_param_desc> params = {Param("w", {6}, SHAMPOO_F64)};
   Host direct(keys, params);

@@ -45,8 +45,7 @@ TEST_CASE("if factor matrices have not changed, a refresh changes no direction, 
 }
 
 TEST_CASE(
-    "parameters of soap and kl_shampoo that have no factor matrices take the steps of adam after their first "
-    "gradient") {
+    "with soap and kl_shampoo, a parameter without factor matrices takes the steps of adam after its first gradient") {
   for (const int32_t dtype : {SHAMPOO_F32, SHAMPOO_F64}) {
     for (const Keys& method : {kSoap + "relative_epsilon=0", kKlSoap, kKlShampoo}) {
       for (const Keys& common : Combinations("beta1=0.9 beta2=0.97 epsilon=1e-6 lr=0.01 weight_decay=0.1 "

@@ -42,7 +42,7 @@ void CheckMix(const Keys& keys, const std::vector<int64_t>& shape, int32_t param
   }
 }
 
-TEST_CASE("with mixed dtypes, a step gives the results of a step in the computation dtype, each rounded once") {
+TEST_CASE("with mixed dtypes, each output is the result of a step in the computation dtype and is rounded once") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t grad_dtype : kFloatDtypes) {
       for (const int32_t out_dtype : kFloatDtypes) {
@@ -99,8 +99,8 @@ TEST_CASE("adding the updates to the parameters in float32 gives results bit-ide
 }
 
 TEST_CASE(
-    "a step without a gradient writes the parameter or a zero update to out and the parameter to copy, each rounded "
-    "once") {
+    "if a parameter has no gradient, a step rounds it directly to the dtypes of out and copy; with output=updates, out "
+    "is 0") {
   for (const int32_t param_dtype : kFloatDtypes) {
     for (const int32_t out_dtype : kFloatDtypes) {
       for (const int32_t copy_dtype : kFloatDtypes) {

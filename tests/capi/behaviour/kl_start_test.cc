@@ -26,8 +26,8 @@ double MeanSquare(const BasisVector& values) {
 }
 
 TEST_CASE(
-    "with kl_init auto, the first gradient of a block of order n sets all eigenvalues to the n-th root of its mean "
-    "square; these eigenvalues then whiten this gradient") {
+    "with kl_init auto, a first gradient of order n is whitened with eigenvalues that are the n-th root of its mean "
+    "square") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -132,8 +132,9 @@ TEST_CASE("after gradients of zeros, the first gradient that is not zero sets th
       const BasisVector direction = DirectionOf(&host, {3 * scale, 0, 0, 1 * scale});
       const double first = std::sqrt(10.0 / 4) * scale;
       if (method == kKlShampoo) CHECK(DistanceOf(direction, {3 * scale / first, 0, 0, scale / first}) < 1e-13);
-      // Step 1 adds no term to the averages, and steps 2 to 4 count as three terms. Step 5 sets the averages to
-      // `first`, and then adds its term with the weight of a fourth term.
+      // Step 1 is not counted as a term of the averages. Steps 2 to 4, whose gradients are zeros, are counted as three
+      // terms, but do not change the eigenvalues. Step 5 sets the averages to `first`, and then adds its own term with
+      // the weight of a fourth term.
       const double weight = 0.25 / (1 - std::pow(0.75, 4));
       for (size_t k = 0; k < 2; ++k) {
         const BasisVector eigenvalues = EigenvaluesOf(host, k);

@@ -108,9 +108,7 @@ TEST_CASE("multiplying gradients by a power of two changes no bit of the steps o
   }
 }
 
-TEST_CASE(
-    "dual_norm_scale multiplies an orthogonal n x n matrix by n; keeps a single row as it is; multiplies signs by the "
-    "sum of the magnitudes of the filtered gradient") {
+TEST_CASE("dual_norm_scale multiplies the direction by its inner product with the filtered gradient") {
   const Keys keys = kExactMuon + "dual_norm_scale=true";
   CheckNear(FirstDirection(keys, Param("w", {3, 3}, SHAMPOO_F64), Reflection()), Scaled(Reflection(), 3));
   const MuonValues row = {3, -1, 0, 2, 0.5};
@@ -137,8 +135,7 @@ TEST_CASE("the first orthogonalized direction does not depend on use_bias_correc
 }
 
 TEST_CASE(
-    "use_nesterov has the effect of beta3 = beta1^2; beta3 is the weight of the old average in the filtered "
-    "gradient") {
+    "use_nesterov acts like beta3 = beta1^2, where beta3 is the weight of the old average in the filtered gradient") {
   const auto after = [](const Keys& more) {
     Host host("method=muon beta1=0.75" + more, {Param("w", {4, 3})});
     std::mt19937_64 random = host.FillFrom(5);
@@ -278,7 +275,7 @@ TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
   }
 }
 
-TEST_CASE("with each weight_decay_type, a step gives the result of its formula") {
+TEST_CASE("with method sign, weight decay follows the formula that docs/methods.md lists for weight_decay_type") {
   const struct {
     const char* type;
     double fraction;
@@ -314,7 +311,7 @@ TEST_CASE("with weight_decay_type=corrected, momentum accumulates the direction 
 }
 
 TEST_CASE(
-    "cautious_decay decays elements whose direction is 0 but no elements whose direction and value have opposite "
+    "with cautious_decay, an element decays if its direction is 0, but not if direction and value have opposite "
     "signs") {
   const MuonValues w = {1, -1, 1, -1, 0, 0, 2, -2};
   const MuonValues g = {1, 1, -1, -1, 1, 0, 0, 0};
@@ -356,8 +353,7 @@ std::string ErrorAfterSkippedUpdate(Host* host) {
 }
 
 TEST_CASE(
-    "norm_control relative, and norm_control hyperball without norm_radius, report a parameter of zeros; the other "
-    "values move it") {
+    "with norm_control relative, or hyperball without norm_radius, a parameter of zeros is not updated but reported") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
     CAPTURE(method);
     const Keys keys = {{"method", method}, {"lr", "0.5"}};
@@ -394,8 +390,7 @@ TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_contr
   }
 }
 
-TEST_CASE(
-    "with each value of norm_control, a step gives the result of its formula for the parameter after weight decay") {
+TEST_CASE("after weight decay, a step follows the formula that docs/methods.md lists for norm_control") {
   // Decay leaves W = (3, 0; 0, 4), whose norm is 5. The direction D = (0, 2; -1, 2) has norm 3, and <D, W> is 8.
   const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};

@@ -47,8 +47,8 @@ TEST_CASE("steps with factor matrices and inverse roots that are stored as trian
 }
 
 TEST_CASE(
-    "reading a triangular state returns a whole matrix and writing uses only the lower triangle; an optimizer with the "
-    "copied states makes bit-identical steps") {
+    "triangular states are read as whole symmetric matrices, and writing them ignores the elements above the "
+    "diagonal") {
   for (const Keys& dtypes : {Keys{}, Keys("inverse_dtype=bf16"), Keys("factor_dtype=f16 inverse_dtype=f16")}) {
     const Keys keys =
         Keys("grafting=adam momentum=0.9 filtered_grad_dtype=f16 precondition_frequency=2 max_preconditioner_dim=200") +

@@ -141,8 +141,7 @@ TEST_CASE("if a block misses gradients, pending roots are used at its next gradi
   }
 }
 
-TEST_CASE(
-    "snapshot_step is s if there are snapshots of step s, or -s if there are none and the roots in use are of step s") {
+TEST_CASE("snapshot_step is the step of the snapshots or, without snapshots, minus the step of the roots in use") {
   Host host(kAsync, {Param("a", {6, 5}), Param("b", {4, 3})});
   host.FillFrom(1);
   const std::map<uint64_t, double> expected = {{4, 0}, {7, -5}, {9, 8}, {10, 8}, {11, -8}, {13, 12}, {14, -12}};

@@ -39,7 +39,7 @@ Keys RandomKeys(std::mt19937_64& random) {
               {"max_preconditioner_dim", std::to_string(1 + random() % 9)}};
 }
 
-TEST_CASE("steps of a random flat shard and of its pieces as separate parameters are bit-identical") {
+TEST_CASE("steps of a random flat shard are bit-identical to steps of its pieces as separate parameters") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
@@ -76,7 +76,7 @@ TEST_CASE("steps of a random flat shard and of its pieces as separate parameters
   }
 }
 
-TEST_CASE("steps of a stacked parameter and of its layers as separate parameters are bit-identical") {
+TEST_CASE("steps of a stacked parameter are bit-identical to steps of its layers as separate parameters") {
   shampoo_param_desc stacked = Param("layers", {3, 5, 6});
   stacked.stack_dims = 1;
   const Keys keys = "grafting=rmsprop momentum=0.5 max_preconditioner_dim=4";
@@ -85,7 +85,7 @@ TEST_CASE("steps of a stacked parameter and of its layers as separate parameters
   CheckSame(&one, &many);
 }
 
-TEST_CASE("steps of a random rectangular shard and of a parameter with the shape of the shard are bit-identical") {
+TEST_CASE("steps of a random rectangular shard are bit-identical to steps of a parameter with the shape of the shard") {
   std::mt19937_64 random(12);
   for (int round = 0; round < 30; ++round) {
     CAPTURE(round);

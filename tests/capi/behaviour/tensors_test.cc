@@ -67,7 +67,8 @@ TEST_CASE("combinations of options agree with the reference") {
 
 TEST_CASE("inverse_root_override selects the root by the order of the block") {
   const std::vector<std::vector<int>> shapes = {{5}, {3, 4}, {2, 3, 2}, {2, 2, 2, 2}};
-  // A list such as 7,3,5,0 is indexed from 0 by the order. If the entry is 0 or missing, the root is twice the order.
+  // In a list such as 7,3,5,0, entry k, counted from 0, is the root for blocks of order k. If this entry is 0 or
+  // missing, the root is 2 k.
   const double roots[] = {3, 5, 0, 0};
   for (size_t i = 0; i < shapes.size(); ++i) {
     TensorReference reference(shapes[i]);

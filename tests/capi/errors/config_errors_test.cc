@@ -118,7 +118,7 @@ TEST_CASE("an integer for an f64 key must be in the range of the key") {
   CheckUnchanged(config);
 }
 
-TEST_CASE("the error of a setter for the wrong type names the type of the key and the setter to use") {
+TEST_CASE("if a setter has the wrong type for a key, the error reports the key's type and the setter to use") {
   const ConfigPtr config = MakeChangedConfig();
   for (const shampoo_key_info& key : KeyTable()) {
     const std::string_view type = key.value_type;

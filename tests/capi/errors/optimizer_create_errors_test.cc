@@ -104,7 +104,8 @@ TEST_CASE("the caller's arena must be large enough and aligned") {
   CHECK(memory == before);
 }
 
-TEST_CASE("an allocator that lacks a function and an executor that lacks its function or threads are rejected") {
+TEST_CASE(
+    "if the allocator lacks allocate or deallocate, or the executor lacks parallel_for or threads, creation fails") {
   const PlanPtr plan = MakeSmallPlan();
   Account account;
   shampoo_optimizer_desc desc = SHAMPOO_OPTIMIZER_DESC_INIT;

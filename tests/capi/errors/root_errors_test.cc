@@ -46,7 +46,8 @@ TEST_CASE("root_method newton rejects a root such as 4/3 that is not an integer"
   CHECK(shampoo_matrix_inverse_root(config.get(), 1, SHAMPOO_F64, &a, &x, 4, 2, nullptr) == SHAMPOO_OK);
 }
 
-TEST_CASE("epsilon must stay 0 with root_rank_handling=pseudo_inverse, and a root_rank_rtol of auto cannot be read") {
+TEST_CASE(
+    "with pseudo_inverse, epsilon cannot be set above 0, and shampoo_optimizer_get rejects a root_rank_rtol of auto") {
   const SmallModel model(Keys("root_rank_handling=pseudo_inverse epsilon=0"));
   CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, "epsilon", 1e-6), "epsilon", "pseudo_inverse", "expected 0");
   CHECK(shampoo_optimizer_set(model.get(), 0, "epsilon", 0) == SHAMPOO_OK);

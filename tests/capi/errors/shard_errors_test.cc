@@ -71,7 +71,8 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
 }
 
 TEST_CASE(
-    "gathered shards must all be known and together hold each element once, or each must be the whole parameter") {
+    "gathered shards that are unknown, overlap or leave gaps are rejected, and copies of the whole parameter are "
+    "accepted") {
   // The plan infers the shards of the other ranks if its own shard is an equal chunk of the elements, an equal chunk of
   // the rows, or the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
@@ -106,8 +107,7 @@ TEST_CASE(
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE(
-    "a plan infers flat shards of other ranks only if its own shard is an equal chunk of dim 0 or of the elements") {
+TEST_CASE("other flat shards are inferred only from an equal chunk of the rows or an equal chunk of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     AddParam(plan, Flat(offset, count, shape));

@@ -95,10 +95,10 @@ void FlipBits(size_t bits) {
   damaged.CheckWhole();
 }
 
-TEST_CASE("one flipped bit in each byte is detected, and the error names the damaged state") { FlipBits(1); }
+TEST_CASE("flipping one bit of any byte is detected, and the error names the damaged state") { FlipBits(1); }
 
 TEST_SUITE("long") {
-  TEST_CASE("each flipped bit of each byte is detected, and the error names the damaged state") { FlipBits(8); }
+  TEST_CASE("flipping any bit of any byte is detected, and the error names the damaged state") { FlipBits(8); }
 }
 
 TEST_CASE("a file that is cut off anywhere or has additional bytes is detected") {
@@ -137,7 +137,7 @@ TEST_CASE("both ranks report damage that one of them detected") {
   CHECK(saves.Loads(saves.older));
 }
 
-TEST_CASE("missing files and files of other ranks or checkpoints are detected") {
+TEST_CASE("a missing file, a file of another rank and a file of another checkpoint are detected") {
   Damaged damaged;
   const std::map<std::string, std::string>& files = damaged.files();
   const std::string index = files.begin()->first;

@@ -168,7 +168,7 @@ TEST_CASE("a save needs write permission for the directory, and a load needs rea
   }
 }
 
-TEST_CASE("a save that fails because its directory was removed names the directory in its error") {
+TEST_CASE("if a save fails because its directory was removed, the error names the directory") {
   Saves saves;
   const int descriptors = OpenDescriptors();
   for (const int rank : {0, 1}) {

@@ -42,7 +42,7 @@ TEST_CASE("a run of soap or kl_shampoo that is saved after any step continues wi
   }
 }
 
-TEST_CASE("factor matrices of a matrix cannot be loaded into parts of the matrix if one part has no factor matrix") {
+TEST_CASE("if one part of a parameter has no factor matrix, a load of factor matrices of the whole parameter fails") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
@@ -61,7 +61,7 @@ TEST_CASE("factor matrices of a matrix cannot be loaded into parts of the matrix
   }
 }
 
-TEST_CASE("blocks without factor matrices keep their number of gradients when they are divided differently") {
+TEST_CASE("blocks without factor matrices keep gradient_count when another number of ranks loads the checkpoint") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");

@@ -62,7 +62,7 @@ TEST_CASE("a parameter that is too large for one pass of a load is loaded in sev
   CHECK(CountExpected(&loader, true) == states);
 }
 
-TEST_CASE("shards that end where blocks end keep their factor matrices when loaded without shards, and vice versa") {
+TEST_CASE("if shards end where blocks end, a load from or into shards restores the factor matrices") {
   const RankSpec spec = Matrix(256, 200, "max_preconditioner_dim=160");
   Shards shards(2, spec.params);
   shards[0][0].CutFlat(0, int64_t{160} * 200);

@@ -166,7 +166,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   CHECK(Load(saved, &equal).empty());
 }
 
-TEST_CASE("a load fails and names the blocks that the checkpoint lacks, unless on_block_mismatch=reset is set") {
+TEST_CASE("if the checkpoint lacks blocks, a load fails and names them unless on_block_mismatch=reset is set") {
   const Saved saved(SmallModel());
   // The weight, of shape (9, 7), now has 4 blocks instead of 6. The bias still has 2 blocks, of other sizes. The table
   // has one block of shape (3, 5) instead of blocks of shapes (3, 4) and (3, 1).

@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("a group that has elements on one shard rank only is saved with the step counter of that rank") {
+TEST_CASE("if only one shard rank has elements of a group, the step counter of that rank is saved") {
   RankSpec spec = SmallModel();
   spec.groups = {spec.keys};
   spec.params = {{"weight", {9, 7}}, {"scalar", {}, 1}};
@@ -45,7 +45,9 @@ TEST_CASE("a group that has elements on one shard rank only is saved with the st
   }
 }
 
-TEST_CASE("a parameter that is whole on all shard ranks or on one of them is saved once, however it is described") {
+TEST_CASE(
+    "if one or all shard ranks hold a whole parameter, in any shard form, the checkpoint can be loaded without "
+    "shards") {
   const RankSpec spec = SmallModel();
   for (const char* const mode : {"local", "gather"}) {
     for (const int replicas : {1, 2}) {

@@ -98,7 +98,7 @@ TEST_CASE("with output=updates, the outputs of a group are 0 in its empty steps"
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("groups without gradients do not count a step that skip_step skips but count a step with a skipped block") {
+TEST_CASE("a group without gradients counts a step with a skipped block, but not a step that is skipped as a whole") {
   for (const char* choice : {"skip_step", "skip_block"}) {
     CAPTURE(std::string(choice));
     Course course = EmptySteps({{"method", "adam"}, {"on_nonfinite", choice}, {"weight_ema", "0.5"}}, SHAMPOO_F64);

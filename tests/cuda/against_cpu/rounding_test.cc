@@ -84,8 +84,7 @@ TEST_CASE("with stochastic rounding, elementwise methods give results that are b
 }
 
 TEST_CASE(
-    "state_rounding affects only states; param_rounding affects only parameters; each group uses its own values of "
-    "both keys; rounding_seed changes the results") {
+    "state_rounding affects only states, and param_rounding only parameters, each only in the groups that set it") {
   const Keys adam = kRoundedMethods[0] + kNarrowEma;
   const Results nearest = Run(RoundedCourse(adam + kNearest), SHAMPOO_CUDA);
   for (const auto& [key, rounds_states] : {std::pair{"state_rounding", true}, {"param_rounding", false}}) {

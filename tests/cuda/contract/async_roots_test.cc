@@ -43,7 +43,7 @@ TEST_CASE("destroying an optimizer waits for the roots that are being computed" 
 }
 
 TEST_CASE(
-    "a solver call that blocks its thread delays no step, and the speed of the device and of solvers changes no bit" *
+    "a solver call that blocks its thread delays no step, and results do not depend on the speed of device or solvers" *
     NeedsFake()) {
   const std::vector<char> expected = TrainWithSolver(AsyncRootsSpec(), FAKE_CUDA_OLDEST_FIRST);
   for (const int order :

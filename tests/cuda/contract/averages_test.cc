@@ -80,7 +80,7 @@ TEST_CASE("exports and steps with averages load no kernel and allocate nothing a
   }
 }
 
-TEST_CASE("an export skips parameters whose entry in weights is NULL; without an average it writes the parameters") {
+TEST_CASE("an export skips parameters whose entry in weights is NULL, and copies parameters that have no average") {
   const Stage stage;
   for (const Keys& average : {Keys("weight_ema=0.5"), Keys{}}) {
     Model model(AveragedSpec(average));

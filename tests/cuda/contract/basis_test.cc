@@ -70,7 +70,7 @@ TEST_CASE("creating an optimizer loads all kernels that steps with eigenbases us
   }
 }
 
-TEST_CASE("steps with methods in eigenbases measure the times of their phases without a change of the results") {
+TEST_CASE("with methods in eigenbases, track_times measures the time of each phase and does not change the results") {
   const Keys grafted =
       "basis_order=before factor_correction=kl kl_eigenvalues=basis grafting=adam precondition_frequency=1";
   const Keys grafted_post = kBasisMethods[5] + Keys("first_step=use precondition_frequency=1");
@@ -94,7 +94,7 @@ TEST_CASE("steps with methods in eigenbases measure the times of their phases wi
   }
 }
 
-TEST_CASE("replays of a captured step with a method in eigenbases make steps, unless eigenbases are due") {
+TEST_CASE("with a method in eigenbases, a replay makes a step, or is rejected if eigenbases are due") {
   for (const Keys& method : kBasisMethods) {
     const StageWithStream stream;
     Model plain(SpecInBases(method), stream);
@@ -141,7 +141,7 @@ TEST_CASE("a step at which eigenbases are due cannot be captured") {
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{7});
 }
 
-TEST_CASE("a step is rejected if the number of gradients was overwritten and this changes whether eigenbases are due") {
+TEST_CASE("if a program overwrites gradient_count so that eigenbases become due, the next step is rejected") {
   const StageWithStream stream;
   const ModelSpec spec = SpecInBases(kBasisMethods[0] + Keys("status_lag=0"));
   const StateArena arena(spec, stream);

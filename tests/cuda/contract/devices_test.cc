@@ -126,7 +126,7 @@ TEST_CASE("two optimizers on two devices or on one device give the same results 
   }
 }
 
-TEST_CASE("two threads that run each step of their own optimizer on a new thread get equal results") {
+TEST_CASE("two optimizers on two threads give equal results, even if each step runs on a new thread") {
   const Stage stage;
   std::vector<char> results[2];
   const int last = Devices() - 1;

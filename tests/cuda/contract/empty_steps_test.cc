@@ -81,7 +81,7 @@ TEST_CASE("replays count steps of a group without gradients, also when roots are
   CheckReplaysCount(muon);
 }
 
-TEST_CASE("a replay with gradients of a group that counts empty steps is rejected if roots of the group are due") {
+TEST_CASE("with count_empty_steps, a replay with gradients is rejected if roots are due") {
   StagedModel model(TwoGroups(FiveShapes(), {{"grafting", "adam"}}));
   model.Step(1);
   const Graph graph(&model);
@@ -103,7 +103,7 @@ TEST_CASE("several ranks capture and replay steps in which a group without gradi
   }
 }
 
-TEST_CASE("with count_empty_steps, gathered shards reject a replay that is the first step with orthogonalization") {
+TEST_CASE("with count_empty_steps, gathered shards reject the replay at which orthogonalization starts") {
   const RankKind kind{"gather", 1, 2, true};
   const RankComms<StreamComm> comms(kind);
   ModelSpec spec = SpecOfKind(kind);

@@ -137,7 +137,7 @@ TEST_CASE("if the device has too little memory then create fails and its error r
 }
 
 // On the fake CUDA, the communicator of DeviceRanks rejects memory that other devices cannot access.
-TEST_CASE("other devices can access the buffers of exchanges, in create, in steps and after a rejected step") {
+TEST_CASE("the buffers of exchanges are accessible to other devices, also after a rejected step") {
   const Stage stage;
   DeviceRanks ranks(FiveShapes("status_lag=0"), 2);
   ranks.Train(1, 1);

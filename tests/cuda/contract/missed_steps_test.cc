@@ -58,7 +58,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
   }
 }
 
-TEST_CASE("a block uses its first roots at once and pending roots at its first step after the delay") {
+TEST_CASE("a block uses its first roots immediately, and later roots from its first step after the delay") {
   StagedModel model(AsyncRootsSpec());
   struct Change {
     size_t p;
@@ -88,8 +88,7 @@ TEST_CASE("a block uses its first roots at once and pending roots at its first s
   }
 }
 
-TEST_CASE(
-    "steps that alternate between two arenas, and steps from any checkpoint, are bit-identical to steps in place") {
+TEST_CASE("results are bit-identical if steps alternate between two arenas or continue from a checkpoint") {
   const StageWithStream stream;
   const ModelSpec spec = AsyncRootsSpec();
   Model plain(spec, stream);
@@ -160,7 +159,8 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(SnapshotStep(model, 0) == -20);
 }
 
-TEST_CASE("a state with unexpected snapshots is rejected once") {
+TEST_CASE(
+    "if the caller overwrites the state with other snapshots, one step is rejected and the next accepts the state") {
   const StageWithStream stream;
   const ModelSpec spec = AsyncRootsSpec();
   const StateArena arena(spec, stream);

@@ -97,7 +97,7 @@ TEST_CASE("an iteration of method muon makes three matrix products per shape, or
   }
 }
 
-TEST_CASE("soap_post computes no matrix products while all directions are those of the grafting method" * NeedsFake()) {
+TEST_CASE("soap_post=orthogonalize computes no matrix products before step start_preconditioning_step" * NeedsFake()) {
   const auto products = [](const char* post) {
     const Stage stage;
     ModelSpec spec{.keys = Keys{{"method", "soap"},
@@ -137,8 +137,7 @@ TEST_CASE("replays of a captured step give the same results as ordinary steps if
   }
 }
 
-TEST_CASE(
-    "with methods muon and sign, an earlier captured step cannot be replayed as step start_preconditioning_step") {
+TEST_CASE("with methods muon and sign, replays of an earlier step fail when start_preconditioning_step is reached") {
   for (const Keys& method : {kMuon, kSign}) {
     StagedModel model(MatricesOf(method + Keys("grafting=adam start_preconditioning_step=4")));
     model.Step(1);

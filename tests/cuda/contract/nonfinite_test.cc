@@ -63,7 +63,8 @@ void ForEachBad(const Keys& keys, const Run& run) {
   }
 }
 
-TEST_CASE("with on_nonfinite=error a failed step changes nothing and its error message ends with that of the CPU") {
+TEST_CASE(
+    "with on_nonfinite=error a failed step changes nothing, and its error message ends with the message of the CPU") {
   for (const Keys& lag : kLags) {
     ForEachBad(Keys("on_nonfinite=error") + lag, [&](const Bad& bad, Pair& pair) {
       const std::vector<char> before = BitsOf(pair.device);

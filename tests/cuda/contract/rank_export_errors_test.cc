@@ -91,7 +91,7 @@ TEST_CASE("if one rank exports while the others make a step, all ranks return an
   });
 }
 
-TEST_CASE("shards that hold nothing detect that another replica exports while they make a step") {
+TEST_CASE("if one replica exports while the other makes a step, shards without elements return the error, too") {
   ModelSpec spec = SpecWithAverages();
   spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
   for (const int exporting : {0, 1}) {
@@ -133,7 +133,7 @@ TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
   });
 }
 
-TEST_CASE("an export returns the error of an earlier step that was rejected and the next export succeeds") {
+TEST_CASE("an export returns the error of an earlier rejected step, and the next export succeeds") {
   ForEachExportJob(SpecWithAverages("on_nonfinite=error"), [](ExportJob& job, const RankKind&) {
     job.Train(1, 2);
     for (Model* model : job.ranks.models()) model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
@@ -147,7 +147,7 @@ TEST_CASE("an export returns the error of an earlier step that was rejected and 
   });
 }
 
-TEST_CASE("an export compares parameters of replicas if the next step will compare them because of verify_replicas") {
+TEST_CASE("if verify_replicas is due at the next step, an export compares the parameters of the replicas") {
   ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);

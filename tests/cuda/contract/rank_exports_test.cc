@@ -13,7 +13,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("every rank exports the averages of a job with one rank, and an export changes no parameter or state") {
+TEST_CASE("an export on several ranks gives the averages of training on one rank and changes no parameter or state") {
   for (const RankKind& kind : kExportKinds) {
     for (const Keys& exchange : kExchanges) {
       INFO(NameOf(kind), " ", exchange);
@@ -249,8 +249,7 @@ class SteppingComm {
   decltype(shampoo_comm_ops::all_to_all) all_to_all_ = nullptr;
 };
 
-TEST_CASE(
-    "after an export during which another rank made a step, replays change nothing until this rank makes a step") {
+TEST_CASE("if an export fails because other ranks make a step, replays make no step before the next ordinary step") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const double blend : {1.0, 2.0}) {
       INFO(NameOf(kind), ", blend ", blend);

@@ -272,8 +272,7 @@ TEST_CASE("a step counter out of range is rejected") {
 }
 
 TEST_CASE(
-    "an update that overflows an output or a copy is skipped, and with on_nonfinite=error the next step reports it "
-    "once") {
+    "if an update overflows an output or a copy, it is skipped, and with on_nonfinite=error only the next step fails") {
   for (const Keys& keys : Combinations("status_lag=0|1 on_nonfinite=error|skip_block")) {
     for (const bool in_copy : {false, true}) {
       INFO(keys, ", in copy ", in_copy);

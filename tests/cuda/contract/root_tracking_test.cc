@@ -145,7 +145,7 @@ TEST_CASE("if a root is computed again after a solver failed then the residual o
   }
 }
 
-TEST_CASE("several ranks measure the roots that they own, and replays do not change the measured values") {
+TEST_CASE("every rank measures its own roots, and replays of a captured step do not change the measured values") {
   for (const RankKind& kind : {RankKind{"local", 2, 1}, {"local", 1, 2}}) {
     for (const Keys& lag : kLags) {
       INFO(NameOf(kind), " ", lag);

@@ -32,7 +32,8 @@ TEST_CASE("a state in the caller's memory is initialized and updated and outlive
   CHECK(BytesOf(arena, stream) == state);
 }
 
-TEST_CASE("a step from one arena into another is a pure function, and an arena can be copied as bytes") {
+TEST_CASE(
+    "a step from one arena into another can be repeated, and the bytes of an arena can be copied to another arena") {
   for (const auto& [lag, async] : {std::pair("0", "0"), std::pair("1", "0"), std::pair("1", "1")}) {
     INFO("status_lag ", std::string(lag), ", root_async ", std::string(async));
     const StageWithStream stream;
@@ -166,7 +167,9 @@ TEST_CASE("state entries can be copied to and from host memory and device memory
   CHECK(BitsOf(second) == BitsOf(first));
 }
 
-TEST_CASE("a state that the caller overwrites without binding it again is rejected once and then accepted") {
+TEST_CASE(
+    "if the caller overwrites the state without binding it again, one step is rejected and the next accepts the "
+    "state") {
   const StageWithStream stream;
   const ModelSpec spec = FiveShapes();
   Model model(spec, stream);

@@ -41,7 +41,7 @@ TEST_CASE("a call of CUDA fails in an export of shards: all shards of all replic
   ForEachExport(false, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("a call of CUDA fails in an export of shards on each rank that the short test omits: all shards return" *
+TEST_CASE("on each rank that the short test omits, a call of CUDA fails in an export of shards: all shards return" *
           doctest::test_suite("long")) {
   ForEachExport(true, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
@@ -59,7 +59,7 @@ TEST_CASE("a collective fails in an export: all ranks return, and later calls fa
   ForEachExport(false, FailCollectivesOfShards);
 }
 
-TEST_CASE("a collective fails in an export on each rank that the short test omits: all ranks return" *
+TEST_CASE("on each rank that the short test omits, a collective fails in an export: all ranks return" *
           doctest::test_suite("long")) {
   ForEachExport(true, FailCollectivesOfShards);
 }

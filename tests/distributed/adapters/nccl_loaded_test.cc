@@ -117,7 +117,7 @@ TEST_CASE("ranks exchange data over a loaded NCCL, which stays loaded while a co
   for (const CommOps& own : ops) own.release(own.user);
 }
 
-TEST_CASE("all_to_all over a non-blocking communicator returns after the exchange, and reports an error of NCCL") {
+TEST_CASE("all_to_all waits for the exchange of a non-blocking communicator, and returns errors of NCCL") {
   void* const library = dlopen(SHAMPOO_NCCL_STANDIN, RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   const auto group_end = Symbol<decltype(&ncclGroupEnd)>(library, "ncclGroupEnd");

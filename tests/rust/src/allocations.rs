@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn a_step_copies_nothing() {
+fn a_step_allocates_no_memory() {
     let (mut values, mut grads) = (model(), gradients(&model(), 0));
     let places: Vec<_> = values.iter().zip(&grads).map(|(value, grad)| (value.as_ptr(), grad.as_ptr())).collect();
     let before = values.clone();

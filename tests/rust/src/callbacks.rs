@@ -180,7 +180,7 @@ fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
 
 /// A communicator contains a buffer of the library. Two exchanges at the same time would both write to this buffer.
 #[test]
-fn one_call_at_a_time_uses_a_communicator() {
+fn calls_are_rejected_while_another_call_uses_their_communicator() {
     let other: Arc<Mutex<Option<Optimizer>>> = Arc::default();
     let rejected = Arc::new(AtomicUsize::new(0));
     let (inner, count) = (Arc::clone(&other), Arc::clone(&rejected));

@@ -113,7 +113,7 @@ fn updates_are_written_to_a_separate_buffer() {
 }
 
 #[test]
-fn updates_of_a_group_leave_its_parameters_unchanged() {
+fn a_group_with_output_updates_leaves_its_parameters_unchanged() {
     for (first, second) in [("parameters", "updates"), ("updates", "parameters")] {
         let mut configs = [config(), config()];
         configs[0].set("output", first).unwrap();

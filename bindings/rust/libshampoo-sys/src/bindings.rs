@@ -339,7 +339,8 @@ pub struct shampoo_comm_ops {
 /// On the CPU they allocate the arena of the state (unless one is passed) and the workspace except the scratch memory of
 /// OpenBLAS; small tables stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
 /// cuBLAS and cuSOLVER allocate their own memory. These functions are called only on the calling thread, by
-/// shampoo_optimizer_create(), shampoo_optimizer_destroy() and, over device memory, shampoo_save() and shampoo_load().
+/// shampoo_optimizer_create() and shampoo_optimizer_destroy(), and by shampoo_save() and shampoo_load() if the
+/// communicator that is passed to them exchanges device memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -368,7 +369,7 @@ pub struct shampoo_executor {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Largest count that parallel_for accepts, \>= 1. count is also at most the number of threads of the plan.
+    /// Largest argument `count` of parallel_for (below), \>= 1. The number of threads of the plan limits it, too.
     pub threads: i32,
     /// Runs task(argument, i) once for every i in \[0, count), on any threads and in any order, and returns when all tasks
     /// have returned. Tasks must see what the calling thread wrote before the call. When the call returns, the calling
@@ -476,9 +477,9 @@ pub struct shampoo_root_info {
     pub converged: i32,
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
-    /// Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is
-    /// root_num / (root_den \* exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the kept
-    /// directions. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0.
+    /// Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is root_num / (root_den \*
+    /// exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the eigenvectors that the
+    /// pseudo-inverse keeps. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0.
     pub residual: f64,
 }
 
@@ -691,8 +692,8 @@ extern "C" {
     ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
     ///   makes a part whose last dim is merged with another ("use_merge_dims");
     ///   - a key such as "norm_control" needs norms of whole tensors, but shards are local or a tensor has several blocks;
-    ///   - with method muon, a tensor has fewer than two dims and "route" is off, both dims of a matrix are above 32750,
-    ///   or shards are local and "muon_local" is false;
+    ///   - with method muon: a tensor has fewer than two dims, and "route" is off; both dims of a matrix are above 32750;
+    ///   or shards are local, and "muon_local" is false;
     ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
     ///   or leave gaps, unless each is the whole parameter.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
@@ -865,7 +866,7 @@ extern "C" {
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
     /// the CPU, if a scalar is bound to the key, this is the number that the last step has read. Some values leave the
     /// choice to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function
-    /// returns the number that the library uses, if that number is the same for all blocks.
+    /// returns the number that the library uses (for threads: at most), if that number is the same for all blocks.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -1110,25 +1111,24 @@ extern "C" {
         stream: *mut c_void,
     ) -> shampoo_status;
     /// Computes the inverse root x = (a + e I)^(-exponent_multiplier \* root_den / root_num) of a symmetric matrix, as a step
-    /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of a
-    /// (its trace divided by n), or epsilon if that key is set instead. With root_relative_epsilon, the root of a matrix of
-    /// zeros or subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative
-    /// eigenvalues and root_rank_handling pseudo_inverse. If newton or higher_order stops at root_max_iterations, this
-    /// function returns the last iterate (info-\>converged is 0), whereas a step uses it only if its residual is small.
+    /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of `a`
+    /// (its trace divided by n), or epsilon if that key is set instead. With root_method higher_order, epsilon is relative
+    /// to a bound on the largest eigenvalue. With root_relative_epsilon, the root of a matrix of zeros or subnormal numbers
+    /// is the identity. docs/roots.md describes the methods (key "root_method"), negative eigenvalues and root_rank_handling
+    /// pseudo_inverse. If newton or higher_order stops at root_max_iterations, this function returns the last iterate
+    /// (info-\>converged is 0), whereas a step uses it only if its residual is small.
     ///
     /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
     ///   "root_dtype" is auto, dtype is used.
     /// - `n` number of rows and of columns of the matrix, 1..32750.
-    /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
+    /// - `dtype` of `a` and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
-    /// - `x` receives n \* n elements, row-major and exactly symmetric. It may be the same address as `a`; otherwise the
-    ///   two must not overlap.
-    /// - `root_num` numerator of the order of the root, \>= 1. It is 4 for the inverse fourth root.
-    /// - `root_den` denominator of the order, \>= 1. It is 1 for the inverse fourth root. With root_method newton, it must
-    ///   divide root_num.
+    /// - `x` receives n \* n elements, row-major, exactly symmetric. It may equal `a`; otherwise the two must not overlap.
+    /// - `root_num` numerator of the order of the root, \>= 1. The inverse fourth root has root_num 4 and root_den 1.
+    /// - `root_den` denominator of the order, \>= 1. With root_method newton, it must divide root_num.
     /// - `info` filled; struct_size must be set. May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, or values of the config contradict each other.
-    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or no finite root was found, for example because epsilon is 0
+    /// - returns `SHAMPOO_E_NUMERIC`: `a` has a NaN or infinity, or no finite root was found, for example because epsilon is 0
     ///   and an eigenvalue is not above 0. x is unchanged.
     pub fn shampoo_matrix_inverse_root(
         config: *const shampoo_config,
@@ -1140,17 +1140,17 @@ extern "C" {
         root_den: i32,
         info: *mut shampoo_root_info,
     ) -> shampoo_status;
-    /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if a = U diag(s) V^T. Multiplying a by a
-    /// power of two does not change x. The x of a matrix of zeros is zeros.
+    /// Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if `a` is U diag(s) V^T. Multiplying
+    /// `a` by a power of two does not change x. The x of a matrix of zeros is zeros.
     ///
     /// - `config` read: "orthogonalization", "ns_coefficients", "ns_steps" and "ns_norm" (keys of methods muon and soap).
     /// - `rows` number of rows, \>= 1.
     /// - `columns` number of columns, \>= 1. min(rows, columns) is at most 32750, and rows \* columns at most 2^31 - 1.
-    /// - `dtype` of a and x: SHAMPOO_F32 or SHAMPOO_F64.
+    /// - `dtype` of `a` and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` rows \* columns elements, row-major.
     /// - `x` receives rows \* columns elements. It may be the same address as `a`; otherwise the two must not overlap.
     /// - returns `SHAMPOO_E_INVALID`: rows, columns or dtype is out of range, or values of the config contradict each other.
-    /// - returns `SHAMPOO_E_NUMERIC`: a has a NaN or an infinity, or the iteration diverged. x is unchanged.
+    /// - returns `SHAMPOO_E_NUMERIC`: `a` has a NaN or infinity, or the iteration diverged. x is unchanged.
     pub fn shampoo_matrix_orthogonalize(
         config: *const shampoo_config,
         rows: i64,

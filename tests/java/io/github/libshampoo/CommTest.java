@@ -282,7 +282,7 @@ class CommTest {
   }
 
   @Test
-  void aRankThatIsNotBelowItsWorldIsRejectedAndReleased() {
+  void aCommunicatorWhoseRankIsNotBelowItsWorldIsRejectedAndReleased() {
     Ranks.Rank comm = new Ranks(2).new Rank(2);
     ShampooException error = assertThrows(ShampooException.Invalid.class, () -> Comm.of(comm));
     assertTrue(error.getMessage().contains("rank"), error.getMessage());
@@ -316,7 +316,7 @@ class CommTest {
    * communicator would write to the same buffers.
    */
   @Test
-  void oneCallAtATimeUsesACommunicator(@TempDir Path folder) {
+  void callsAreRejectedWhileAnotherCallUsesTheirCommunicator(@TempDir Path folder) {
     Optimizer[] second = new Optimizer[1];
     List<ShampooException> rejections = new ArrayList<>();
     Communicator mirror =
@@ -357,7 +357,7 @@ class CommTest {
   }
 
   @Test
-  void theErrorSaysThatNcclIsNotLoaded() {
+  void theErrorNamesTheNcclLibraryThatIsMissing() {
     assertThrows(ShampooException.Invalid.class, () -> Comm.ofNccl(0, null));
     ShampooException error = assertThrows(ShampooException.State.class, () -> Comm.ofNccl(64, "libnccl_is_not_here.so"));
     assertTrue(error.getMessage().contains("libnccl_is_not_here.so"), error.getMessage());

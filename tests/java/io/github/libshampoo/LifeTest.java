@@ -292,7 +292,7 @@ class LifeTest {
   }
 
   @Test
-  void aCommunicatorIsReleasedWithItsOptimizer() throws Exception {
+  void aCommunicatorIsCollectedAfterItsOptimizerWasClosed() throws Exception {
     Ranks.Rank comm = new Ranks(1).new Rank(0);
     WeakReference<Ranks.Rank> gone = new WeakReference<>(comm);
     make(comm).close();

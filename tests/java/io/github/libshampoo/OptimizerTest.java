@@ -177,7 +177,7 @@ class OptimizerTest {
   }
 
   @Test
-  void buffersOfAnotherKindAreRejected() {
+  void wrongBuffersAreRejected() {
     FloatBuffer w = Buffers.filled(6, 1);
     FloatBuffer grad = Buffers.filled(6, 1);
     try (Optimizer optimizer = make()) {
@@ -212,7 +212,7 @@ class OptimizerTest {
   }
 
   @Test
-  void aFailingBindChangesNoParameter() {
+  void aFailingBindBindsNoParameter() {
     try (Optimizer optimizer = make()) {
       List<Binding> bindings =
           List.of(Binding.inPlace(Buffers.filled(6, 1), null), Binding.inPlace(Buffers.filled(3, 1), null));
@@ -267,7 +267,7 @@ class OptimizerTest {
    * update would overwrite the parameter.
    */
   @Test
-  void updatesDoNotReplaceTheParameter() {
+  void aGroupWithOutputUpdatesLeavesItsParametersUnchanged() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer b = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);

@@ -159,8 +159,9 @@ public final class Shampoo {
 
   /**
    * Computes the inverse root of a symmetric matrix in the same way as a step: x = (a + e I)^(-exponent_multiplier *
-   * rootDen / rootNum). If the key epsilon is set, e is epsilon. Otherwise e is root_relative_epsilon times the mean
-   * eigenvalue of {@code a}, which is the trace divided by n.
+   * rootDen / rootNum). If the key epsilon is set, e is epsilon; with root_method higher_order, epsilon is relative to
+   * a bound on the largest eigenvalue. Otherwise e is root_relative_epsilon times the mean eigenvalue of {@code a},
+   * which is the trace divided by n.
    *
    * @param config config whose keys "epsilon", "exponent_multiplier" and "root_..." are used.
    * @param n number of rows and of columns of the matrix, 1 to 32750.
@@ -194,7 +195,7 @@ public final class Shampoo {
   }
 
   /**
-   * Orthogonalizes a matrix in the same way as a step of method muon: if a = U diag(s) V^T, then x is close to U V^T.
+   * Orthogonalizes a matrix, as a step of method muon does: x is close to U V^T if {@code a} is U diag(s) V^T.
    *
    * @param config config whose keys "orthogonalization" and "ns_..." are used. If you change these keys, also set the
    *     key "method" to "muon".
