@@ -51,7 +51,7 @@ def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -
 
 
 def crossing(cost: Summary, race: Summary, name: str) -> str | None:
-    """Return a description of the fewest tokens per batch with which a method reaches AdamW's loss sooner than AdamW.
+    """Return a description of the tokens per batch with which a method reaches AdamW's loss sooner than AdamW.
 
     `race` has the results of the part `language_model`. Return None for AdamW and for a method without results.
     """
@@ -65,14 +65,29 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
     if own is None or other is None:
         return None
     saved = base["reached"] - row["reached"]
-    if saved <= 0:
-        return "never" if own >= other else "any number of tokens"
-    least = 1e3 * (own - other) / saved  # the method is faster if a gradient takes at least this time in ms
+    if saved <= 0 and own >= other:
+        return "never"
+    if saved == 0:
+        return "any number of tokens"
+    limit = 1e3 * (own - other) / saved  # time of a gradient, in ms, at which both methods take equally long
     context = cost["model"]["context"]
     points = [(batch * context, time) for batch, time in cost["gradients_ms"]]
-    if points[0][1] >= least:
+    tokens = _tokens_at(points, limit)
+    if saved < 0:  # the method needs more steps, whose updates take less time in total: it wins with cheap gradients
+        return f"only fewer than {tokens} tokens" if tokens else f"up to {points[-1][0]} tokens, the most measured"
+    if points[0][1] >= limit:
         return f"{points[0][0]} tokens, the fewest measured"
+    return f"{tokens} tokens" if tokens else f"more than {points[-1][0]} tokens"
+
+
+def _tokens_at(points: list[tuple[int, float]], time: float) -> int | None:
+    """Return the tokens per batch at which a gradient takes this time in ms, by linear interpolation.
+
+    `points` has pairs (tokens, time). Return the smallest number of tokens for shorter times, and None for longer ones.
+    """
+    if time <= points[0][1]:
+        return points[0][0]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        if y1 >= least:
-            return f"{round(x0 + (x1 - x0) * (least - y0) / (y1 - y0))} tokens"
-    return f"more than {points[-1][0]} tokens"
+        if y1 >= time:
+            return round(x0 + (x1 - x0) * (time - y0) / (y1 - y0))
+    return None

@@ -115,6 +115,10 @@ def check_costs() -> None:
     race = {"methods": [{"name": "adamw", "reached": 10}, {"name": "new", "reached": 6}]}
     # By interpolation, a gradient of 30 tokens takes 5 ms, so both methods take 60 ms: 30 + 6 * 5 = 10 + 10 * 5.
     assert costs.crossing(cost, race, "new") == "30 tokens"
+    # A method that needs 2 steps more, and whose updates take 4 ms less in total, wins if a gradient takes below 2 ms.
+    cost["methods"][1]["update_ms_of_steps"] = [0.5] * 4
+    race["methods"][1]["reached"] = 12
+    assert costs.crossing(cost, race, "new") == "only fewer than 15 tokens"
     race["methods"][1]["reached"] = None
     assert costs.crossing(cost, race, "new") == "never: target not reached"
 
