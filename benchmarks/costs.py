@@ -27,13 +27,17 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
     return float(1e-3 * (sum(times[:steps]) + late * max(0, steps - len(times))))
 
 
+def _points(cost: Summary) -> list[tuple[int, float]]:
+    """Return the measured times of a gradient: pairs (tokens per batch, ms)."""
+    return [(batch * cost["model"]["context"], time) for batch, time in cost["gradients_ms"]]
+
+
 def gradient_ms(cost: Summary, tokens: float) -> float:
     """Return the time of a gradient in ms.
 
     The time is interpolated linearly between the measured numbers of tokens per batch, and extrapolated beyond them.
     """
-    context: int = cost["model"]["context"]
-    points: list[tuple[int, float]] = [(batch * context, time) for batch, time in cost["gradients_ms"]]
+    points = _points(cost)
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
         if tokens <= x1 or (x1, y1) == points[-1]:
             return y0 + (y1 - y0) * (tokens - x0) / (x1 - x0)
@@ -70,24 +74,23 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
     if saved == 0:
         return "any number of tokens"
     limit = 1e3 * (own - other) / saved  # time of a gradient, in ms, at which both methods take equally long
-    context = cost["model"]["context"]
-    points = [(batch * context, time) for batch, time in cost["gradients_ms"]]
-    tokens = _tokens_at(points, limit)
+    points = _points(cost)
+    fewest, most = points[0], points[-1]
     if saved < 0:  # the method needs more steps, whose updates take less time in total: it wins with cheap gradients
-        return f"only fewer than {tokens} tokens" if tokens else f"up to {points[-1][0]} tokens, the most measured"
-    if points[0][1] >= limit:
-        return f"{points[0][0]} tokens, the fewest measured"
-    return f"{tokens} tokens" if tokens else f"more than {points[-1][0]} tokens"
+        if limit <= fewest[1]:
+            return f"not from {fewest[0]} tokens, the fewest measured"
+        if limit > most[1]:
+            return f"up to {most[0]} tokens, the most measured"
+        return f"below {_tokens_at(points, limit)} tokens"
+    if limit <= fewest[1]:
+        return f"{fewest[0]} tokens, the fewest measured"
+    return f"more than {most[0]} tokens" if limit > most[1] else f"{_tokens_at(points, limit)} tokens"
 
 
-def _tokens_at(points: list[tuple[int, float]], time: float) -> int | None:
+def _tokens_at(points: list[tuple[int, float]], time: float) -> int:
     """Return the tokens per batch at which a gradient takes this time in ms, by linear interpolation.
 
-    `points` has pairs (tokens, time). Return the smallest number of tokens for shorter times, and None for longer ones.
+    `points` has pairs (tokens, time). `time` must be within the times of the points.
     """
-    if time <= points[0][1]:
-        return points[0][0]
-    for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        if y1 >= time:
-            return round(x0 + (x1 - x0) * (time - y0) / (y1 - y0))
-    return None
+    (x0, y0), (x1, y1) = next(pair for pair in zip(points, points[1:]) if pair[1][1] >= time)
+    return round(x0 + (x1 - x0) * (time - y0) / (y1 - y0))

@@ -223,7 +223,7 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
                      f"{row['state_bytes'] / summary['parameters']:.1f}", *shares, crossing or ""])  # fmt: skip
     heads = ["method", "mean update, ms", "mean update in each run, ms (least to largest)",
              "bytes of state per parameter", *[f"{batch * context} tokens" for batch in batches],
-             "faster than AdamW from"]  # fmt: skip
+             "faster than AdamW with"]  # fmt: skip
     note = (f"All methods take turns in the runs with the seeds {seeds_text(settings['seeds'])}. For each of the "
             f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
             f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "

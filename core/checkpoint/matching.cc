@@ -34,7 +34,7 @@ int64_t LastOf(const BlockPlace& place) {
 // Returns the key that decides whether a block has a state, or nullptr if no single key decides this.
 const char* KeyOf(const Block& block, std::string_view state) {
   if (state == "filtered_grad") return block.is_routed ? "adam_beta1" : "beta1";
-  if (state == "second_moment" && !block.is_routed) return "method";
+  if (state == "second_moment") return "method";
   if (state == "momentum") return "momentum";
   if (state == "grafting") return "grafting";
   if (state == "direction_moment") return "second_moment";

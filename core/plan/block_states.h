@@ -21,7 +21,10 @@ inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_m
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
 // The names, without the dim, of the states that are symmetric matrices. Files store only their lower triangles.
-inline constexpr const char* kSymmetricStates[] = {"factor", "inverse", "snapshot"};
+inline constexpr const char* kFactorState = "factor";
+inline constexpr const char* kInverseState = "inverse";
+inline constexpr const char* kSnapshotState = "snapshot";
+inline constexpr const char* kSymmetricStates[] = {kFactorState, kInverseState, kSnapshotState};
 
 // The state that records the step s whose factor matrices give the newest roots: s if these roots are pending, -s if
 // they are in use, and 0 if the block has not used any roots yet (RootTaskOf in core/rules/schedule.h).
@@ -52,11 +55,10 @@ void ForEachState(AnyBlock* block, Visit&& visit) {
   using State = BlockState<std::remove_reference_t<decltype((block->diagonal))>>;
   const auto square = [&](int k) { return Shape::Of({block->shape[k], block->shape[k]}); };
   for (int k = 0; k < block->factor_count(); ++k) {
-    visit(State{kSymmetricStates[0], k, &At(block->factor, k), square(k)});
-    visit(State{kSymmetricStates[1], k, &At(block->inverse, k), square(k)});
+    visit(State{kFactorState, k, &At(block->factor, k), square(k)});
+    visit(State{kInverseState, k, &At(block->inverse, k), square(k)});
   }
-  for (int k = 0; k < block->factor_count(); ++k)
-    visit(State{kSymmetricStates[2], k, &At(block->snapshot, k), square(k)});
+  for (int k = 0; k < block->factor_count(); ++k) visit(State{kSnapshotState, k, &At(block->snapshot, k), square(k)});
   for (int k = 0; k < block->factor_count(); ++k) {
     visit(State{"basis", k, &At(block->basis, k), square(k)});
     visit(State{"kl_scale", k, &At(block->kl_scale, k), Shape::Of({block->shape[k]})});

@@ -118,7 +118,14 @@ def check_costs() -> None:
     # A method that needs 2 steps more, and whose updates take 4 ms less in total, wins if a gradient takes below 2 ms.
     cost["methods"][1]["update_ms_of_steps"] = [0.5] * 4
     race["methods"][1]["reached"] = 12
-    assert costs.crossing(cost, race, "new") == "only fewer than 15 tokens"
+    assert costs.crossing(cost, race, "new") == "below 15 tokens"
+    race["methods"][1]["reached"] = 11  # 4.5 ms less, 1 step more
+    assert costs.crossing(cost, race, "new") == "below 28 tokens"
+    race["methods"][1]["reached"] = 19  # 0.5 ms less, 9 steps more: the limit is below 1 ms, the least measured time
+    assert costs.crossing(cost, race, "new") == "not from 10 tokens, the fewest measured"
+    cost["methods"][1]["update_ms_of_steps"] = [0.1] * 4
+    race["methods"][1]["reached"] = 11  # 8.9 ms less, 1 step more
+    assert costs.crossing(cost, race, "new") == "up to 40 tokens, the most measured"
     race["methods"][1]["reached"] = None
     assert costs.crossing(cost, race, "new") == "never: target not reached"
 

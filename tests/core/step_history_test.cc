@@ -44,25 +44,26 @@ TEST_CASE(
 }
 
 TEST_CASE("the error for a skipped update advises a larger epsilon only if the direction depends on it") {
-  for (const auto& [keys, advice] : {std::pair{"method=sgd", "Try a lower learning rate"},
-                                     {"method=sign", "Try a lower learning rate"},
-                                     {"method=muon", "Try a lower learning rate"},
-                                     {"method=muon second_moment=row", "Try a lower learning rate"},
-                                     {"method=muon second_moment=element", "Try a larger epsilon, a lower"},
-                                     {"method=shampoo", "Try a larger root_relative_epsilon, a lower"},
-                                     {"method=adam", "Try a larger epsilon, a lower learning rate"}}) {
-    CAPTURE(std::string(keys));
-    StepFixture fixture(keys, {{2, 3}});
+  const std::vector<int64_t> matrix = {2, 3};
+  const std::vector<int64_t> vector = {3};  // has no factor matrices
+  struct Case {
+    const char* keys;
+    std::vector<int64_t> shape;
+    const char* advice;
+  };
+  for (const Case& one : {Case{"method=sgd", matrix, "Try a lower learning rate"},
+                          Case{"method=sign", matrix, "Try a lower learning rate"},
+                          Case{"method=muon", matrix, "Try a lower learning rate"},
+                          Case{"method=muon second_moment=row", matrix, "Try a lower learning rate"},
+                          Case{"method=muon second_moment=element", matrix, "Try a larger epsilon, a lower"},
+                          Case{"method=muon", vector, "Try a larger adam_epsilon, a lower"},
+                          Case{"method=shampoo", matrix, "Try a larger root_relative_epsilon, a lower"},
+                          Case{"method=shampoo", vector, "Try a larger grafting_epsilon, a lower"},
+                          Case{"method=adam", matrix, "Try a larger epsilon, a lower learning rate"}}) {
+    CAPTURE(std::string(one.keys));
+    StepFixture fixture(one.keys, {one.shape});
     fixture.history().DeferSkippedUpdate(0, OnNonFinite::kError);
-    CheckError(fixture.history().RaiseSkippedUpdate(fixture.state().hyper_parameters()), Code::kNumeric, advice);
-  }
-  // The parameter is a vector, which has no factor matrices.
-  for (const auto& [keys, advice] : {std::pair{"method=muon", "Try a larger adam_epsilon, a lower"},
-                                     {"method=shampoo", "Try a larger grafting_epsilon, a lower"}}) {
-    CAPTURE(std::string(keys));
-    StepFixture fixture(keys, {{3}});
-    fixture.history().DeferSkippedUpdate(0, OnNonFinite::kError);
-    CheckError(fixture.history().RaiseSkippedUpdate(fixture.state().hyper_parameters()), Code::kNumeric, advice);
+    CheckError(fixture.history().RaiseSkippedUpdate(fixture.state().hyper_parameters()), Code::kNumeric, one.advice);
   }
 }
 

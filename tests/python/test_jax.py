@@ -486,7 +486,7 @@ def test_the_linear_algebra_and_environment_of_jax_do_not_change() -> None:
     assert dict(os.environ) == environment
 
 
-STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected at least 0 and at most .* a function that takes"
+STACKED = r"stack_dims: 2 for \['v'\], which has 1 dimension; expected at least 0 and at most 1. .* a function that takes"
 
 
 def test_errors_name_the_argument_and_its_value() -> None:
@@ -513,7 +513,7 @@ def test_errors_name_the_argument_and_its_value() -> None:
         (lambda: make(0.1, stack_dims="1").init(params), TypeError, "stack_dims: '1' for .*; expected an integer"),
         (lambda: make(0.1, stack_dims=2).init({"v": jnp.ones(3)}), ValueError, STACKED),
         (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=lambda name: 2), ValueError, STACKED),
-        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=-1), ValueError, "stack_dims: -1 .*at least 0"),
+        (lambda: libshampoo.jax.plan({"v": jnp.ones(3)}, stack_dims=-1), ValueError, "stack_dims: -1 .*at least 0 and at most 1"),
         (lambda: make(0.1, update_dtype="int8").init(params), ValueError, "update_dtype: 'int8' for .*; expected fl"),
         (lambda: make(0.1, update_dtype="parms").init(params), ValueError, "update_dtype: 'parms' for .*; expected"),
         (lambda: libshampoo.jax.plan({}), ValueError, "no parameter"),

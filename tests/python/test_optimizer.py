@@ -275,7 +275,7 @@ def test_the_error_for_a_value_of_the_wrong_type_names_its_key() -> None:
         libshampoo.Optimizer(params(), weight_decay=schedule)
     with pytest.raises(TypeError, match=r"key lr: .* for a schedule set opt\.lr"):
         libshampoo.Optimizer(params()).lr = schedule
-    with pytest.raises(TypeError, match="key lr: the value None is not allowed: expected a number: >= 0; the default"):
+    with pytest.raises(TypeError, match="key lr: the value None is not allowed: expected a number: >= 0; to use the default"):
         libshampoo.Optimizer(params(), lr=None)
     for name, value in (("lr", [1, 2]), ("momentum", np.ones(0)), ("use_nesterov", None), ("grafting", None),
                         ("grafting", schedule), ("precondition_frequency", None), ("beta1", {})):  # fmt: skip
@@ -305,7 +305,7 @@ def test_an_empty_mapping_of_gradients_is_rejected() -> None:
     assert opt.stats()["steps"] == 2
 
 
-def test_a_number_in_place_of_arrays_is_rejected() -> None:
+def test_a_number_or_a_string_in_place_of_arrays_is_rejected() -> None:
     opt = libshampoo.Optimizer(params())
     for value in (3, "abc", b"abc"):
         with pytest.raises(TypeError, match=f"gradient arrays: the value is {value!r}; expected a mapping or"):

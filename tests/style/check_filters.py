@@ -28,7 +28,7 @@ def filters_of(root):
 def main():
     root = Path(sys.argv[1])
     filters = list(filters_of(root))
-    cases = {path.parent: doctest_cases(path.parent) for path, _ in filters}
+    cases = {folder: doctest_cases(folder) for folder in {path.parent for path, _ in filters}}
     failures = [f"{path.relative_to(root)}: no test case matches {pattern!r}" for path, pattern in filters
                 if not any(fnmatch.fnmatchcase(case, pattern) for case in cases[path.parent])]  # fmt: skip
     print(*failures, f"{len(filters)} filters, {len(failures)} without a test case", sep="\n")

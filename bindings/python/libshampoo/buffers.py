@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .params import Described, flatten, is_array, is_iterable
+from .params import Described, flatten, is_array, is_collection
 
 PARAM, GRAD, OUT, COPY = range(4)
 ROLES = ("parameter", "gradient", "output", "copy")
@@ -90,7 +90,7 @@ class Buffers:
                     f"{ROLES[role]} arrays: a single array; expected a mapping or a sequence of arrays. Put the array "
                     "into a list"
                 )
-            if isinstance(arrays, (str, bytes)) or not is_iterable(arrays):
+            if not is_collection(arrays):
                 raise TypeError(
                     f"{ROLES[role]} arrays: the value is {arrays!r}; expected a mapping or a sequence of arrays"
                 )

@@ -235,7 +235,7 @@ class _Shampoo:
         if not 0 <= stack_dims <= len(shape):
             raise ValueError(
                 f"stack_dims: {stack_dims} for {name}, which has {count_text(len(shape), 'dimension')}; expected at "
-                "least 0 and at most the number of dimensions. If only some parameters are stacked, pass a function "
+                f"least 0 and at most {len(shape)}. If only some parameters are stacked, pass a function "
                 "that takes the name of a parameter and returns its stack_dims"
             )
         options = param_options(self._options_of, name)

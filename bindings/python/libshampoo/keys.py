@@ -109,7 +109,7 @@ def _wrong_type(key: Key, value: Any) -> TypeError:
     expected = f"{_KINDS.get(key.value_type, key.value_type)} {key.range}"
     text = f"key {key.name}: the value {value!r} is not allowed: expected {expected}"
     if value is None:
-        text += f"; the default {key.default} applies if the key is left out"
+        text += f"; to use the default, {key.default}, leave the key out"
     elif callable(value) and key.changeable:
         text += f"; for a schedule set opt.{key.name} before each step"
         if key.name == "lr":

@@ -170,8 +170,10 @@ def is_array(item: Any) -> bool:
     return hasattr(item, "__array_struct__") or hasattr(item, "__dlpack__")
 
 
-def is_iterable(item: Any) -> bool:
-    """Return whether ``iter()`` accepts an object."""
+def is_collection(item: Any) -> bool:
+    """Return whether ``iter()`` accepts an object that is no mapping, no array and no string."""
+    if is_array(item) or isinstance(item, (Mapping, str, bytes)):
+        return False
     try:
         iter(item)
     except TypeError:
@@ -209,7 +211,7 @@ def _named(params: Any, first: int) -> Iterator[tuple[str, Any]]:
     if isinstance(params, Mapping):
         yield from flatten(params, "params")
         return
-    if is_array(params) or isinstance(params, (str, bytes)) or not is_iterable(params):
+    if not is_collection(params):
         raise TypeError(
             f"params: {type(params).__name__}; expected a mapping, a sequence of arrays, or groups. Put a single array "
             "into a list"
@@ -241,8 +243,7 @@ def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int
     list of (name, Param, group), list of dict
         The parameters in their order, and the keys that each group sets.
     """
-    is_single = isinstance(params, Mapping) or is_array(params) or not is_iterable(params)
-    groups: Any = params if is_single else list(params)
+    groups: Any = list(params) if is_collection(params) else params
     if not isinstance(groups, list) or not groups or not all(isinstance(g, Mapping) and "params" in g for g in groups):
         groups = [{"params": groups}]
     found: list[tuple[str, Param, int]] = []

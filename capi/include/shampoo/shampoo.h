@@ -1173,7 +1173,7 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  *   several ranks, a state would overflow. The update of the block is skipped (counter "nonfinite_blocks"). If
  *   "on_nonfinite" is error, the default, the next step fails.
  *
- * With several ranks the call is collective, and if one fails, all return an error (but see docs/many_ranks.md). On
+ * With several ranks the call is collective. If a rank fails, all ranks fail (docs/many_ranks.md has exceptions). On
  * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
  * inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
  *
@@ -1437,7 +1437,7 @@ typedef struct shampoo_root_info {
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
-  /** 1: converged to root_tolerance (always so with methods 0, 1, 2 and 5). 0: stopped at root_max_iterations; x is the
+  /** 1: converged to root_tolerance, always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations; x is the
    * last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved. */
   int32_t converged;
   /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */

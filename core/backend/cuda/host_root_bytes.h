@@ -15,8 +15,8 @@ namespace shampoo::cuda {
 
 // The size of a buffer is the smallest of three numbers: kMaxHostRootBytes, the bytes of all roots of this rank, and
 // the bytes of the largest root times kHostRootsPerThread times the number of threads. If the largest root is larger
-// than this minimum, the buffer has the size of this root. kHostRootsPerThread and
-// kMaxHostRootBytes were chosen without measurements.
+// than this minimum, the buffer has the size of this root. kHostRootsPerThread and kMaxHostRootBytes were chosen
+// without measurements.
 inline constexpr int64_t kHostRootsPerThread = 2;
 inline constexpr int64_t kMaxHostRootBytes = int64_t{64} << 20;
 inline constexpr int64_t kHostRootHeaderBytes = 256;

@@ -122,14 +122,15 @@ Status OpenByName(Plugin* plugin) {
   void* const library = dlopen(kVersionedFile, RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
   const std::string_view reason = ReasonOf(kVersionedFile);
-  // The folder is not known if the library is linked statically into a program that was started through PATH.
-  const std::string searched =
-      folder.empty() ? "in the system's library path (the folder of this program is searched, too, if the command that "
-                       "starts the program contains a \"/\")"
-                     : Cat("in ", folder, " or in the system's library path");
   // If glibc does not find the file, `reason` begins with the words below. If a library that the file needs is missing,
   // `reason` begins with the name of that library. If a locale translates `reason`, the last return applies.
   if (reason.starts_with("cannot open shared object file: No such file")) {
+    // The folder is not known if the library is linked statically into a program that was started through PATH.
+    const std::string searched =
+        folder.empty()
+            ? "in the system's library path (the folder of this program is searched, too, if the command that starts "
+              "the program contains a \"/\")"
+            : Cat("in ", folder, " or in the system's library path");
     return Unsupported("the CUDA backend is not installed: ", kVersionedFile, " was not found ", searched,
                        "; install it there, or pass its path to shampoo_backend_load");
   }

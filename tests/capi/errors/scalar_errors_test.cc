@@ -19,6 +19,7 @@ TEST_CASE("shampoo_optimizer_set rejects keys that cannot be changed and lists t
   CHECK_INVALID(shampoo_optimizer_set(nullptr, 0, "lr", 1), "opt is NULL");
   for (const int32_t group : {-1, 1}) {
     CHECK_INVALID(shampoo_optimizer_set(model.get(), group, "lr", 1), "group is " + Text(group), "expected 0");
+    CHECK(std::string(shampoo_last_error()).ends_with(": expected 0"));
   }
   CHECK(model.Get("lr") == 0.01);
 }
@@ -101,6 +102,7 @@ TEST_CASE("shampoo_optimizer_get rejects keys that are not numbers, and a failed
   CHECK_INVALID(shampoo_optimizer_get(model.get(), 0, "lr", nullptr), "value_out is NULL");
   CHECK_INVALID(shampoo_optimizer_get(nullptr, 0, "lr", &value), "opt is NULL");
   CHECK_INVALID(shampoo_optimizer_get(model.get(), 1, "lr", &value), "group is 1", "expected 0");
+  CHECK(std::string(shampoo_last_error()).ends_with(": expected 0"));
   CHECK_INVALID(shampoo_optimizer_stat(model.get(), "step", &value), "\"step\"", "steps", "root_computed",
                 "root_reused");
   CHECK_INVALID(shampoo_optimizer_stat(model.get(), nullptr, &value), "key is NULL");

@@ -5,7 +5,7 @@
 #include <cusolverDn.h>
 
 #include "tests/cuda/faults/attempts.h"
-#include "tests/cuda/faults/spoiled_eigenproblem.h"
+#include "tests/cuda/faults/fail_eigenproblem.h"
 
 namespace shampoo_test {
 namespace {
@@ -31,7 +31,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   for (Model* model : {&plain, &spoiled}) {
     for (uint64_t t = 1; t <= 3; ++t) {  // step 1 does not change the parameters
       if (t == 3) previous = model->State("p1/0/basis.1");
-      if (model == &spoiled && t == 3) SpoilEigenproblem(model, how);
+      if (model == &spoiled && t == 3) FailEigenproblem(model, how);
       model->Step(t);
     }
   }
@@ -66,7 +66,7 @@ TEST_CASE("if an eigenbasis cannot be computed at the first refresh, it is the i
     CAPTURE(method);
     const Stage stage;
     Model model(SpecOfBases(method));
-    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_NAN);
+    FailEigenproblem(&model, FAKE_CUDA_EIGEN_NAN);
     model.Step(1);
     CHECK(model.Stat("root_reused") == 1);
     std::vector<double> identity(36);
@@ -82,7 +82,7 @@ TEST_CASE(
   const Stage stage;
   Model model(SpecOfBases("precondition_frequency=1 root_failure_tolerance=1"));
   for (uint64_t t = 1; t <= 2; ++t) {
-    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
+    FailEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
     model.Step(t);
   }
   CheckError(model.TryStep(3), SHAMPOO_E_NUMERIC,

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "tests/cuda/faults/attempts.h"
-#include "tests/cuda/faults/spoiled_eigenproblem.h"
+#include "tests/cuda/faults/fail_eigenproblem.h"
 
 namespace shampoo_test {
 namespace {
@@ -50,7 +50,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       Model spoiled(SpecOfRoots(keys));
       plain.Train(1, 3);
       spoiled.Step(1);
-      SpoilEigenproblem(&spoiled, how);
+      FailEigenproblem(&spoiled, how);
       spoiled.Step(2);
       // With status_lag 1, no call has read the host report of step 2 yet.
       CHECK(spoiled.Stat("root_retried") == (ReportsLate(keys) ? 0 : 1));
@@ -304,7 +304,7 @@ TEST_CASE(
   model.FillGradients(1);
   CHECK(step() == SHAMPOO_OK);
   for (int i = 0; i < 2; ++i) {
-    SpoilEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
+    FailEigenproblem(&model, FAKE_CUDA_EIGEN_INFO);
     model.FillGradients(2);
     CHECK(step() == SHAMPOO_OK);
   }

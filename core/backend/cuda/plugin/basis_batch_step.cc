@@ -403,7 +403,7 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
         solver_.Compute(handles, factors, settings, uses_eigen ? BasisMethod::kEigen : settings.basis_method));
     SHAMPOO_RETURN_IF_ERROR(
         BasisSolver::Multiply(handles, factors, true, basis.bases, tensors.matrices, basis.rotations));
-    SHAMPOO_CUDA_TRY(FixTurns(work.stream, work.args, factors.run));
+    SHAMPOO_CUDA_TRY(FixRotations(work.stream, work.args, factors.run));
     return {};
   };
   SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, solve));
@@ -412,11 +412,11 @@ Status BasisBatchStep::Refresh(const Work& work, TaskSelection selection, void* 
   const bool permutes = settings.basis_transport == BasisTransport::kPermute &&
                         settings.basis_method == BasisMethod::kQr && settings.basis_sort == BasisSort::kBefore;
   if (rotates || permutes) {
-    const auto rotation = [&](const BasisSolver::Factors& factors) -> Status {
+    const auto rotate = [&](const BasisSolver::Factors& factors) -> Status {
       SHAMPOO_CUDA_TRY(RotateMoments(work.stream, work.args, factors.run));
       return {};
     };
-    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, rotation));
+    SHAMPOO_RETURN_IF_ERROR(ForEachFactor(work, selection, rotate));
     SHAMPOO_RETURN_IF_ERROR(Transport(work, selection, RotatedState::kSecondMoment, spare));
   }
   SHAMPOO_CUDA_TRY(StoreBases(work.stream, work.args, selection));

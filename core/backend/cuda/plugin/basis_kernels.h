@@ -116,7 +116,7 @@ cudaError_t CompareBases(cudaStream_t stream, const BasisArgs& args, const Basis
 // statuses.
 cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisRun& run, bool is_solved);
 // If a previous basis is kept, replaces Q^T Q' in `rotations` by the identity.
-cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
+cudaError_t FixRotations(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);
 // Replaces `rotations` by the matrices that convert the second moment. With basis_transport=rotate and
 // kl_eigenvalues=ema, also converts the eigenvalues.
 cudaError_t RotateMoments(cudaStream_t stream, const BasisArgs& args, const BasisRun& run);

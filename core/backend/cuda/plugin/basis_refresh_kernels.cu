@@ -242,7 +242,7 @@ cudaError_t FinishBases(cudaStream_t stream, const BasisArgs& args, const BasisR
   return LaunchBasis<FinishBasisBody>(stream, run.count, args, run, is_solved ? 1 : 0);
 }
 
-cudaError_t FixTurns(cudaStream_t stream, const BasisArgs& args, const BasisRun& run) {
+cudaError_t FixRotations(cudaStream_t stream, const BasisArgs& args, const BasisRun& run) {
   return LaunchBasis<FixRotationBody>(stream, run.count, args, run);
 }
 

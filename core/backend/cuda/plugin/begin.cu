@@ -53,7 +53,7 @@ struct BeginStepBody {
       // No step is made after a rejection that the host has not acknowledged.
       const bool is_unseen = report.rejections > known;
       // If an earlier attempt to enqueue this step failed, that attempt may already have rejected the step and counted
-      // the rejection. It is possible that the other ranks do not know of this rejection.
+      // the rejection. The other ranks may not know of this rejection.
       const bool is_own = is_unseen && again != 0 && report.rejected_ticket == ticket;
       state.counted = is_own ? 1 : is_unseen ? 2 : 0;
       state.failure = failure;

@@ -11,7 +11,7 @@ namespace shampoo_test {
 // refresh then runs the eigensolver twice: for dim 0 of all blocks, then for dim 1. Waits for earlier steps before it
 // sets the fault; otherwise, the fake would also count the runs of eigensolvers in these steps. how: one of
 // FAKE_CUDA_EIGEN_*.
-inline void SpoilEigenproblem(Model* model, int how) {
+inline void FailEigenproblem(Model* model, int how) {
   model->Wait();
   fake_cuda_fail_eigen(2, 1, how, 3);
 }
