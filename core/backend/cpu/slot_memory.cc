@@ -122,7 +122,9 @@ WorkspaceLayout WorkspaceLayout::For(const std::vector<const Block*>& blocks, in
   }
   layout.inspection_bytes = RoundUp(largest_dim * 8, kStateAlignment);
   layout.item_slots = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(blocks.size()), threads));
-  layout.root_slots = divided ? static_cast<int>(std::min<int64_t>(factors, threads)) : layout.item_slots;
+  // A thread that makes the step of a block also computes roots of this block, so each item slot needs a root slot.
+  layout.root_slots = layout.item_slots;
+  if (divided) layout.root_slots = std::max(layout.root_slots, static_cast<int>(std::min<int64_t>(factors, threads)));
   layout.slots = divided ? threads : layout.item_slots;
   return layout;
 }
